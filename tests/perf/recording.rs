@@ -11,83 +11,26 @@ use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use bench::base::ids::IdSpace;
-use bench::client::Phases;
-use bench::measure::log::{End, Header, LogWriter};
+use bench::measure::log::{End, LogWriter};
 use bench::measure::recorder::{Batch, Recorder};
-use bench::measure::sample::{ActionSample, IterationSample};
 use bench::report::html;
 use bench::results::aggregate::Aggregate;
 use bench::results::directory::{RunDirectory, write_at_once};
 use bench::results::export::{Format, Table, export};
 use bench::results::{IterationColumns, build, json};
-use serde_json::json;
 use uuid::Uuid;
+
+#[path = "simulated.rs"]
+mod simulated;
+
+use simulated::{RATE, Random, header, peak_rss_mb, sample};
 
 const ITERATIONS: u64 = 10_000_000;
 const WORKERS: u32 = 2;
 /// So many are recorded between two looks at the clock.
 const THOUSAND: u64 = 1000;
-/// Arrivals a second.
-const RATE: u64 = 20_000;
 /// Samples made beforehand, used over and over with other numbers and starts.
 const PREPARED: usize = 1 << 12;
-
-/// Numbers from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Log-normal around `middle_ns`, one in a hundred several times as long.
-    fn time_ns(&mut self, middle_ns: f64) -> u64 {
-        let normal = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
-        let tail = if self.unit() < 0.01 { 3.0 + 10.0 * self.unit() } else { 1.0 };
-        (middle_ns * (0.35 * normal).exp() * tail) as u64
-    }
-}
-
-/// An iteration of one action of about a millisecond, as a closed (late by nothing) or an open load
-/// (late by some microseconds) has it.
-fn sample(random: &mut Random, open: bool) -> IterationSample {
-    let opened = random.unit() < 0.001;
-    let mut phases = Phases {
-        opened,
-        send_ns: random.time_ns(6_000.0),
-        wait_ns: random.time_ns(900_000.0),
-        receive_ns: random.time_ns(3_000.0),
-        ..Phases::default()
-    };
-    if opened {
-        phases.connect_ns = random.time_ns(80_000.0);
-    }
-    let parts = phases.send_ns + phases.wait_ns + phases.receive_ns + phases.connect_ns;
-    let (offset_ns, duration_ns) = (random.time_ns(2_000.0), parts + random.time_ns(700.0));
-    let action = ActionSample {
-        offset_ns,
-        duration_ns,
-        phases,
-        status: 200,
-        body_bytes: 612,
-        ..ActionSample::default()
-    };
-    IterationSample {
-        due_ns: 0,
-        start_ns: if open { random.time_ns(30_000.0) } else { 60 },
-        duration_ns: offset_ns + duration_ns + random.time_ns(1_500.0),
-        actions: vec![action],
-        ..IterationSample::default()
-    }
-}
 
 fn main() {
     let iterations = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ITERATIONS);
@@ -105,7 +48,7 @@ fn main() {
 
 fn record(directory: &RunDirectory, iterations: u64, open: bool) {
     let mut log = LogWriter::create(&directory.log()).unwrap();
-    log.header(&header()).unwrap();
+    log.header(&serde_json::from_value(header(WORKERS)).unwrap()).unwrap();
     let (sender, batches) = sync_channel::<Batch>(64);
     let started = Instant::now();
     let workers: Vec<_> = (0..WORKERS)
@@ -183,23 +126,6 @@ fn work(mut recorder: Recorder, worker: u32, iterations: u64, open: bool) -> Vec
     thousands
 }
 
-fn header() -> Header {
-    let header = json!({
-        "run_id": Uuid::new_v4(), "id_seed": IdSpace::random().seed(), "started_unix_ns": 0,
-        "scenario": {"title": "recording", "file": "", "sha256": "", "set": {}},
-        "deployment": {"name": "none", "file": "", "targets": {}, "tls_verified": true, "auth": "none"},
-        "profiling_off": null, "collector": null,
-        "environment": {"bench_version": "", "os": "", "cpus": 2, "workers": WORKERS},
-        "notes": [],
-        "workloads": [{
-            "name": "w", "runner": {},
-            "sla": {"failure_rate_min": null, "failure_rate_max": null, "max_seconds_per_iteration": null, "max_avg_duration": null},
-            "actions": [["get", "GET /"]],
-        }],
-    });
-    serde_json::from_value(header).unwrap()
-}
-
 fn everything_else(directory: &RunDirectory) {
     let log = directory.log();
     let (results, columns) = timed("results", || {
@@ -255,12 +181,4 @@ fn timed<T>(name: &str, step: impl FnOnce() -> (T, std::path::PathBuf)) -> T {
 
 fn bytes_of(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
-}
-
-/// The most memory that this process ever had; 0 where the system does not say.
-fn peak_rss_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
-    kib.unwrap_or(0.0) / 1024.0 * 1.048_576
 }

@@ -11,6 +11,7 @@ what it does after the load (results, report). All traffic stays on 127.0.0.1.
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import resource
@@ -79,8 +80,8 @@ class Bench:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
 
-    def load(self, runner, url, *flags, iteration=None, top="", cpu=CLIENT_CPU, dropped_ok=False):
-        """One run; gives its figures."""
+    def files(self, runner, url, iteration=None, top=""):
+        """Writes a scenario and its deployment."""
         deployment, scenario = self.folder / "deployment.yaml", self.folder / "scenario.yaml"
         deployment.touch(mode=0o600)
         deployment.write_text(
@@ -89,6 +90,35 @@ class Bench:
         scenario.write_text(
             f"title: perf\nrunner: {{ {runner} }}\niteration:\n"
             + (iteration or "  - { action: get, get: / }\n"))
+        return scenario, deployment
+
+    def shards(self, runner, url, count):
+        """One load by this many processes, merged; processor time is that of the shards."""
+        scenario, deployment = self.files(runner, url)
+        out = Path(tempfile.mkdtemp(dir=self.folder))
+        try:
+            job = f"perf-{out.name}"
+            shards = [subprocess.Popen(
+                ["taskset", "-c", CLIENT_CPU, self.program, "run", scenario, "-d", deployment, "--out", out / "shards",
+                 "--quiet", "--shard", f"{index}/{count}", "--job", job, "--together", out / "meet", "--workers", "1"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for index in range(count)]
+            cpu_s = 0.0
+            for shard in shards:
+                _, status, usage = os.wait4(shard.pid, 0)
+                shard.returncode = os.waitstatus_to_exitcode(status)
+                if shard.returncode != 0:
+                    raise RuntimeError(f"a shard ended with {shard.returncode}")
+                cpu_s += usage.ru_utime + usage.ru_stime
+            run([self.program, "merge", out / "shards", "--out", out / "merged"])
+            results = summary(next((out / "merged").glob("*/results.json")))
+        finally:
+            shutil.rmtree(out)
+        workload = results["workloads"][0]
+        return {"cpu_us": cpu_s / workload["iterations"]["total"] * 1e6, "workload": workload}
+
+    def load(self, runner, url, *flags, iteration=None, top="", cpu=CLIENT_CPU, dropped_ok=False):
+        """One run; gives its figures."""
+        scenario, deployment = self.files(runner, url, iteration, top)
         out = tempfile.mkdtemp(dir=self.folder)
         try:
             cpu_s, peak_kb, _ = run(
@@ -204,9 +234,21 @@ def pairs(options, ours, peer, key="load_us", peer_key=None):
     return statistics.median(a), statistics.median(b), statistics.median(ratios), ratios, mine
 
 
+def bounds(ratios):
+    """Bounds of the median of these pairs: order statistics, at least 95 % (from six pairs on; else the extremes)."""
+    ordered, n = sorted(ratios), len(ratios)
+    outside = 0.0
+    for rank in range(n // 2):
+        outside += 2 * math.comb(n, rank) / 2**n
+        if outside > 0.05:
+            return ordered[max(rank - 1, 0)], ordered[min(n - rank, n - 1)]
+    return ordered[0], ordered[-1]
+
+
 def show(label, ours, peer_name, peer, ratio, ratios, goal, unit="µs"):
+    low, high = bounds(ratios)
     verdict = "ok" if ratio <= goal else "MISSED"
-    spread = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    spread = f"{low:.2f}–{high:.2f} of {min(ratios):.2f}–{max(ratios):.2f}"
     print(f"  {label:44} {ours:8.2f} {unit}   {peer_name} {peer:8.2f} {unit}   "
           f"ratio {ratio:5.2f} ({spread})  goal {goal:.2f}  {verdict}", flush=True)
 
@@ -284,22 +326,46 @@ def figure_5(options, bench, urls):
     show("an action", ours, "bare", bare, ratio, ratios, 1.25)
 
 
-@figure(6, "start lag at 10,000/s, and deviation from the schedule as the server sees it")
+@figure(9, "three actions as figure 5, where each iteration is one of six users of a cloud, against no users")
+def figure_9(options, bench, urls):
+    if not os.environ.get("OS_AUTH_URL"):
+        print('  skipped: it needs a Keystone: eval "$(REAL_WORKERS=1 tests/real/up.sh)"')
+        return
+    auth = ("auth: { keystone: { auth_url: {env: OS_AUTH_URL}, username: {env: OS_USERNAME}, password: {env: OS_PASSWORD}, "
+            "project_name: {env: OS_PROJECT_NAME} } }\n")
+    users = "contexts: { users: { tenants: 3, users_per_tenant: 2, user_choice_method: round_robin } }\n"
+
+    def load(contexts):
+        return lambda: {"load_us": bench.load(
+            closed(options.seconds), urls["http"], iteration=SCENARIO + contexts, top=auth)["load_us"] / 3}
+    ours, bare, ratio, ratios, _ = pairs(options, load(users), load(""))
+    show("an action", ours, "no users", bare, ratio, ratios, 1.25)
+
+
+@figure(6, "start lag at 10,000/s against a bare loop over a timer, in turn; deviation as the server sees it")
 def figure_6(options, bench, urls):
     rate, seconds = 10_000, max(options.seconds, 3)
-    for pacing, goal in [("", 200), (", pacing: precise", 25)]:
-        lags, seen = [], []
-        for _ in range(options.rounds):
+    for pacing, spin in [("", ()), (", pacing: precise", ("spin",))]:
+        ours, bare, seen = [], [], []
+
+        def measure_ours():
             with perf_server(options, "clock", rate) as url:
                 ran = bench.load(f"rps: {{ rps: {rate}, duration: {seconds}{pacing} }}", url, "--workers", "1")
                 with urllib.request.urlopen(url + "/deviation") as answer:
                     seen.append(json.load(answer))
-            lags.append(percentile(ran["workload"]["start_lag"], 99) * 1e3)
-        p99 = statistics.median(lags)
-        server = {key: statistics.median(one[key] for one in seen) for key in ("p50_us", "p99_us")}
-        print(f"  {'pacing: precise' if pacing else 'default':20} start lag p99 {p99:7.1f} µs   goal {goal} µs  "
-              f"{'ok' if p99 <= goal else 'MISSED'}   at the server p50 {server['p50_us']:.0f} p99 {server['p99_us']:.0f} µs",
-              flush=True)
+            lag = ran["workload"]["start_lag"]
+            ours.append({f"p{at}_us": percentile(lag, at) * 1e3 for at in (50, 99)})
+
+        def measure_bare():
+            bare.append(json.loads(run([options.timer, rate, seconds, *spin])[2]))
+        for round_number in range(options.rounds):
+            for measure in (measure_ours, measure_bare)[::1 if round_number % 2 == 0 else -1]:
+                measure()
+        for key in ("p50_us", "p99_us"):
+            ratios = [one[key] / other[key] for one, other in zip(ours, bare)]
+            label = f"{'pacing: precise' if pacing else 'default'}, {key[:3]}"
+            show(label, middle(ours, key), "timer", middle(bare, key), statistics.median(ratios), ratios, 1.10)
+        print(f"  {'':20} at the server p50 {middle(seen, 'p50_us'):.0f} p99 {middle(seen, 'p99_us'):.0f} µs", flush=True)
     with contextlib.suppress(Missing):
         seen = []
         for _ in range(options.rounds):
@@ -308,6 +374,10 @@ def figure_6(options, bench, urls):
                 with urllib.request.urlopen(url + "/deviation") as answer:
                     seen.append(json.load(answer)["p99_us"])
         print(f"  {'oha':20} at the server p99 {statistics.median(seen):.0f} µs")
+
+
+def middle(measured, key):
+    return statistics.median(one[key] for one in measured)
 
 
 def percentile(distribution, wanted):
@@ -370,10 +440,23 @@ def figure_10(options, bench, urls):
           f"({2 * min(ratios):.2f}–{2 * max(ratios):.2f})  goal 1.90  {'ok' if 2 * ratio >= 1.9 else 'MISSED'}", flush=True)
 
 
+@figure(11, "2 and 4 shards, merged, against one process with as many workers; all clients on one processor")
+def figure_11(options, bench, urls):
+    for count in (2, 4):
+        load = closed(options.seconds)
+        shards, whole, ratio, ratios, mine = pairs(
+            options, lambda: bench.shards(load, urls["http"], count),
+            lambda: bench.load(load, urls["http"], "--workers", str(count)), key="cpu_us")
+        show(f"{count} shards, with results", shards, f"{count} workers", whole, ratio, ratios, 1.10)
+        of = {at: statistics.median(percentile(one["workload"]["response_time"], at) for one in mine) for at in (50, 99)}
+        print(f"  {'':44} p50 {of[50]:.2f} ms, p99 {of[99]:.2f} ms", flush=True)
+
+
 def build(options):
     """Builds what is missing."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
     options.server, options.micro = target / "examples/perf-server", target / "examples/perf-headers"
+    options.timer = target / "examples/perf-timer"
     command = ["cargo", "build", "--profile", "dist", "--locked", "--examples"]
     if options.bench is None:
         options.bench = target / "bench"
@@ -385,7 +468,7 @@ def build(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figures", nargs="*", type=int, metavar="FIGURE")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--bench", type=Path, help="a bench to measure instead of this checkout's")
     parser.add_argument("--no-build", action="store_true", help="measure what was built before")
