@@ -29,8 +29,7 @@ pub(super) struct ExportArguments {
     /// One JSON object per line.
     #[arg(long, group = "format")]
     jsonl: bool,
-    /// Apache Parquet; needs --output.
-    #[cfg(feature = "parquet")]
+    /// Apache Parquet, in builds with the feature `parquet`; needs --output.
     #[arg(long, group = "format", requires = "output")]
     parquet: bool,
     /// A row for each action instead of a row for each iteration.
@@ -43,7 +42,6 @@ pub(super) struct ExportArguments {
 
 impl ExportArguments {
     fn format(&self) -> Format {
-        #[cfg(feature = "parquet")]
         if self.parquet {
             return Format::Parquet;
         }

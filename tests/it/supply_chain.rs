@@ -123,7 +123,7 @@ fn every_dependency_comes_from_crates_io_with_a_checksum() {
     let (ours, others): (Vec<_>, Vec<_>) =
         packages().into_iter().partition(|package| package.source.is_none());
     let ours: Vec<_> = ours.iter().map(|package| package.name.as_str()).collect();
-    assert_eq!(ours, ["bench", "osprofiler", "otel-parcels", "traced-service"]);
+    assert_eq!(ours, ["bench", "bench-engine", "osprofiler", "otel-parcels", "traced-service"]);
     for package in others {
         assert!(allowed.contains(&package.source.clone().unwrap()), "{}: {:?}", package.name, package.source);
         assert!(package.checksum.is_some_and(|sum| sum.len() == 64), "{}", package.name);

@@ -23,6 +23,11 @@ pub struct ExportOptions {
 
 impl ExportOptions {
     fn log(&self) -> Result<PathBuf, HarnessError> {
+        if !self.format.is_built() {
+            let remedy =
+                "run `cargo install --locked --path . --features parquet`, or export --csv or --jsonl";
+            return Err(HarnessError::usage("this bench was built without Parquet").remedy(remedy));
+        }
         let log = RunDirectory::open(&self.run_dir).log();
         if log.is_file() { Ok(log) } else { Err(no_log(&self.run_dir)) }
     }

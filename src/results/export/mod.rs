@@ -30,8 +30,15 @@ pub enum Format {
     /// A JSON object per line.
     Jsonl,
     /// Apache Parquet.
-    #[cfg(feature = "parquet")]
     Parquet,
+}
+
+impl Format {
+    /// False for Parquet in a build without the feature `parquet`.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        self != Self::Parquet || cfg!(feature = "parquet")
+    }
 }
 
 /// What a row is.
@@ -163,6 +170,8 @@ pub fn export(
         Format::Jsonl => Ok(Box::new(jsonl::JsonlWriter::new(columns, output))),
         #[cfg(feature = "parquet")]
         Format::Parquet => parquet::ParquetWriter::new(columns, output).map(|writer| Box::new(writer) as _),
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => Err(io::ErrorKind::Unsupported.into()),
     };
     let mut source = Source {
         table,
