@@ -19,6 +19,8 @@ pub mod compat;
 pub mod db;
 pub mod derived;
 pub mod driver;
+#[cfg(feature = "profiles")]
+pub mod functions;
 #[cfg(feature = "tower")]
 mod grpc;
 #[cfg(feature = "tower")]
@@ -57,6 +59,7 @@ mod tests;
 /// The examples of README.md are compiled by `cargo test`.
 #[cfg(all(
     doctest,
+    feature = "functions",
     feature = "redis",
     feature = "reqwest",
     feature = "sqlite",

@@ -17,6 +17,10 @@ use std::time::Instant;
 use serde_json::Value;
 use uuid::Uuid;
 
+#[cfg(feature = "functions")]
+use super::functions::numbers::Number;
+#[cfg(feature = "functions")]
+use super::functions::operation::{Candidate, Numbered};
 use super::notifier::{self, Notifier, Reporter};
 use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, bounded_text, timestamp};
 use super::signing::Signer;
@@ -49,6 +53,9 @@ struct Point {
     shared: Arc<Shared>,
     id: String,
     stop_info: Mutex<Option<Info>>,
+    /// Its part in an operation whose functions are profiled.
+    #[cfg(feature = "functions")]
+    numbered: Option<Numbered>,
 }
 
 struct Shared {
@@ -97,7 +104,14 @@ impl Trace {
 
     fn build(base_id: String, id: String, signer: Option<Signer>, reporter: Option<Reporter>) -> Self {
         let shared = Arc::new(Shared { base_id, signer, reporter, clock: RunClock::start() });
-        Self { point: Arc::new(Point { shared, id, stop_info: Mutex::new(None) }) }
+        let point = Point {
+            shared,
+            id,
+            stop_info: Mutex::new(None),
+            #[cfg(feature = "functions")]
+            numbered: None,
+        };
+        Self { point: Arc::new(point) }
     }
 
     /// The trace.
@@ -117,7 +131,14 @@ impl Trace {
     #[must_use = "the point is closed when this is dropped"]
     pub fn enter(&self, name: &str, info: Option<Info>) -> Scope {
         let shared = Arc::clone(&self.point.shared);
-        let point = Point { shared, id: Uuid::new_v4().to_string(), stop_info: Mutex::new(None) };
+        let id = Uuid::new_v4().to_string();
+        let point = Point {
+            shared,
+            stop_info: Mutex::new(None),
+            #[cfg(feature = "functions")]
+            numbered: self.numbered_child(name, &id),
+            id,
+        };
         let scope = Scope {
             trace: Self { point: Arc::new(point) },
             parent: self.clone(),
@@ -130,6 +151,19 @@ impl Trace {
         };
         scope.notify(START_SUFFIX, scope.started_ns, || info.unwrap_or_default());
         scope
+    }
+
+    #[cfg(feature = "functions")]
+    fn numbered_child(&self, name: &str, id: &str) -> Option<Numbered> {
+        let Shared { base_id, signer, reporter, .. } = &*self.point.shared;
+        let candidate = Candidate { name, base_id, signer: signer.as_ref() };
+        Numbered::of_point(self.point.numbered.as_ref(), &candidate, id, reporter.as_ref())
+    }
+
+    /// The number to write into the stack of this point's work, if its functions are profiled.
+    #[cfg(feature = "functions")]
+    fn number(&self) -> Option<Number> {
+        self.point.numbered.as_ref().map(|numbered| numbered.number(self.id()))
     }
 
     /// Runs `work` with this as its current point, for instance on another thread.
@@ -273,6 +307,11 @@ impl Drop for Scope {
     fn drop(&mut self) {
         let ended_ns = self.ended_ns.unwrap_or_else(|| self.trace.point.shared.clock.now_ns());
         self.notify(STOP_SUFFIX, ended_ns, || self.stop_info(ended_ns));
+        #[cfg(feature = "functions")]
+        if let Some(numbered) = &self.trace.point.numbered {
+            let wall_anchor_unix_ns = self.trace.point.shared.clock.wall_anchor_unix_ns();
+            numbered.closed(wall_anchor_unix_ns.saturating_add(ended_ns));
+        }
     }
 }
 

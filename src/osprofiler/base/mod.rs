@@ -8,6 +8,7 @@ pub mod civil;
 pub mod clock;
 pub mod hex;
 pub mod ids;
+pub mod marshal;
 pub mod masking;
 pub mod percent;
 pub mod secret;

@@ -9,6 +9,8 @@ mod collectors;
 #[cfg(feature = "sqlite")]
 mod collectors_sqlite;
 mod files;
+#[cfg(feature = "profiles")]
+mod functions;
 #[cfg(feature = "tower")]
 mod grpc;
 mod headers;

@@ -12,6 +12,8 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+#[cfg(feature = "functions")]
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{CANCELLED, Scope, Trace, UNSTOPPED, elapsed_ns, failure};
@@ -158,6 +160,13 @@ pub(crate) fn current() -> Option<Trace> {
     with_flow(|flow| flow.current().cloned()).flatten()
 }
 
+/// The profiled operation that is current here.
+#[cfg(feature = "functions")]
+pub(crate) fn operation() -> Option<Arc<crate::functions::operation::Operation>> {
+    with_flow(|flow| flow.current()?.point.numbered.as_ref().map(|numbered| Arc::clone(numbered.operation())))
+        .flatten()
+}
+
 #[cfg(feature = "tracing")]
 /// Whether there is a current point: [`current`] without a handle.
 pub(crate) fn is_traced() -> bool {
@@ -261,6 +270,13 @@ pub(crate) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<
 
 /// As [`run`], for a flow that goes on; it is gone if the thread is ending.
 pub(crate) fn within<T>(flow: Box<Flow>, work: impl FnOnce() -> T) -> (T, Option<Box<Flow>>) {
+    #[cfg(feature = "functions")]
+    let number = flow.trace.as_ref().and_then(Trace::number);
+    #[cfg(feature = "functions")]
+    let work = || match number {
+        Some(number) => crate::functions::numbers::within(number, work),
+        None => work(),
+    };
     let Some(token) = install(flow, None) else { return (work(), None) };
     let result = catch_unwind(AssertUnwindSafe(work));
     let flow = uninstall(token);

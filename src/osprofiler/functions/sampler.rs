@@ -1,0 +1,157 @@
+//! Looks at the stacks of busy threads at a rate: pprof with a timer of the process and the signal SIGPROF.
+//!
+//! The timer runs only between [`Sampler::start`] and [`Sampler::read`]. Without `unsafe`, three things are checked
+//! rather than done here: that nobody else handles the signal, that it arrives, and that the timer runs.
+
+use std::fs;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, raise};
+use pprof::{MAX_DEPTH, ProfilerGuard, ProfilerGuardBuilder};
+use thiserror::Error;
+
+use super::numbers::Addresses;
+
+/// More is not possible: the timer follows the kernel's tick.
+pub const HZ_MAX: u32 = 200;
+/// How long to wait for the timer's first signal. A process that shares its processor gets little of it.
+const FIRST_SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why functions cannot be sampled.
+#[derive(Debug, Error)]
+pub enum SamplerError {
+    /// Another part of the process uses SIGPROF.
+    #[error(
+        "start sampling functions: another part of this process handles SIGPROF; switch that profiler off"
+    )]
+    HandlerTaken,
+    /// A sampler runs already.
+    #[error("start sampling functions: a sampler runs already; stop it first")]
+    Running,
+    /// The signal does not arrive.
+    #[error(
+        "start sampling functions: SIGPROF is blocked in this thread; unblock it before the process starts threads"
+    )]
+    Blocked,
+    /// The timer does not run.
+    #[error(
+        "start sampling functions: the process's profiling timer does not run; allow setitimer(ITIMER_PROF), \
+         which a seccomp profile may forbid"
+    )]
+    TimerForbidden,
+    /// Stacks cannot be read.
+    #[error(
+        "start sampling functions: this program's stacks cannot be read; build it with unwind tables \
+         (`-C force-unwind-tables=yes`) for x86-64 or AArch64"
+    )]
+    NoStacks,
+    /// Another failure, such as no place for a temporary file.
+    #[error("start sampling functions: {0}; the sampler needs memory, and a temporary directory to write to")]
+    Failed(String),
+}
+
+/// Stacks that were seen, as return addresses from the innermost, and how often.
+pub(super) type RawStacks = Vec<(Vec<usize>, u64)>;
+
+/// The sampler of this process.
+pub(super) struct Sampler {
+    hz: u32,
+    running: Option<ProfilerGuard<'static>>,
+}
+
+impl Sampler {
+    /// A sampler that works: it was tried out. That takes some milliseconds of processor time.
+    pub(super) fn try_out(hz: u32) -> Result<Self, SamplerError> {
+        if !Addresses::get().are_complete() {
+            return Err(SamplerError::NoStacks);
+        }
+        let mut sampler = Self { hz: hz.clamp(1, HZ_MAX), running: None };
+        // At a rate at which the timer gives no signal yet: the first one builds the unwinder, which allocates. It must
+        // not come to a thread that is allocating itself, so it is raised here.
+        let quiet = Self { hz: 1, running: None };
+        sampler.running = quiet.started()?;
+        raise(Signal::SIGPROF).map_err(|error| SamplerError::Failed(error.to_string()))?;
+        if sampler.count() == 0 {
+            return Err(SamplerError::Blocked);
+        }
+        sampler.running = None;
+        sampler.start()?;
+        let began = Instant::now();
+        while sampler.count() == 0 {
+            if began.elapsed() > FIRST_SIGNAL_TIMEOUT {
+                return Err(SamplerError::TimerForbidden);
+            }
+            burn();
+        }
+        sampler.running = None;
+        Ok(sampler)
+    }
+
+    pub(super) fn hz(&self) -> u32 {
+        self.hz
+    }
+
+    /// Starts the timer.
+    pub(super) fn start(&mut self) -> Result<(), SamplerError> {
+        if self.running.is_none() {
+            self.running = self.started()?;
+        }
+        Ok(())
+    }
+
+    /// Stops the timer and takes what was seen since the start.
+    pub(super) fn read(&mut self) -> RawStacks {
+        let stacks = self.report();
+        self.running = None;
+        stacks
+    }
+
+    fn started(&self) -> Result<Option<ProfilerGuard<'static>>, SamplerError> {
+        if is_handled() {
+            return Err(SamplerError::HandlerTaken);
+        }
+        let hz = i32::try_from(self.hz).unwrap_or(1);
+        let guard = ProfilerGuardBuilder::default().frequency(hz).build();
+        guard.map(Some).map_err(|error| match error {
+            pprof::Error::Running => SamplerError::Running,
+            error => SamplerError::Failed(error.to_string()),
+        })
+    }
+
+    fn report(&self) -> RawStacks {
+        let Some(guard) = &self.running else { return Vec::new() };
+        // It fails only if its temporary file cannot be read: then there are no stacks.
+        let Ok(report) = guard.report().build_unresolved() else { return Vec::new() };
+        let stacks = report.data.into_iter().map(|(stack, samples)| {
+            let frames = stack.frames.iter().map(|frame| frame.ip).collect();
+            (frames, u64::try_from(samples).unwrap_or(0))
+        });
+        stacks.collect()
+    }
+
+    fn count(&self) -> u64 {
+        self.report().iter().map(|(_, samples)| samples).sum()
+    }
+}
+
+/// Whether a stack may go on beyond what was kept of it.
+pub(super) fn is_cut(frames: &[usize]) -> bool {
+    frames.len() >= MAX_DEPTH
+}
+
+/// Whether this process handles SIGPROF. Only Linux says.
+fn is_handled() -> bool {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught >> (Signal::SIGPROF as u32 - 1) & 1 == 1
+}
+
+/// Takes some processor time without allocating.
+fn burn() {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(2) {
+        black_box(began);
+    }
+}

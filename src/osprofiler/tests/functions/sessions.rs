@@ -1,0 +1,84 @@
+//! `start`, `stop`, `dump_stats`, and a directory of profiles.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::burning::{TASKS, planted, rounds_per_ms};
+use super::{seen, turn};
+use crate::base::secret::Secret;
+use crate::functions::directory::{Directory, Format};
+use crate::functions::session::Profile;
+use crate::functions::settings::{FunctionsError, HZ_MAX, Settings};
+use crate::profiler;
+use crate::signing::Signer;
+use crate::tests::{MemoryNotifier, trace};
+
+#[test]
+fn a_session_has_what_is_put_in_it_and_nothing_else() {
+    let _turn = turn();
+    assert!(matches!(Profile::start("early"), Err(FunctionsError::NotStarted)));
+    let _functions = Settings::new().hz(HZ_MAX).start().unwrap();
+    let per_ms = rounds_per_ms();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("select_destinations.prof");
+    let profile = Profile::start("select_destinations").unwrap();
+    runtime.block_on(async {
+        let inner = async {
+            for _ in 0..50 {
+                planted(per_ms * 4);
+                tokio::task::yield_now().await;
+            }
+        };
+        let outer = async {
+            for _ in 0..50 {
+                TASKS[0][0](per_ms * 4);
+                tokio::task::yield_now().await;
+            }
+        };
+        // Two futures of one task, which take turns.
+        tokio::join!(profile.of(inner), outer);
+    });
+    profile.run(|| TASKS[1][0](per_ms * 100));
+    assert!(matches!(profile.dump_stats(&path), Err(FunctionsError::NotStopped)));
+    profile.stop();
+    profile.dump_stats(&path).unwrap();
+    let functions = profile.functions().unwrap();
+    let seen = seen(&functions);
+    assert!(seen["planted"] > 10 && seen["task1_major"] > 5 && !seen.contains_key("task0_major"), "{seen:?}");
+    assert!(fs::read(&path).unwrap().starts_with(b"{("));
+    profile.dump(&path, Format::Speedscope).unwrap();
+    assert!(fs::read(&path).unwrap().starts_with(b"{\"$schema\""));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[test]
+fn a_directory_gets_a_file_for_each_operation_until_it_is_full() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Directory::new(folder.path().join("profiles")).at_most(4, 1 << 20);
+    let key = Secret::new("the key for profiles");
+    let settings = Settings::new().key(&key).hz(HZ_MAX).directory(directory).without_records();
+    let functions = settings.start().unwrap();
+    let notifier = Arc::<MemoryNotifier>::default();
+    let per_ms = rounds_per_ms();
+    let run = |signer| {
+        let root = trace(&notifier, signer);
+        root.run(|| profiler::trace_sync("request", (), || planted(per_ms * 60)));
+        root.base_id().to_owned()
+    };
+    run(None);
+    run(Signer::new(&Secret::new("another key")));
+    let mine: Vec<String> = (0..3).map(|_| run(Signer::new(&key))).collect();
+    assert!(functions.flush());
+    let report = functions.report();
+    assert_eq!((report.operations, report.files_left_out, report.last_error), (3, 1, None));
+    let names = fs::read_dir(folder.path().join("profiles")).unwrap();
+    let mut names: Vec<String> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names.len(), 4);
+    for name in names {
+        assert!(mine[..2].iter().any(|id| name.starts_with(id.as_str())), "{name}");
+    }
+    assert!(notifier.names().iter().all(|name| !name.starts_with("functions")));
+}
