@@ -20,19 +20,22 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use traced_service::Service;
 
-const USAGE: &str = "usage: traced-service --hmac-keys KEY[,KEY] [--connection-string URL]";
+const USAGE: &str = "usage: traced-service --hmac-keys KEY[,KEY] [--connection-string URL] [--functions]";
 
 fn main() -> anyhow::Result<()> {
-    let (mut keys, mut connection) = (None, None);
+    let (mut keys, mut connection, mut functions) = (None, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(option) = arguments.next() {
         match option.as_str() {
             "--hmac-keys" => keys = arguments.next(),
             "--connection-string" => connection = arguments.next(),
+            "--functions" => functions = true,
             _ => anyhow::bail!(USAGE),
         }
     }
     let keys = ServerKeys::parse(&keys.context(USAGE)?);
+    // Before there are other threads.
+    let sampler = if functions { Some(sampler()?) } else { None };
     // The one thing that instrumented code needs.
     let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
     tracing::subscriber::set_global_default(subscriber)?;
@@ -57,6 +60,20 @@ fn main() -> anyhow::Result<()> {
         if let Some(queue) = queue {
             eprintln!("{:?}", queue.shutdown().await);
         }
+        if let Some(sampler) = sampler {
+            eprintln!("{sampler:?}");
+        }
         Ok(())
     })
+}
+
+/// Samples the functions of every request of a client that holds a key.
+#[cfg(feature = "functions")]
+fn sampler() -> anyhow::Result<impl std::fmt::Debug> {
+    Ok(osprofiler::functions::settings::Settings::new().signed().start()?)
+}
+
+#[cfg(not(feature = "functions"))]
+fn sampler() -> anyhow::Result<()> {
+    anyhow::bail!("--functions needs the feature `functions`")
 }

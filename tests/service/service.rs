@@ -5,6 +5,8 @@
 //! [`rpc`] around its messages, [`Statement`] around its statements, and one point made in each of
 //! the three ways. Without a signed request all of that does nothing.
 
+mod reports;
+
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -141,6 +143,10 @@ impl App {
                 Ok(body) => (StatusCode::OK, body),
                 Err(error) => (StatusCode::NOT_FOUND, format!("{error:#}")),
             },
+            ["", "reports", kind, id] => match self.report(kind, id).await {
+                Some(body) => (StatusCode::OK, body),
+                None => (StatusCode::NOT_FOUND, "no such report".to_owned()),
+            },
             ["", "images", id] => (StatusCode::OK, self.image(id).await),
             _ => (StatusCode::NOT_FOUND, "no such path".to_owned()),
         };
@@ -177,6 +183,13 @@ impl App {
     #[instrument(skip(self))]
     async fn image(&self, id: &str) -> String {
         profiler::trace_sync("checksum", (), || format!("image-{id}"))
+    }
+
+    /// A report, whose every tenth is slow: of kind `busy` in a function that has no point of its own, of kind `idle`
+    /// because it waits.
+    async fn report(&self, kind: &str, id: &str) -> Option<String> {
+        let (kind, id): (reports::Kind, u64) = (kind.parse().ok()?, id.parse().ok()?);
+        Some(profiler::trace("render", || json!({"report": id}), reports::render(kind, id)).await)
     }
 
     /// Another service's answer.
