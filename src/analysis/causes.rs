@@ -125,6 +125,7 @@ mod tests {
     use uuid::Uuid;
 
     use crate::osprofiler::record::Record;
+    use crate::results::functions::Functions;
 
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
     fn calling(called: &[(&str, &str, u32, u32)], until_us: u32) -> TraceTree {
@@ -163,6 +164,7 @@ mod tests {
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
                 tree: Some(calling(&called, until_us)),
+                functions: Functions::default(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
@@ -232,6 +234,7 @@ mod tests {
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
                 tree: Some(spread(&mut random, own_us, call_us, of_call)),
+                functions: Functions::default(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, own_us, call_us)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 1_000)));

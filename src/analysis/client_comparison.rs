@@ -110,7 +110,14 @@ mod tests {
             ..IterationSample::default()
         };
         let tree = TraceTree { first_unix_us: 0, points, unreadable: 0 };
-        Compared { side, top: false, trace_id: Uuid::from_u128(seen.number.into()), sample, tree: Some(tree) }
+        Compared {
+            side,
+            top: false,
+            trace_id: Uuid::from_u128(seen.number.into()),
+            sample,
+            tree: Some(tree),
+            functions: crate::results::functions::Functions::default(),
+        }
     }
 
     /// The slowest 5 % against some of the others.

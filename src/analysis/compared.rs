@@ -8,6 +8,7 @@ use super::levels::{Level, at_level};
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
+use crate::results::functions::Functions;
 
 /// A fetched iteration, with the client's points and the services'.
 pub struct Compared {
@@ -21,6 +22,8 @@ pub struct Compared {
     pub sample: IterationSample,
     /// The tree; `None` if the collector did not have it.
     pub tree: Option<TraceTree>,
+    /// The functions that services reported with it.
+    pub functions: Functions,
 }
 
 /// The traces of a workload, broken down together.

@@ -14,14 +14,16 @@ use super::differences::{Known, differences};
 use super::explained::{is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
 use super::features::point_value;
+use super::functions::{self, Iteration};
 use super::levels::Level;
 use super::mean_tree::mean_tree;
 use crate::results::client_points::REPORTER;
-use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
+use crate::results::model::{ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding};
 
 /// What was found of slow and typical iterations.
 pub(super) struct Judged {
     found: Attribution,
+    seed: u64,
     /// Iterations with complete traces.
     slow: Vec<usize>,
     typical: Vec<usize>,
@@ -62,10 +64,28 @@ pub(super) fn judge(
         found.causes.iter_mut().for_each(|cause| cause.guilty = false);
     }
     let left_out = slow.len() + typical.len() - found.slow - found.fast;
-    Some(Judged { found, slow: whole_slow, typical: whole_typical, left_out, called })
+    Some(Judged { found, seed, slow: whole_slow, typical: whole_typical, left_out, called })
 }
 
 impl Judged {
+    /// The functions of the guilty kind that explains most.
+    fn functions(&self, traces: &Traces<'_>) -> Option<ComparedFunctions> {
+        let kind = self.found.causes.iter().find(|cause| cause.guilty)?.kind;
+        let iterations = |of: &[usize]| -> Vec<Iteration<'_>> {
+            let one = |&one: &usize| {
+                let points = points_of(traces.trees[one], &traces.breakdowns.kind_of[one], kind);
+                let parts = traces.breakdowns.traces[one].iter().flat_map(|trace| &trace.parts);
+                Iteration {
+                    functions: &traces.compared[one].functions,
+                    points: points.iter().map(|point| point.trace_id.as_str()).collect(),
+                    self_ms: parts.filter(|part| part.kind == kind).map(|part| part.self_us / 1e3).sum(),
+                }
+            };
+            of.iter().map(one).collect()
+        };
+        functions::compare(&iterations(&self.slow), &iterations(&self.typical), self.seed)
+    }
+
     /// Why it names no cause, if so.
     pub(super) fn no_finding(&self) -> Option<NoFinding> {
         no_finding(&self.found)
@@ -102,6 +122,7 @@ impl Judged {
             clocks_moved: breakdowns.shifted.len() as u64,
             clocks_inconsistent: breakdowns.inconsistent.len() as u64,
             tree: mean_tree(&slow_trees, &typical_trees),
+            functions: self.functions(traces),
             places: None,
         }
     }

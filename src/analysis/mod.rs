@@ -20,6 +20,7 @@ mod features;
 pub mod findings;
 pub mod folding;
 pub mod foreign;
+mod functions;
 pub mod levels;
 pub mod mean_tree;
 pub mod observer;

@@ -11,7 +11,9 @@ use serde::Serialize;
 use crate::base::statistics::counts::Counts;
 use crate::base::statistics::paired::{Estimate, mean_and_sd, student_upper};
 use crate::osprofiler::report::TraceTree;
+use crate::results::functions::Functions;
 
+use super::functions::own_function;
 use super::statement;
 
 /// The error probability of each bound of a difference.
@@ -70,6 +72,24 @@ impl Points {
         }
         for (kind, (self_ms, calls)) in sums {
             self.kinds.entry(kind).or_default().push((self.traces, self_ms, calls));
+        }
+        self.traces += 1;
+    }
+
+    /// Adds the functions of a trace instead: the processor time in each of them as self time, samples as calls. Functions
+    /// of the standard library count for who called them.
+    pub fn add_functions(&mut self, functions: &Functions) {
+        let mut sums: BTreeMap<Kind, (f64, f64)> = BTreeMap::new();
+        for profile in &functions.profiles {
+            for stack in &profile.stacks {
+                let name = own_function(profile, &stack.frames);
+                let sum = sums.entry(Kind { service: profile.operation.clone(), name }).or_default();
+                let ms = stack.samples as f64 * profile.seconds_per_sample() * 1e3;
+                *sum = (sum.0 + ms, sum.1 + stack.samples as f64);
+            }
+        }
+        for (kind, (self_ms, samples)) in sums {
+            self.kinds.entry(kind).or_default().push((self.traces, self_ms, samples));
         }
         self.traces += 1;
     }

@@ -15,6 +15,7 @@ use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::client_points::SCHEDULING_DELAY;
+use crate::results::functions::Functions;
 use crate::results::model::{
     Basis, Comparison, Explanation, IterationOutcome, IterationRow, Place, SlowIteration, TraceState,
 };
@@ -169,7 +170,7 @@ fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<Compared>) {
         };
         let side = if slow { Side::Slow } else { Side::Typical };
         let tree = Some(TraceTree::build(&records));
-        Compared { side, top: false, trace_id: base_id, sample, tree }
+        Compared { side, top: false, trace_id: base_id, sample, tree, functions: Functions::default() }
     };
     (planted, (0..SLOW + TYPICAL).map(iteration).collect())
 }

@@ -4,6 +4,7 @@
 //! never the run and never the ids.
 
 pub mod files;
+pub mod profiles;
 pub mod publish;
 pub mod recent;
 

@@ -19,6 +19,7 @@ use crate::results::aggregate::Aggregate;
 use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
+use crate::results::functions::{Functions, without};
 use crate::results::model::{Results, TraceState, Workload};
 use crate::results::rpc::with_queues;
 use crate::results::stored::StoredRun;
@@ -67,7 +68,8 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
             let records = fetched.records.get(&id).filter(|records| !records.is_empty());
             Sampled {
                 id: SampleId::from(sample),
-                tree: records.map(|records| TraceTree::build(records).with_unreadable(unreadable)),
+                functions: records.map(|records| Functions::of(records)).unwrap_or_default(),
+                tree: records.map(|records| without(TraceTree::build(records).with_unreadable(unreadable))),
             }
         })
         .collect();
@@ -93,10 +95,17 @@ pub(super) fn explain(
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for Chosen { sample, side, top, .. } in chosen {
         let id = aggregate.trace_id(sample);
-        let of = |tree| Compared { side: *side, top: *top, trace_id: id, sample: sample.clone(), tree };
+        let of = |tree, functions| Compared {
+            side: *side,
+            top: *top,
+            trace_id: id,
+            sample: sample.clone(),
+            tree,
+            functions,
+        };
         let Some(services) = fetched.records.get(&id) else {
             *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
-            compared.push(of(None));
+            compared.push(of(None, Functions::default()));
             continue;
         };
         let records = asynchronous::whole(aggregate, sample, services);
@@ -108,7 +117,7 @@ pub(super) fn explain(
         let asynchronous_ns = asynchronous_ns
             .and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
         let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
-        compared.push(of(tree));
+        compared.push(of(tree, Functions::of(services)));
         let new = StoredTrace::new(id, records, unreadable);
         let trace = StoredTrace { read_after_ns, asynchronous_ms, ..new };
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
@@ -155,7 +164,7 @@ fn compare_by_client(results: &mut Results, aggregate: &Aggregate) {
     let compared = |Chosen { sample, side, top, .. }: Chosen| {
         let tree = TraceTree::build(&asynchronous::whole(aggregate, &sample, &[]));
         let trace_id = aggregate.trace_id(&sample);
-        Compared { side, top, trace_id, sample, tree: Some(tree) }
+        Compared { side, top, trace_id, sample, tree: Some(tree), functions: Functions::default() }
     };
     let compared: Vec<Compared> = chosen.into_iter().map(compared).collect();
     let seed = seed(aggregate);

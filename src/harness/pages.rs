@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::report::html::{self, Shown, relative_url};
 use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::functions::Functions;
 use crate::results::model::Results;
 use crate::results::trace::StoredTrace;
 
@@ -29,7 +30,7 @@ pub(super) fn write(
             let (tree, id) = (trace.tree(), trace.trace_id.to_string());
             write_at_once(&folder.join(format!("{id}.html")), |output| {
                 let seen = results.explanation(trace.trace_id);
-                html::trace::write(&id, &tree, seen, Some(&back), output)
+                html::trace::write(&id, &tree, seen, &Functions::of(&trace.records), Some(&back), output)
             })?;
         }
         let report: &Path = directory.path();

@@ -393,6 +393,7 @@ fn samples(condition: &Condition) -> u64 {
         Metric::Trace(Statistic::Mean, Figure::Time, _) => 100,
         Metric::Trace(Statistic::Mean, ..) => 29,
         Metric::Trace(statistic, ..) => of_statistic(statistic, 100),
+        Metric::Share(_) => 20,
         _ => 1,
     }
 }

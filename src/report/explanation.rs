@@ -91,7 +91,7 @@ pub fn comparison(comparison: &Comparison) -> Line {
             _ => format!("{share} of it (at least {low})"),
         };
         line.text(format!(" explains {explained}, because {}", because(first)));
-        line.line(where_it_is(first));
+        line.line(where_it_is(first)).line(function(comparison));
         if let Some(second) = guilty.get(1) {
             line.text("; ").line(kind_name(second));
             line.text(format!(" explains {}", share_with_bound(second)));
@@ -136,6 +136,19 @@ fn where_it_is(kind: &ComparedKind) -> Line {
             _ => format!(" and {slow} "),
         });
         line.line(having(contrast)).text(format!(" ({typical} in typical ones)"));
+    }
+    line.done()
+}
+
+/// `; in it, \`format\` explains 61 % (at least 48 %)`.
+fn function(comparison: &Comparison) -> Line {
+    let mut line = Line::default();
+    let Some(functions) = &comparison.functions else { return line };
+    if let Some(cause) = &functions.cause {
+        let [share, low] = [cause.share, cause.share_low].map(percent);
+        let place = if functions.whole { "; of the functions, " } else { "; in it, " };
+        line.text(place).code(in_short(&cause.name));
+        line.text(format!(" explains {share} (at least {low})"));
     }
     line.done()
 }
@@ -513,6 +526,7 @@ mod tests {
             clocks_inconsistent: 0,
             tree: Vec::new(),
             differences: None,
+            functions: None,
             places: None,
         };
         let head =

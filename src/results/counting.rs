@@ -214,7 +214,7 @@ impl WorkloadCounts {
                 of_requests(subject, Key { clock: Clock::Service, ..iterations })
             }
             Metric::Rate(..) | Metric::Count(..) | Metric::Throughput => Some(iterations),
-            Metric::Trace(..) | Metric::Asynchronous(_) | Metric::Overhead(_) => None,
+            Metric::Trace(..) | Metric::Asynchronous(_) | Metric::Overhead(_) | Metric::Share(_) => None,
         }
     }
 }

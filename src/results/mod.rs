@@ -13,6 +13,7 @@ pub mod counting;
 pub mod directory;
 pub mod export;
 pub mod find;
+pub mod functions;
 pub mod head;
 pub mod histogram;
 mod intervals;

@@ -11,6 +11,7 @@
 
 use serde_json::json;
 
+use super::functions;
 use crate::osprofiler::report::{Point, TraceTree};
 
 /// The name of the points of callers and of servers.
@@ -76,8 +77,10 @@ fn is_server(tree: &TraceTree, index: usize) -> bool {
 }
 
 /// The tree with a point for each time that a message waited, and servers' points that are named after what is called.
+/// Points that only carry functions are left out.
 #[must_use]
-pub fn with_queues(mut tree: TraceTree) -> TraceTree {
+pub fn with_queues(tree: TraceTree) -> TraceTree {
+    let mut tree = functions::without(tree);
     let mut is_called = vec![false; tree.points.len()];
     let mut waits: Vec<Point> = Vec::new();
     for index in 0..tree.points.len() {

@@ -8,6 +8,7 @@
 pub mod arrivals;
 pub mod asynchronous;
 pub mod compare;
+mod functions;
 pub mod generator;
 pub mod history;
 pub mod live;
@@ -109,6 +110,9 @@ fn of_threshold(
     if let Metric::Asynchronous(statistic) = metric {
         let sample = evidence.asynchronous.get(number).and_then(Option::as_ref);
         return asynchronous::judge(threshold, *statistic, sample, ran, profiled);
+    }
+    if let Metric::Share(function) = metric {
+        return functions::judge(threshold, function, sampled, profiled);
     }
     if metric.needs_traces() {
         return traces::judge(threshold, sampled, ran, profiled);

@@ -9,6 +9,7 @@ use crate::base::statistics::order::{at_percentile, at_rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::TraceTree;
 use crate::plan::threshold::{Figure, Metric, Statistic, Threshold, Unit};
+use crate::results::functions::Functions;
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome, TraceState};
 use crate::results::{selection, trace};
@@ -31,6 +32,8 @@ pub struct Sampled {
     pub id: SampleId,
     /// Its trace; `None` if the collector had none.
     pub tree: Option<TraceTree>,
+    /// The functions that services reported with it.
+    pub functions: Functions,
 }
 
 /// Judges a threshold on trace points by the sampled iterations of its workload. `ran` is the number of all successful

@@ -12,6 +12,7 @@ use bench::report::compare::{PointDifference, RunRef, TracePoints, TwoRuns};
 use bench::report::html::{self, Shown, Traces};
 use bench::report::pairs::{Counted, CountedPoint, CountedTrace, Pair, Paired, RoundInfo, Side};
 use bench::results::IterationColumns;
+use bench::results::functions::Functions;
 use bench::results::model::{Counts, Outcome, Results, ScenarioInfo, Severity};
 use bench::results::trace::StoredTrace;
 use bench::verdict::compare::{FailuresRow, RatioRow};
@@ -255,7 +256,8 @@ fn nothing_of_a_hostile_trace_runs() {
             record(format!("{text}-start"), "2", text, 100, &info, text),
         ];
         let mut page = Vec::new();
-        html::trace::write(text, &TraceTree::build(&records), None, None, &mut page).unwrap();
+        html::trace::write(text, &TraceTree::build(&records), None, &Functions::default(), None, &mut page)
+            .unwrap();
         let path = bench.write(&format!("{number}.html"), page);
         opened_and_touched(&browser, &path, text);
         assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 3, "{text:?}");
@@ -394,6 +396,7 @@ fn hostile_pairs(text: &str) -> Paired {
         sla: vec![of_sla(text)],
         failures: Vec::new(),
         points: vec![point(false), point(true)],
+        functions: Vec::new(),
         calls: vec![more_calls(text)],
         notes: vec![text.to_owned()],
     }

@@ -66,6 +66,7 @@ mod quotes;
 mod rally;
 mod rally_files;
 mod real_causes;
+mod real_functions;
 mod real_keystone;
 mod real_middleware;
 mod real_mistral;

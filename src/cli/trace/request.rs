@@ -19,6 +19,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::Style;
 use crate::report::html;
 use crate::report::trace::{json, text};
+use crate::results::functions::Functions;
 
 use super::{output, words};
 
@@ -97,12 +98,12 @@ impl RequestArguments {
             let reported = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
             return output(path, |out| json::write(&id, &reported, out));
         }
-        let tree = trace.tree();
+        let (tree, functions) = (trace.tree(), Functions::of(&trace.records));
         if self.html {
-            return output(path, |out| html::trace::write(&id, &tree, None, None, out));
+            return output(path, |out| html::trace::write(&id, &tree, None, &functions, None, out));
         }
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(&id, &tree, false, None, style, out))
+        words(path, |out| text::write(&id, &tree, false, None, &functions, style, out))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::{self, Style};
 use crate::report::html;
 use crate::report::trace::{dot, fetched, json, text};
+use crate::results::functions::Functions;
 use crate::results::rpc::with_queues;
 
 use super::sources::SourceArguments;
@@ -72,18 +73,21 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         return Ok(Exit::Ok);
     }
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+    let functions = Functions::of(&trace.records);
     // The JSON has what services reported, so that it is a source again.
     let tree = if arguments.json { tree } else { with_queues(tree) };
     if is_text {
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(base_id, &tree, arguments.all, explanation.as_deref(), style, out))?;
+        words(path, |out| {
+            text::write(base_id, &tree, arguments.all, explanation.as_deref(), &functions, style, out)
+        })?;
         return Ok(Exit::Ok);
     }
     output(path, |out| {
         if arguments.json {
             json::write(base_id, &tree, out)
         } else if arguments.html {
-            html::trace::write(base_id, &tree, explanation.as_deref(), None, out)
+            html::trace::write(base_id, &tree, explanation.as_deref(), &functions, None, out)
         } else {
             dot::write(base_id, &tree, out)
         }

@@ -22,6 +22,10 @@ pub(super) struct SourceArguments {
     /// processes).
     #[arg(long, value_name = "URL", conflicts_with = "deployment")]
     connection_string: Option<String>,
+    /// A directory in which services leave profiles of traces or of their points, such as `ID.collapsed` or `ID.pb.gz`:
+    /// collapsed stacks, or pprof's format, where samples may also have the label `span_id`.
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
 }
 
 impl SourceArguments {
@@ -35,6 +39,7 @@ impl SourceArguments {
             given: self.traces.clone(),
             deployment: self.deployment.clone().map(Into::into),
             connection: self.connection_string.as_deref().map(Secret::new),
+            profiles: self.profiles.clone(),
             environment: Environment::default(),
             events: Shown::new(false).sink(),
         }

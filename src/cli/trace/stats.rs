@@ -10,7 +10,7 @@ use crate::cli::say;
 use crate::harness::HarnessError;
 use crate::harness::traces::StatsProfiles;
 use crate::report::document::terminal;
-use crate::report::trace::stats;
+use crate::report::trace::{functions as report, stats};
 
 use super::sources::SourceArguments;
 use super::{Grouping, words};
@@ -26,6 +26,10 @@ pub(in crate::cli) struct StatsArguments {
     /// The sort key: largest first, names from A to Z.
     #[arg(long, value_enum, default_value_t = Sort::Cumtime)]
     sort: Sort,
+    /// Count the functions that services sampled and reported with their traces, instead of trace points. ncalls are
+    /// samples.
+    #[arg(long, conflicts_with_all = ["by", "unweighted", "prof_dir"])]
+    functions: bool,
     /// What makes a row.
     #[arg(long, value_enum, default_value_t = Grouping::Detail)]
     by: Grouping,
@@ -55,7 +59,32 @@ enum Sort {
     Name,
 }
 
+impl Sort {
+    fn key(self) -> SortKey {
+        match self {
+            Self::Cumtime => SortKey::Cumulative,
+            Self::Tottime => SortKey::Own,
+            Self::Ncalls => SortKey::Calls,
+            Self::Name => SortKey::Name,
+        }
+    }
+}
+
+fn functions(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
+    let found = arguments.source.source().functions(arguments.prof.as_deref())?;
+    if let Some(path) = &arguments.prof {
+        say(&format!("read it with: python3 -m pstats {}", path.display()));
+        return Ok(Exit::Ok);
+    }
+    let document = report::document(&found, arguments.sort.key(), arguments.limit);
+    words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
+    Ok(Exit::Ok)
+}
+
 pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
+    if arguments.functions {
+        return functions(arguments);
+    }
     let profiles = StatsProfiles { all: arguments.prof.clone(), each: arguments.prof_dir.clone() };
     let (all, weighted) =
         arguments.source.source().stats(arguments.by.into(), &profiles, !arguments.unweighted)?;
@@ -64,13 +93,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
     } else if let Some(directory) = &arguments.prof_dir {
         say(&format!("{} profiles in {}", all.traces, directory.display()));
     } else {
-        let by = match arguments.sort {
-            Sort::Cumtime => SortKey::Cumulative,
-            Sort::Tottime => SortKey::Own,
-            Sort::Ncalls => SortKey::Calls,
-            Sort::Name => SortKey::Name,
-        };
-        let document = stats::document(&all, weighted.as_ref(), by, arguments.limit);
+        let document = stats::document(&all, weighted.as_ref(), arguments.sort.key(), arguments.limit);
         words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
     }
     Ok(Exit::Ok)

@@ -163,6 +163,7 @@ impl PreparedAb {
             order_seed: fastrand::u64(..),
             pairs: Vec::new(),
             traces: Vec::new(),
+            functions: Vec::new(),
             criteria: [Vec::new(), Vec::new()],
             notes: Vec::new(),
             heard,
@@ -221,6 +222,8 @@ struct Comparison {
     order_seed: u64,
     pairs: Vec<Pair>,
     traces: Vec<PairTraces>,
+    /// The functions of the same traces, where services report them.
+    functions: Vec<PairTraces>,
     /// The scenario's own criteria in each round that counts, of A and of B.
     criteria: [Vec<Vec<Criterion>>; 2],
     notes: Vec<String>,
@@ -321,6 +324,7 @@ impl Comparison {
             sla,
             failures: self.trial.failures(),
             points: over_pairs(&self.traces),
+            functions: over_pairs(&self.functions),
             calls: call_changes::over_pairs(&self.traces),
             notes: self.notes,
         };

@@ -10,6 +10,7 @@ use crate::plan::SEED_MAX;
 use crate::report::pairs::{Further, Pair, RoundInfo};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
+use crate::results::functions::Functions;
 use crate::results::model::RunStatus;
 use crate::verdict::paired::{Offered, Round, Span};
 
@@ -130,6 +131,10 @@ impl Comparison {
         }
         for (a, b) in pair.a.iter().zip(&pair.b) {
             self.traces.push(PairTraces { a: points(a), b: points(b) });
+            let both = PairTraces { a: functions(a), b: functions(b) };
+            if [&both.a, &both.b].iter().any(|side| side.iter().any(|one| one.kinds().next().is_some())) {
+                self.functions.push(both);
+            }
             let notes = a.results.notes.iter().chain(&b.results.notes);
             for note in notes.chain(a.results.profiling.reason.iter()) {
                 if !self.notes.contains(note) && self.notes.len() < 20 {
@@ -209,6 +214,20 @@ fn info(round: &RoundEnded, directory: &str, length: f64) -> RoundInfo {
         duration_s: round.results.run.duration_s,
         length,
     }
+}
+
+/// The functions of typical and of slow traces.
+fn functions(round: &RoundEnded) -> [Points; 2] {
+    let mut both = [Points::default(), Points::default()];
+    for (side, trace) in &round.traces {
+        let functions = Functions::of(&trace.records);
+        match side {
+            Side::Typical => both[0].add_functions(&functions),
+            Side::Slow => both[1].add_functions(&functions),
+            _ => {}
+        }
+    }
+    both
 }
 
 /// The points of typical and of slow iterations' traces.

@@ -211,6 +211,7 @@ impl CollectOptions {
             given: Vec::new(),
             deployment: self.deployment.clone().or_else(own),
             connection: self.connection.clone(),
+            profiles: None,
             environment: self.environment.clone(),
             events: crate::harness::event::silent(),
         };

@@ -13,6 +13,7 @@ use crate::report::trace::fetched::FetchedTrace;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
 use crate::results::directory::RunDirectory;
+use crate::results::functions::without;
 use crate::results::head;
 use crate::results::model::Explanation;
 use crate::results::strata::{Sampled, Strata, Weighting};
@@ -94,7 +95,7 @@ fn strata(run: &Path) -> Option<Strata> {
 }
 
 fn row(trace: &TraceRecords, sampled: Option<&Sampled>) -> FetchedTrace {
-    let tree = TraceTree::build(&trace.records);
+    let tree = without(TraceTree::build(&trace.records));
     let took_us = sampled.map_or_else(|| tree.length_us(), |one| one.chosen.sample.response_ns() / 1_000);
     let reason = match sampled {
         None => "not an iteration of the load",

@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::base::secret::Secret;
 use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
+use crate::collect::profiles::Profiles;
 use crate::demo::COLLECTOR_FILE;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::{Collector, DriverError};
@@ -38,6 +39,8 @@ pub struct TraceSource {
     pub deployment: Option<YamlFile>,
     /// The collector; that of the variable OSPROFILER_CONNECTION_STRING if neither is given.
     pub connection: Option<Secret>,
+    /// A directory with profiles of the traces, or of their points.
+    pub profiles: Option<PathBuf>,
     /// Where to look up that variable.
     pub environment: Environment,
     /// Where warnings go.
@@ -153,11 +156,25 @@ impl TraceSource {
         Ok(named)
     }
 
-    /// All requested traces, each with at least one record; at least one trace.
+    /// All requested traces, each with at least one record, and with the profiles that services left; at least one trace.
     ///
     /// # Errors
     /// When something cannot be found or read.
     pub fn load(&self) -> Result<Vec<TraceRecords>, HarnessError> {
+        let mut traces = self.reported()?;
+        let Some(directory) = &self.profiles else { return Ok(traces) };
+        let profiles = Profiles::open(directory)
+            .map_err(|error| HarnessError::input(format!("cannot read {}: {error}", directory.display())))?;
+        let read = traces.iter_mut().map(|trace| profiles.add_to(&trace.base_id, &mut trace.records));
+        // A file that is not of one trace alone is tried with each.
+        if let Some(unreadable) = read.max().filter(|unreadable| *unreadable > 0) {
+            let text = format!("{unreadable} profiles in {} cannot be read", directory.display());
+            warn(&self.events, &[text]);
+        }
+        Ok(traces)
+    }
+
+    fn reported(&self) -> Result<Vec<TraceRecords>, HarnessError> {
         let named = self.named()?;
         if named.runs.is_empty() && named.files.is_empty() {
             return self.fetch(&named.ids);

@@ -16,6 +16,7 @@ use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::profile_log;
 use crate::osprofiler::report::TraceTree;
 use crate::report::trace::pstats;
+use crate::results::functions::{Functions, without};
 use crate::results::rpc::with_queues;
 use crate::results::strata::Weighting;
 
@@ -165,7 +166,7 @@ impl TraceSource {
         for (weight, traces) in &parts {
             let mut part = CallStats::default();
             for trace in traces {
-                let tree = TraceTree::build(&trace.records);
+                let tree = without(TraceTree::build(&trace.records));
                 count(&mut part, &tree, by);
                 if let Some(directory) = &profiles.each {
                     let mut one = CallStats::default();
@@ -182,6 +183,24 @@ impl TraceSource {
             write_profile(path, &all)?;
         }
         Ok((all, weighting))
+    }
+
+    /// The functions that were reported with the traces; writes a profile of all for Python's pstats if requested.
+    ///
+    /// # Errors
+    /// When something cannot be found, read or written.
+    pub fn functions(&self, profile: Option<&Path>) -> Result<Functions, HarnessError> {
+        let mut all = Functions::default();
+        for trace in self.load()? {
+            let Functions { profiles, unreadable } = Functions::of(&trace.records);
+            all.profiles.extend(profiles);
+            all.unreadable += unreadable;
+        }
+        if let Some(path) = profile {
+            let bytes = crate::osprofiler::functions::pstats::encode(&all.sum(false));
+            written(path, |out| out.write_all(&bytes))?;
+        }
+        Ok(all)
     }
 
     /// The requested traces by how many iterations each stands for; all together, once each, if that is not known or not
@@ -232,7 +251,7 @@ fn left_out(ranking: &Ranking) -> Vec<String> {
 }
 
 fn summary(trace: &TraceRecords) -> TraceSummary {
-    let tree = TraceTree::build(&trace.records);
+    let tree = without(TraceTree::build(&trace.records));
     TraceSummary {
         base_id: trace.base_id.clone(),
         timestamp: trace.records.iter().map(|record| record.timestamp.clone()).min().unwrap_or_default(),
@@ -246,7 +265,7 @@ fn summary(trace: &TraceRecords) -> TraceSummary {
 }
 
 fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
-    let tree = TraceTree::build(&trace.records);
+    let tree = without(TraceTree::build(&trace.records));
     ranking.add_trace(&tree, |index| {
         let point = &tree.points[index];
         match by {
@@ -279,10 +298,15 @@ fn count(stats: &mut CallStats, tree: &TraceTree, by: Grouping) {
 }
 
 fn write_profile(path: &Path, stats: &CallStats) -> Result<(), HarnessError> {
-    let written = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| write_output(path, |out| pstats::write(stats, out)));
+    written(path, |out| pstats::write(stats, out))
+}
+
+fn written(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn std::io::Write + Send)) -> std::io::Result<()>,
+) -> Result<(), HarnessError> {
+    let written =
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| write_output(path, write));
     written.map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))
 }
 

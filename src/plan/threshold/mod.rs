@@ -65,6 +65,8 @@ pub enum Metric {
     Asynchronous(Statistic),
     /// The overhead of profiling at a percentile of service time, in percent.
     Overhead(f64),
+    /// The share of processor time in a function and what it calls, of all that services sampled, in percent.
+    Share(String),
 }
 
 /// A figure of the selected points of one trace.
@@ -212,7 +214,7 @@ impl Metric {
     /// True if the metric needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
-        matches!(self, Self::Trace(..) | Self::Asynchronous(_))
+        matches!(self, Self::Trace(..) | Self::Asynchronous(_) | Self::Share(_))
     }
 
     /// True if the metric needs iterations that were left unprofiled for comparison.
@@ -238,7 +240,7 @@ impl Metric {
     pub fn unit(&self) -> Unit {
         match self {
             Self::Time(..) | Self::Trace(_, Figure::Time, _) | Self::Asynchronous(_) => Unit::Time,
-            Self::Rate(..) | Self::Overhead(_) => Unit::Percent,
+            Self::Rate(..) | Self::Overhead(_) | Self::Share(_) => Unit::Percent,
             Self::Throughput => Unit::PerSecond,
             Self::Count(..) | Self::Trace(..) => Unit::Number,
         }
@@ -299,6 +301,7 @@ impl fmt::Display for Metric {
             }
             Self::Asynchronous(statistic) => write!(f, "{statistic}({ASYNCHRONOUS})"),
             Self::Overhead(percentile) => write!(f, "overhead(p{percentile})"),
+            Self::Share(function) => write!(f, "share(function {})", quoted(function)),
         }
     }
 }

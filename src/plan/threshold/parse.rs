@@ -28,7 +28,7 @@ pub struct Mistake {
 const LENGTH_MAX: usize = 1000;
 const EXAMPLES: &str =
     "such as p(99) < 250ms, rate(errors) <= 0.1%, p95(action \"NAME\") < 100ms or count(trace \"db\") <= 12";
-const METRICS: [&str; 13] = [
+const METRICS: [&str; 14] = [
     "p95",
     "p99",
     "avg",
@@ -41,11 +41,13 @@ const METRICS: [&str; 13] = [
     "depth",
     "throughput",
     "overhead",
+    "share",
     "p",
 ];
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "action",
     "tag",
+    "function",
     ASYNCHRONOUS,
     "trace",
     "calls",
@@ -74,8 +76,8 @@ pub fn parse(text: &str) -> Result<Condition, Mistake> {
     let (metric, metric_at) = cursor.metric()?;
     let (operator, operator_at) = cursor.operator()?;
     let limit = cursor.limit(&metric, operator)?;
-    let exact =
-        matches!(metric.unit(), Unit::Percent | Unit::Number) && !matches!(metric, Metric::Overhead(_));
+    let exact = matches!(metric.unit(), Unit::Percent | Unit::Number)
+        && !matches!(metric, Metric::Overhead(_) | Metric::Share(_));
     if operator == Operator::Equal && !exact {
         return Err(mistake(operator_at, "measured values are never exactly equal", "write <= or >="));
     }
@@ -163,6 +165,7 @@ impl<'t> Cursor<'t> {
             "errors" => per_trace(name, name_at, pieces, Figure::Errors)?,
             "depth" => per_trace(name, name_at, pieces, Figure::Depth)?,
             "overhead" => overhead(name_at, pieces)?,
+            "share" => share(name_at, pieces)?,
             _ => {
                 let statistic = statistic(name, name_at, &mut pieces)?;
                 subject(statistic, pieces)?
@@ -290,7 +293,7 @@ fn possible(metric: &Metric, operator: Operator, value: f64, at: Range<usize>) -
     if operator == Operator::Below && value == 0.0 && !matches!(metric, Metric::Overhead(_)) {
         return Err(mistake(at, "nothing is below zero", "write a larger limit, or <= 0"));
     }
-    if matches!(metric, Metric::Rate(..)) {
+    if matches!(metric, Metric::Rate(..) | Metric::Share(_)) {
         if value > 100.0 {
             return Err(mistake(at, format!("{value} % is more than 100 %"), "write 0% to 100%"));
         }
@@ -578,6 +581,18 @@ fn per_trace(
         metric.clone_into(word);
     }
     subject(Statistic::Mean, pieces)
+}
+
+/// `share(function "NAME")`.
+fn share(at: Range<usize>, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
+    let mut pieces = pieces.into_iter();
+    match pieces.next() {
+        Some((at, Piece::Word(word))) if word == "function" => {
+            let function = name(&word, at, &mut pieces)?;
+            alone(Metric::Share(function), &pieces.collect::<Vec<_>>())
+        }
+        _ => Err(mistake(at, "`share` of what?", "write share(function \"NAME\")")),
+    }
 }
 
 fn overhead(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {

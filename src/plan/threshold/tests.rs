@@ -128,6 +128,11 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("errors < 3", 0..6, "`errors` of what?", "errors(trace)"),
         ("depth(\"db\") < 3", 0..5, "`depth` of what?", "depth(trace)"),
         ("count(trace \"db\" wher error) < 3", 17..21, "unknown word `wher`", "did you mean `where`"),
+        ("share < 3%", 0..5, "`share` of what?", "share(function"),
+        ("share(function) < 3%", 6..14, "without its name", "function \"NAME\""),
+        ("share(function render) < 3%", 15..21, "not in quotes", "write function \"render\""),
+        ("share(function \"a\") == 3%", 20..22, "never exactly equal", "<="),
+        ("share(function \"a\") < 300%", 22..26, "more than 100 %", "0% to 100%"),
         ("overhead(avg) < 3%", 0..8, "at percentiles", "overhead(p50)"),
     ] {
         let mistake = parse(text).expect_err(text);

@@ -9,6 +9,7 @@ use crate::analysis::call_stats::{CallStats, Function, FunctionStats, SortKey};
 use crate::analysis::statement;
 use crate::osprofiler::report::TraceTree;
 use crate::report::words::{duration_us, shown_name};
+use crate::results::functions::without;
 use crate::results::trace::StoredTrace;
 
 /// Rows of the table.
@@ -38,7 +39,7 @@ struct RowView {
 pub(super) fn view(stored: &[StoredTrace]) -> Option<CallsView> {
     let mut stats = CallStats::default();
     for trace in super::refs::shown(stored) {
-        let tree = TraceTree::build(&trace.records);
+        let tree = without(TraceTree::build(&trace.records));
         stats.add(&tree, |index| {
             let point = &tree.points[index];
             Function { place: point.reporter(), name: statement::name_and_kind(point) }

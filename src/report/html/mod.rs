@@ -16,6 +16,7 @@ mod criteria;
 mod document;
 mod environment;
 mod first;
+mod flames;
 mod island;
 mod marks;
 mod packed;
@@ -39,7 +40,7 @@ use minijinja::{Environment, Value, context};
 use sha2::{Digest, Sha256};
 
 use crate::results::IterationColumns;
-use crate::results::model::Results;
+use crate::results::model::{Results, Workload};
 
 pub use refs::{Shown, Traces, relative_url, shown};
 
@@ -78,9 +79,16 @@ pub fn render(
         charts => safe(island::charts(results, iterations, traces)?),
         iterations => safe(packed::iterations(iterations)?),
         traces => safe(points::traces(results, traces)?),
+        functions => results.workloads.iter().map(|one| safe(function_flames(one))).collect::<Vec<_>>(),
         page => view::page(results, iterations, traces),
     };
     fill(&format!("{}{PAGE}", document::MACROS), values, out)
+}
+
+/// The functions of slow iterations against those of typical ones; empty without any.
+fn function_flames(workload: &Workload) -> String {
+    let functions = workload.comparison.as_ref().and_then(|seen| seen.functions.as_ref());
+    functions.map(flames::of_difference).unwrap_or_default()
 }
 
 /// How much of a text from outside a page shows: a browser takes most of a minute to lay out a name of a mebibyte.

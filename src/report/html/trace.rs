@@ -8,12 +8,13 @@ use std::io::{self, Write};
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use super::{STYLE, content_policy, fill, points, script, text};
+use super::{STYLE, content_policy, fill, flames, points, script, text};
 use crate::analysis::call_stats::{CallStats, Function, SortKey};
 use crate::analysis::statement;
 use crate::base::clock::rfc3339;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words::duration_us;
+use crate::results::functions::Functions;
 use crate::results::model::Explanation;
 use crate::results::trace::{StoredPoint, state};
 
@@ -57,6 +58,7 @@ pub fn write(
     base_id: &str,
     tree: &TraceTree,
     seen: Option<&Explanation>,
+    functions: &Functions,
     report: Option<&str>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -69,6 +71,8 @@ pub fn write(
         script => safe(script),
         traces => safe(points::trace(base_id, state(tree), &stored, tree, seen)?),
         page => page(base_id, tree),
+        functions => safe(flames::of_trace(functions)),
+        functions_header => functions.sum(false).header(),
         report,
     };
     fill(PAGE, values, out)

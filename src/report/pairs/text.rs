@@ -15,6 +15,9 @@ const POINTS_SHOWN: usize = 6;
 /// What the figures of trace points mean.
 pub(in crate::report) const POINTS_HINT: &str =
     "Own time per trace, how much longer it is in B, and calls; they do not affect the verdict";
+/// What the figures of functions mean.
+const FUNCTIONS_HINT: &str =
+    "Processor time per trace and how much longer it is in B, of sampled functions; calls are samples";
 /// Bounds of a ratio beyond these are not shown while a comparison runs.
 const BOUND_MIN: f64 = 0.1;
 const BOUND_MAX: f64 = 10.0;
@@ -48,6 +51,12 @@ pub fn document(paired: &Paired) -> Document {
     document
 }
 
+/// The functions that certainly take more processor time in B.
+fn functions(paired: &Paired) -> Table {
+    let more = paired.functions.iter().filter(|row| row.low_ms > 0.0);
+    points(more.take(POINTS_SHOWN))
+}
+
 /// The report without its notes.
 fn parts(paired: &Paired) -> Document {
     let mut document = Document::new(3, "ab.json");
@@ -61,6 +70,7 @@ fn parts(paired: &Paired) -> Document {
     for (title, table) in point_tables(paired) {
         document.titled(title, Some(POINTS_HINT.into()), table);
     }
+    document.titled("Functions that take more in B", Some(FUNCTIONS_HINT.into()), functions(paired));
     document
 }
 
@@ -421,6 +431,7 @@ mod tests {
             sla: Vec::new(),
             failures: Vec::new(),
             points: vec![point(false), point(true)],
+            functions: Vec::new(),
             calls: Vec::new(),
             notes: vec![HOSTILE.into()],
         }

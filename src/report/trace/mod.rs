@@ -6,6 +6,7 @@
 pub mod diff;
 pub mod dot;
 pub mod fetched;
+pub mod functions;
 pub mod json;
 pub mod list;
 pub mod pstats;

@@ -3,12 +3,12 @@
 //! A `.prof` file is Python's `marshal` of a dictionary from function to `(primitive calls, calls, own
 //! seconds, cumulative seconds, callers)`, where callers are a dictionary of the same four numbers (cProfile's
 //! form, observed on CPython 3.11; the one of `profile`, which holds counts alone, is not read by SnakeViz).
-//! A function is `(file, line, name)`: the reporting service, 0, and the point. Only what that needs of
-//! `marshal` (version 2, which every Python 3 reads) is here.
+//! A function is `(file, line, name)`: the reporting service, 0, and the point. The bytes are those of [`crate::osprofiler::base::marshal`].
 
 use std::io::{self, Write};
 
 use crate::analysis::call_stats::{CallStats, Calls, Function, SortKey};
+use crate::osprofiler::base::marshal::Marshal;
 
 /// Longer names are cut: they label boxes.
 const NAME_BYTES_MAX: usize = 1_000;
@@ -18,79 +18,50 @@ const NAME_BYTES_MAX: usize = 1_000;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(stats: &CallStats, out: &mut dyn Write) -> io::Result<()> {
-    let mut bytes = vec![b'{'];
+    let mut profile = Marshal::default();
+    profile.begin_dict();
     for (function, row) in stats.rows(SortKey::Name) {
-        key(&mut bytes, function);
-        tuple(&mut bytes, 5);
-        numbers(&mut bytes, row.calls.primitive, &row.calls);
-        bytes.push(b'{');
+        key(&mut profile, function);
+        profile.tuple(5);
+        numbers(&mut profile, row.calls.primitive, &row.calls);
+        profile.begin_dict();
         let mut callers: Vec<_> = row.callers.iter().collect();
         callers.sort_by_key(|(caller, _)| *caller);
         for (caller, calls) in callers {
-            key(&mut bytes, caller);
-            tuple(&mut bytes, 4);
+            key(&mut profile, caller);
+            profile.tuple(4);
             // Unlike above, all calls come first here.
-            integer(&mut bytes, calls.total);
-            integer(&mut bytes, calls.primitive);
-            seconds(&mut bytes, calls.own_us);
-            seconds(&mut bytes, calls.cumulative_us);
+            profile.integer(calls.total);
+            profile.integer(calls.primitive);
+            profile.float(calls.own_us as f64 / 1e6);
+            profile.float(calls.cumulative_us as f64 / 1e6);
         }
-        bytes.push(b'0');
+        profile.end_dict();
     }
-    bytes.push(b'0');
-    out.write_all(&bytes)
+    profile.end_dict();
+    out.write_all(&profile.into_bytes())
 }
 
-fn numbers(bytes: &mut Vec<u8>, primitive: u64, calls: &Calls) {
-    integer(bytes, primitive);
-    integer(bytes, calls.total);
-    seconds(bytes, calls.own_us);
-    seconds(bytes, calls.cumulative_us);
+fn numbers(profile: &mut Marshal, primitive: u64, calls: &Calls) {
+    profile.integer(primitive);
+    profile.integer(calls.total);
+    profile.float(calls.own_us as f64 / 1e6);
+    profile.float(calls.cumulative_us as f64 / 1e6);
 }
 
-fn key(bytes: &mut Vec<u8>, function: &Function) {
-    tuple(bytes, 3);
+fn key(profile: &mut Marshal, function: &Function) {
+    profile.tuple(3);
     // pstats takes a name without a file for a built-in function.
-    text(bytes, if function.place.is_empty() { "~" } else { &function.place });
-    integer(bytes, 0);
-    text(bytes, &function.name);
+    text(profile, if function.place.is_empty() { "~" } else { &function.place });
+    profile.integer(0);
+    text(profile, &function.name);
 }
 
-fn tuple(bytes: &mut Vec<u8>, len: u32) {
-    bytes.push(b'(');
-    bytes.extend(len.to_le_bytes());
-}
-
-fn text(bytes: &mut Vec<u8>, text: &str) {
-    // Names that differ only after the cut stay different functions.
-    let cut;
-    let text = if text.len() > NAME_BYTES_MAX {
-        let hash = crc32fast::hash(text.as_bytes());
-        cut = format!("{}… {hash:08x}", &text[..text.floor_char_boundary(NAME_BYTES_MAX)]);
-        cut.as_str()
-    } else {
-        text
-    };
-    bytes.push(b'u');
-    bytes.extend(u32::try_from(text.len()).unwrap_or(0).to_le_bytes());
-    bytes.extend(text.as_bytes());
-}
-
-/// Small numbers in four bytes, large ones in digits of 15 bits.
-fn integer(bytes: &mut Vec<u8>, number: u64) {
-    if let Ok(small) = i32::try_from(number) {
-        bytes.push(b'i');
-        bytes.extend(small.to_le_bytes());
-        return;
+fn text(profile: &mut Marshal, text: &str) {
+    if text.len() <= NAME_BYTES_MAX {
+        return profile.text(text);
     }
-    let digits: Vec<u16> = (0..5).map(|place| (number >> (15 * place) & 0x7fff) as u16).collect();
-    let len = digits.iter().rposition(|digit| *digit != 0).map_or(0, |last| last + 1);
-    bytes.push(b'l');
-    bytes.extend((len as u32).to_le_bytes());
-    digits[..len].iter().for_each(|digit| bytes.extend(digit.to_le_bytes()));
-}
-
-fn seconds(bytes: &mut Vec<u8>, us: u64) {
-    bytes.push(b'g');
-    bytes.extend((us as f64 / 1e6).to_le_bytes());
+    // Names that differ only after the cut stay different functions.
+    let hash = crc32fast::hash(text.as_bytes());
+    profile.text(&format!("{}… {hash:08x}", &text[..text.floor_char_boundary(NAME_BYTES_MAX)]));
 }

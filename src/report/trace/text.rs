@@ -13,8 +13,11 @@ use crate::report::document::terminal::{self, Style, wrapped};
 use crate::report::explanation::sentence;
 use crate::report::mixed;
 use crate::report::words::{duration, duration_us};
+use crate::results::functions::Functions;
 use crate::results::model::{Explanation, TraceState};
 use crate::results::trace::state;
+
+use super::functions::ByPoint;
 
 /// The width of the bars, in characters.
 const BAR_CELLS: usize = 24;
@@ -28,7 +31,8 @@ const COLUMNS: usize = 140;
 const NAME_COLUMNS_MIN: usize = 30;
 
 /// Writes the tree with a line of summary above: folded, or with `all`, a line for each point. The point that made the
-/// iteration slow, if that is known, is marked, and never folded.
+/// iteration slow, if that is known, is marked, and never folded. Below a point are the functions that were most at work in
+/// it.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -37,6 +41,7 @@ pub fn write(
     tree: &TraceTree,
     all: bool,
     explanation: Option<&Explanation>,
+    functions: &Functions,
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -52,7 +57,8 @@ pub fn write(
     let culprit = culprit.and_then(|id| tree.points.iter().position(|point| point.trace_id == id));
     let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, culprit.as_slice()) };
     let marked = explanation.zip(culprit).map(|(seen, index)| (index, mark(seen)));
-    let lines = Lines { tree, children: tree.children(), rows: &folded.rows, marked, style };
+    let (children, by_point) = (tree.children(), ByPoint::of(functions));
+    let lines = Lines { tree, children, rows: &folded.rows, marked, by_point, style };
     let last = last_rows(&folded.rows);
     // For each level, whether the branch goes on below.
     let mut goes_on: Vec<bool> = Vec::new();
@@ -80,6 +86,14 @@ pub fn write(
                 style
             )
         )?;
+    }
+    if functions.unreadable > 0 {
+        writeln!(out)?;
+        writeln!(out, "note: {} profiles of functions cannot be read", functions.unreadable)?;
+    }
+    if let Some(header) = functions.profiles.first().map(|_| functions.sum(false).header()) {
+        writeln!(out)?;
+        writeln!(out, "{}", wrapped(&on_one_line(&format!("functions (ƒ): {header}")), style.columns, 2))?;
     }
     // A single trace cannot tell a service that is not traced from one that takes its time.
     let mixed = foreign::mixed(&[tree]).filter(|mixed| mixed.with_foreign > 0);
@@ -134,6 +148,7 @@ struct Lines<'a> {
     rows: &'a [FoldedRow],
     /// The point that made the iteration slow, and what is said beside it.
     marked: Option<(usize, String)>,
+    by_point: ByPoint,
     style: Style,
 }
 
@@ -152,6 +167,12 @@ impl Lines<'_> {
             let indent = " ".repeat(2 * row.depth.min(INDENT_MAX) + 2);
             let text = cut(&format!("{indent}✗ {text}"), room);
             writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, RED, style))?;
+        }
+        let ids = row.members.iter().map(|&member| self.tree.points[member].trace_id.as_str());
+        let indent = " ".repeat(2 * row.depth.min(INDENT_MAX) + 2);
+        for line in self.by_point.lines(ids) {
+            let text = cut(&format!("{indent}{line}"), room);
+            writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, DIM, style))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::client_causes::SlowPlaces;
 use super::differences::Differences;
 use super::explanation::{Basis, Place};
+use super::functions::ComparedFunctions;
 use crate::base::statistics::order::same_percentile;
 
 /// The trace point that an iteration's explanation names, in short.
@@ -61,6 +62,9 @@ pub struct Comparison {
     /// What slow iterations have more often than typical ones anywhere in their traces; absent with too few traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differences: Option<Differences>,
+    /// The functions of the guilty points on both sides; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<ComparedFunctions>,
     /// Where in the run the slow iterations are; absent if that says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<SlowPlaces>,

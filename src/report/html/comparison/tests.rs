@@ -192,6 +192,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             point(&words, false, "redis", -2.1),
             point(&words, true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
         ],
+        functions: Vec::new(),
         calls: vec![more_calls(&words)],
         notes: vec![words("the first pair is left out: the build was still compiling its templates")],
     }

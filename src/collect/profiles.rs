@@ -1,0 +1,268 @@
+//! Profiles that services leave in a directory: pprof's format or collapsed stacks, found by the ids of a trace.
+//!
+//! A file belongs to a trace if its name begins with the trace's id, to a point if it begins with the point's (each as
+//! OSProfiler or as OpenTelemetry writes it). In a file of pprof's format, samples may have the id of a point as a label.
+//! Files are hostile: their number and size are bounded, and what cannot be read is counted.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::base::ids::span_id;
+use crate::osprofiler::functions::model::{Builder, FunctionProfile};
+use crate::osprofiler::functions::{carried, collapsed, pprof};
+use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+
+/// More files of a directory are not looked at.
+const FILES_MAX: usize = 20_000;
+/// Larger files are not read.
+const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Where the label of a sample may have the id of its point.
+const LABELS: [&str; 4] = ["span_id", "profile_id", "span id", "trace_point"];
+/// Without a rate in the file.
+const HZ: u32 = 100;
+
+/// The profiles of a directory.
+pub struct Profiles {
+    files: Vec<PathBuf>,
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Collapsed,
+    Pprof,
+}
+
+fn kind(path: &Path) -> Option<Kind> {
+    let name = path.file_name()?.to_str()?;
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    match () {
+        () if ends(&[".collapsed", ".folded"]) => Some(Kind::Collapsed),
+        () if ends(&[".pb.gz", ".pprof", ".pb"]) => Some(Kind::Pprof),
+        () => None,
+    }
+}
+
+impl Profiles {
+    /// Lists a directory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(directory)?.take(FILES_MAX) {
+            let path = entry?.path();
+            if kind(&path).is_some() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(Self { files })
+    }
+
+    /// Adds the profiles of a trace to its records, as its services could have reported them. Returns how many files cannot
+    /// be read.
+    pub fn add_to(&self, base_id: &str, records: &mut Vec<Record>) -> u64 {
+        let points = Points::of(base_id, records);
+        let (mut found, mut unreadable) = (HashMap::new(), 0);
+        for path in &self.files {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let owner = points.named_by(name);
+            // A file of another trace, unless its samples say whose they are.
+            if owner.is_none() && kind(path) != Some(Kind::Pprof) {
+                continue;
+            }
+            match read(path) {
+                Ok(parts) => {
+                    for (label, profile) in parts {
+                        let point = label.and_then(|label| points.known(&label)).or(owner.clone());
+                        let operation = Some(profile.operation.as_str()).filter(|name| !name.is_empty());
+                        let operation = operation.unwrap_or(name);
+                        if let Some(point) = point {
+                            let sum = found
+                                .entry(point.clone())
+                                .or_insert_with(|| Builder::new(operation, profile.hz));
+                            add(sum, &profile, &point);
+                        }
+                    }
+                }
+                Err(()) => unreadable += 1,
+            }
+        }
+        let mut found: Vec<(String, Builder)> = found.into_iter().collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        for (number, (point, sum)) in found.into_iter().enumerate() {
+            records.extend(carrying(records, base_id, &point, number, &sum.finish()));
+        }
+        unreadable
+    }
+}
+
+/// Adds a profile whose stacks belong to a point.
+fn add(sum: &mut Builder, profile: &FunctionProfile, point: &str) {
+    sum.set_operations(1);
+    sum.leave_out(profile.left_out);
+    for stack in &profile.stacks {
+        let frames = stack.frames.iter().filter_map(|frame| profile.functions.get(*frame as usize));
+        let frames: Vec<_> = frames.cloned().collect();
+        sum.add(Some(point), &frames, stack.samples);
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
+    if fs::metadata(path).map_err(|_| ())?.len() > FILE_BYTES_MAX {
+        return Err(());
+    }
+    let bytes = fs::read(path).map_err(|_| ())?;
+    match kind(path) {
+        Some(Kind::Pprof) => {
+            let parts = pprof::decode("", &bytes, &LABELS).map_err(|_| ())?;
+            Ok(parts.into_iter().collect())
+        }
+        _ => {
+            let text = String::from_utf8_lossy(&bytes);
+            let (profile, _) = collapsed::decode("", HZ, &text);
+            if profile.stacks.is_empty() && !text.trim().is_empty() {
+                return Err(());
+            }
+            Ok(vec![(None, profile)])
+        }
+    }
+}
+
+/// The points of a trace by every spelling of their ids.
+struct Points {
+    /// Of the whole trace, with its first point.
+    trace: Vec<(String, String)>,
+    points: HashMap<String, String>,
+}
+
+impl Points {
+    fn of(base_id: &str, records: &[Record]) -> Self {
+        let mut points = HashMap::new();
+        for record in records {
+            let id = &record.trace_id;
+            points.insert(id.clone(), id.clone());
+            if let Ok(uuid) = id.parse::<Uuid>() {
+                points.insert(format!("{:016x}", span_id(uuid)), id.clone());
+            }
+        }
+        let is_outermost = |record: &&Record| !records.iter().any(|one| one.trace_id == record.parent_id);
+        let first =
+            records.iter().filter(is_outermost).min_by(|one, other| one.timestamp.cmp(&other.timestamp));
+        let first = first.map(|record| record.trace_id.clone());
+        let plain = base_id.parse::<Uuid>().ok().map(|uuid| uuid.simple().to_string());
+        let spellings = std::iter::once(base_id.to_owned()).chain(plain);
+        let trace = first.map(|first| spellings.map(|id| (id, first.clone())).collect()).unwrap_or_default();
+        Self { trace, points }
+    }
+
+    /// The point that a file belongs to by its name.
+    fn named_by(&self, name: &str) -> Option<String> {
+        let of_trace = self.trace.iter().find(|(id, _)| name.starts_with(id.as_str()));
+        if let Some((_, first)) = of_trace {
+            return Some(first.clone());
+        }
+        let end = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+        self.known(name.split(end).next().unwrap_or_default())
+    }
+
+    fn known(&self, id: &str) -> Option<String> {
+        self.points.get(id).cloned()
+    }
+}
+
+/// The records of a point that carries a profile.
+fn carrying(
+    records: &[Record],
+    base_id: &str,
+    point: &str,
+    number: usize,
+    profile: &FunctionProfile,
+) -> [Record; 2] {
+    let of_point = records.iter().filter(|record| record.trace_id == point);
+    let last = of_point.max_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    let record = |suffix: &str, info: Info| Record {
+        name: format!("{}{suffix}", carried::POINT_NAME),
+        base_id: base_id.to_owned(),
+        trace_id: format!("{point}-functions-{number}"),
+        parent_id: point.to_owned(),
+        timestamp: last.map(|record| record.timestamp.clone()).unwrap_or_default(),
+        info,
+        project: last.and_then(|record| record.project.clone()),
+        service: last.and_then(|record| record.service.clone()),
+    };
+    [record(START_SUFFIX, Info::new()), record(STOP_SUFFIX, carried::encode(profile))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osprofiler::functions::model::Function;
+    use crate::results::functions::Functions;
+
+    const BASE: &str = "5d8a1c55-2f4e-4b6a-9c3d-112233445566";
+    const POINT: &str = "11111111-1111-4111-8222-333333333333";
+    const OTHER: &str = "44444444-1111-4111-8555-666666666666";
+
+    fn records() -> Vec<Record> {
+        let record = |name: &str, id: &str, parent: &str, us: u32| Record {
+            name: name.into(),
+            base_id: BASE.into(),
+            trace_id: id.into(),
+            parent_id: parent.into(),
+            timestamp: format!("2026-11-20T22:52:01.{us:06}"),
+            info: Info::new(),
+            project: None,
+            service: None,
+        };
+        vec![
+            record("wsgi-start", POINT, BASE, 0),
+            record("db-start", OTHER, POINT, 10),
+            record("db-stop", OTHER, POINT, 20),
+            record("wsgi-stop", POINT, BASE, 30),
+        ]
+    }
+
+    fn found(directory: &Path) -> (Vec<(String, u64)>, u64) {
+        let mut records = records();
+        let unreadable = Profiles::open(directory).unwrap().add_to(BASE, &mut records);
+        let profiles = Functions::of(&records).profiles;
+        let seen = profiles.iter().map(|profile| (profile.points[0].clone(), profile.samples())).collect();
+        (seen, unreadable)
+    }
+
+    #[test]
+    fn files_are_found_by_the_ids_of_a_trace_and_of_its_points() {
+        for (name, expected) in [
+            (format!("{BASE}.collapsed"), Some(POINT)),
+            (format!("{}-12345678.folded", BASE.replace('-', "")), Some(POINT)),
+            (format!("{OTHER}.collapsed"), Some(OTHER)),
+            ("8555666666666666.collapsed".to_owned(), Some(OTHER)),
+            ("00000000-0000-4000-8000-000000000000.collapsed".to_owned(), None),
+            (format!("{BASE}.txt"), None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join(&name), "main;render 3\nmain 1\n").unwrap();
+            let expected: Vec<_> = expected.into_iter().map(|id| (id.to_owned(), 4)).collect();
+            assert_eq!(found(folder.path()), (expected, 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn samples_of_pprof_are_found_by_their_labels() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut builder = Builder::new("all", 100);
+        builder.add(Some("8555666666666666"), &[Function::named("query")], 5);
+        builder.add(Some("8222333333333333"), &[Function::named("render")], 7);
+        builder.add(Some("9999999999999999"), &[Function::named("elsewhere")], 9);
+        fs::write(folder.path().join("cpu.pb.gz"), pprof::encode(&builder.finish()).unwrap()).unwrap();
+        fs::write(folder.path().join("broken.pb.gz"), "no profile").unwrap();
+        let expected = vec![(POINT.to_owned(), 7), (OTHER.to_owned(), 5)];
+        assert_eq!(found(folder.path()), (expected, 1));
+    }
+}

@@ -1,0 +1,90 @@
+//! A trace that carries functions, as OSProfiler's own command and library see it: one point more, everything else as it is.
+
+use std::path::Path;
+use std::process::Command;
+
+use bench::base::secret::Secret;
+use bench::osprofiler::compat::compat_report;
+use bench::osprofiler::driver::Collector;
+use bench::osprofiler::functions::carried;
+use bench::osprofiler::functions::model::{Builder, Function};
+use bench::osprofiler::record::Record;
+use serde_json::{Map, Value};
+
+use crate::support::{Bench, redis_to_oneself, service};
+
+fn records(base_id: &str) -> Vec<Record> {
+    let record = |name: &str, id: &str, parent: &str, us: u32, info: Map<String, Value>| Record {
+        name: name.into(),
+        base_id: base_id.into(),
+        trace_id: format!("{id}0000000-0000-4000-8000-000000000000"),
+        parent_id: if parent.is_empty() {
+            base_id.into()
+        } else {
+            format!("{parent}0000000-0000-4000-8000-000000000000")
+        },
+        timestamp: format!("2026-11-20T22:52:01.{us:06}"),
+        info: Map::from_iter(info.into_iter().chain([("host".to_owned(), "vm".into())])),
+        project: Some("example".into()),
+        service: Some("api".into()),
+    };
+    let mut builder = Builder::new("wsgi", 100);
+    let function = |name: &str| Function { name: name.into(), file: "src/reply.rs".into(), line: 7 };
+    let point = "10000000-0000-4000-8000-000000000000";
+    builder.add(Some(point), &[function("service::render"), function("service::escape_cells")], 61);
+    builder.add(Some(point), &[function("service::render")], 39);
+    let none = Map::new;
+    vec![
+        record("wsgi-start", "1", "", 0, none()),
+        record("db-start", "2", "1", 100, none()),
+        record("db-stop", "2", "1", 400, none()),
+        record("wsgi-stop", "1", "", 900, none()),
+        record("functions-start", "3", "1", 900, none()),
+        record("functions-stop", "3", "1", 900, carried::encode(&builder.finish())),
+    ]
+}
+
+#[test]
+fn real_osprofilers_command_reads_a_trace_with_functions() {
+    let Some(python) = service("BENCH_TEST_PYTHON", "a Python that has OSProfiler") else { return };
+    let Some(redis) = service("BENCH_TEST_REDIS_URL", "a redis") else { return };
+    let _redis = redis_to_oneself();
+    let base_id = uuid::Uuid::new_v4().to_string();
+    let records = records(&base_id);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let collector = Collector::connect(&Secret::new(redis.clone())).await.unwrap();
+        collector.write(&records).await.unwrap();
+    });
+    let command = Path::new(&python).with_file_name("osprofiler");
+    let shown = |form: &str| {
+        let arguments = ["trace", "show", form, "--connection-string", &redis, &base_id];
+        let output = Command::new(&command).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: Value = serde_json::from_str(&shown("--json")).unwrap();
+    assert_eq!(json.to_string(), compat_report(&records).to_string());
+    let names = |tree: &Value| -> Vec<String> {
+        let children = tree["children"].as_array().unwrap().iter();
+        let mut names: Vec<String> =
+            children.map(|child| child["info"]["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&json["children"][0]), ["db", "functions"]);
+    assert!(shown("--html").contains("functions"));
+    assert!(shown("--dot").contains("functions"));
+
+    // And bench has them under the point, as a table, and not as a point.
+    let bench = Bench::new();
+    let run = |arguments: &[&str]| {
+        let output = bench.command(arguments).args(["--connection-string", &redis]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = run(&["trace", "show", &base_id]);
+    assert!(text.contains("ƒ 61 % src/reply.rs:7(service::escape_cells), 61 of 100 samples"), "{text}");
+    assert!(text.contains("2 points over"), "{text}");
+    let table = run(&["trace", "stats", "--functions", &base_id]);
+    assert!(table.contains("src/reply.rs:7(service::render)") && table.contains("not calls"), "{table}");
+}
