@@ -75,7 +75,7 @@ pub struct Paired {
     pub points: Vec<PointRow>,
     /// Functions in the fetched traces, where services report them: the operation stands for the service, processor time for
     /// own time, samples for calls; they do not affect the verdict.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<PointRow>,
     /// Kinds of trace points that B calls more or less often; they do not affect the verdict.
     pub calls: Vec<CallChange>,
