@@ -69,16 +69,24 @@ fn a_directory_gets_a_file_for_each_operation_until_it_is_full() {
     };
     run(None);
     run(Signer::new(&Secret::new("another key")));
-    let mine: Vec<String> = (0..3).map(|_| run(Signer::new(&key))).collect();
-    assert!(functions.flush());
-    let report = functions.report();
-    assert_eq!((report.operations, report.files_left_out, report.last_error), (3, 1, None));
+    // Two files each, until there is no room; on a busy machine, one may have no samples, and so no files.
+    let mut mine = Vec::new();
+    let report = loop {
+        mine.push(run(Signer::new(&key)));
+        assert!(functions.flush());
+        let report = functions.report();
+        if report.files_left_out > 0 || mine.len() == 100 {
+            break report;
+        }
+    };
+    assert_eq!((report.operations, report.last_error), (mine.len() as u64, None));
+    assert!(report.files_left_out > 0);
     let names = fs::read_dir(folder.path().join("profiles")).unwrap();
     let mut names: Vec<String> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     assert_eq!(names.len(), 4);
     for name in names {
-        assert!(mine[..2].iter().any(|id| name.starts_with(id.as_str())), "{name}");
+        assert!(mine.iter().any(|id| name.starts_with(id.as_str())), "{name}");
     }
     assert!(notifier.names().iter().all(|name| !name.starts_with("functions")));
 }
