@@ -89,7 +89,7 @@ pub fn write_at_most(
 /// The iterations that every list has: the slowest, and those with a trace.
 struct Special {
     samples: HashSet<SampleId>,
-    /// A bit for each of their numbers, by its lowest bits: nearly all others are told apart by it alone.
+    /// A bit for each of their numbers, by its lowest bits: it rules out nearly all other iterations without a search.
     bits: Vec<u64>,
 }
 

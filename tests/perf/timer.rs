@@ -13,7 +13,7 @@ mod timer {
         timerfd_settime,
     };
 
-    /// For so long before the due time, the loop turns instead of sleeping: as long as `pacing: precise` does.
+    /// The loop spins instead of sleeping for this long before the due time, as `pacing: precise` does.
     const SPIN: Duration = Duration::from_micros(50);
 
     /// By how much each wake-up was late, in nanoseconds.

@@ -1,4 +1,4 @@
-//! Writes a number into the stack, so that whoever unwinds it finds out whose work it is.
+//! Writes a number into the stack, so that any unwinder can tell which operation it belongs to.
 //!
 //! Work runs inside two small functions, one for each digit of base 64. Their return addresses are the number. That
 //! needs no thread-local, no clock and no symbols, and it moves with a task from thread to thread, because every

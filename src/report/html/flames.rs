@@ -115,7 +115,7 @@ fn merge(into: &mut Node, from: Node) {
     }
 }
 
-/// Draws the boxes; `say` has what is said of one, and its class.
+/// Draws the boxes; `say` gives the text and the class of each.
 fn draw(root: &Node, say: impl Fn(&Node, f64) -> (String, &'static str)) -> String {
     let whole = root.samples;
     let (mut boxes, mut drawn, mut rows) = (String::new(), 0, 1);
