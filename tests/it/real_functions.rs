@@ -9,7 +9,7 @@ use bench::osprofiler::driver::Collector;
 use bench::osprofiler::functions::carried;
 use bench::osprofiler::functions::model::{Builder, Function};
 use bench::osprofiler::record::Record;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::support::{Bench, redis_to_oneself, service};
 
@@ -34,8 +34,9 @@ fn records(base_id: &str) -> Vec<Record> {
     builder.add(Some(point), &[function("service::render"), function("service::escape_cells")], 61);
     builder.add(Some(point), &[function("service::render")], 39);
     let none = Map::new;
+    let request = json!({"method": "GET", "path": "/reply"}); // `--dot` looks for it
     vec![
-        record("wsgi-start", "1", "", 0, none()),
+        record("wsgi-start", "1", "", 0, Map::from_iter([("request".to_owned(), request)])),
         record("db-start", "2", "1", 100, none()),
         record("db-stop", "2", "1", 400, none()),
         record("wsgi-stop", "1", "", 900, none()),
@@ -59,7 +60,7 @@ fn real_osprofilers_command_reads_a_trace_with_functions() {
     let shown = |form: &str| {
         let arguments = ["trace", "show", form, "--connection-string", &redis, &base_id];
         let output = Command::new(&command).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{output:?}"); // this command complains on standard output
         String::from_utf8(output.stdout).unwrap()
     };
     let json: Value = serde_json::from_str(&shown("--json")).unwrap();
