@@ -125,6 +125,7 @@ mod tests {
     use uuid::Uuid;
 
     use crate::osprofiler::record::Record;
+    use crate::results::client_points::REPORTER;
     use crate::results::functions::Functions;
 
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
@@ -246,6 +247,55 @@ mod tests {
             // What each slow iteration waits for is said at the same level.
             let of_headline = found.explanations.iter().filter(|one| one.is_headline).count();
             assert_eq!(of_headline, if expected.is_some() { 20 } else { 0 }, "{what}");
+        }
+    }
+
+    /// An iteration that sends this many requests, one every 100 ms, until what it waits for is done.
+    fn polling(requests: u32) -> TraceTree {
+        let record =
+            |name: &str, id: u32, parent: u32, ms: u32, project: &str, info: serde_json::Value| Record {
+                name: name.into(),
+                base_id: "b".into(),
+                trace_id: id.to_string(),
+                parent_id: if id == 0 { "b".into() } else { parent.to_string() },
+                timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1_000, ms % 1_000),
+                info: info.as_object().cloned().unwrap_or_default(),
+                project: Some(project.into()),
+                service: Some(project.into()),
+            };
+        let none = serde_json::Value::Null;
+        let end_ms = 100 * (requests - 1) + 10;
+        let said = serde_json::json!({"requests": requests});
+        let mut records = vec![record("iteration-start", 0, 0, 0, REPORTER, none.clone())];
+        records.push(record("action-start", 1, 0, 0, REPORTER, none.clone()));
+        for number in 0..requests {
+            let (id, ms) = (number + 2, 100 * number);
+            records.push(record("wsgi-start", id, 1, ms, "nova", none.clone()));
+            records.push(record("wsgi-stop", id, 1, ms + 10, "nova", none.clone()));
+        }
+        records.push(record("action-stop", 1, 0, end_ms, REPORTER, said));
+        records.push(record("iteration-stop", 0, 0, end_ms, REPORTER, none));
+        TraceTree::build(&records)
+    }
+
+    #[test]
+    fn one_request_more_of_a_poll_is_no_cause() {
+        let rows = [(4, false), (5, false), (6, true), (20, true)];
+        for (requests, is_named) in rows {
+            let compared = |side: Side, requests: u32| Compared {
+                side,
+                top: false,
+                trace_id: Uuid::nil(),
+                sample: IterationSample::default(),
+                tree: Some(polling(requests)),
+                functions: Functions::default(),
+            };
+            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, requests)).collect();
+            all.extend((0..40).map(|_| compared(Side::Typical, 4)));
+            let comparison = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap();
+            let guilty: Vec<&str> =
+                comparison.kinds.iter().filter(|kind| kind.guilty).map(|kind| kind.name.as_str()).collect();
+            assert_eq!(guilty.contains(&"pause between polls"), is_named, "{requests}: {guilty:?}");
         }
     }
 }

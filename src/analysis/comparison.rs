@@ -17,6 +17,7 @@ use super::features::point_value;
 use super::functions::{self, Iteration};
 use super::levels::Level;
 use super::mean_tree::mean_tree;
+use super::polls::{PAUSE, is_one_request_more};
 use crate::results::client_points::REPORTER;
 use crate::results::model::{ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding};
 
@@ -51,6 +52,7 @@ pub(super) fn judge(
     let incomplete = lost(slow.len(), slow_parts.len()).max(lost(typical.len(), typical_parts.len()));
     let mut found = compare(&slow_parts, &typical_parts, breakdowns.kinds.len(), incomplete, seed);
     let both: Vec<usize> = whole_slow.iter().chain(&whole_typical).copied().collect();
+    acquit_short_pauses(&mut found, traces, &both);
     let called = match level {
         Level::Service => vec![None; breakdowns.kinds.len()],
         _ => called_services(traces, &both),
@@ -65,6 +67,18 @@ pub(super) fn judge(
     }
     let left_out = slow.len() + typical.len() - found.slow - found.fast;
     Some(Judged { found, seed, slow: whole_slow, typical: whole_typical, left_out, called })
+}
+
+/// One more request of a poll is no cause.
+fn acquit_short_pauses(found: &mut Attribution, traces: &Traces<'_>, of: &[usize]) {
+    let kinds = &traces.breakdowns.kinds;
+    for cause in found.causes.iter_mut().filter(|cause| cause.guilty && kinds[cause.kind].name == PAUSE) {
+        let pauses = of.iter().flat_map(|&one| {
+            let of_kind = traces.breakdowns.kind_of[one].iter().enumerate();
+            of_kind.filter(|(_, kind)| **kind == cause.kind).map(move |(index, _)| (traces.trees[one], index))
+        });
+        cause.guilty = !is_one_request_more(cause.delta_us, pauses);
+    }
 }
 
 impl Judged {
