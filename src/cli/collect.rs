@@ -12,6 +12,7 @@ use crate::harness::{HarnessError, Interrupt};
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::output::{self, say};
+use super::profiles::ProfilesArgument;
 use super::progress::Shown;
 use super::runs::run_path;
 use super::signals::interrupt_by_signals;
@@ -54,6 +55,8 @@ pub(super) struct CollectArguments {
     gate: GateArguments,
     #[command(flatten)]
     traces: TracesArgument,
+    #[command(flatten)]
+    profiles: ProfilesArgument,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -71,6 +74,7 @@ pub(super) fn run(arguments: &CollectArguments) -> Result<Exit, HarnessError> {
         connection: arguments.connection_string.as_deref().map(Secret::new),
         wait: arguments.wait,
         again: arguments.again,
+        profiles: arguments.profiles.source(),
         report: gate.report(traces),
         environment: Environment::default(),
     };

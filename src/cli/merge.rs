@@ -87,6 +87,7 @@ fn traces_of(arguments: &MergeArguments, run_dir: PathBuf) -> Result<Finished, H
         connection: None,
         wait: Duration::ZERO,
         again: false,
+        profiles: None,
         report: arguments.gate.report(&arguments.traces),
         environment: Environment::default(),
     };

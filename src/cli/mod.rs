@@ -19,6 +19,7 @@ mod merge;
 mod once;
 mod output;
 mod process;
+mod profiles;
 mod progress;
 mod receive;
 mod run;

@@ -17,6 +17,7 @@ use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::once::{self, OnceArguments};
 use super::output;
+use super::profiles::ProfilesArgument;
 use super::progress::Shown;
 use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
@@ -86,6 +87,8 @@ pub(super) struct RunArguments {
     gate: GateArguments,
     #[command(flatten)]
     traces: TracesArgument,
+    #[command(flatten)]
+    profiles: ProfilesArgument,
     #[command(flatten)]
     watch: WatchArguments,
     #[command(flatten)]
@@ -182,6 +185,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
         receive,
         gate,
         traces,
+        profiles,
         watch,
         shards,
         ..
@@ -204,6 +208,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.load = load.options();
     options.out = out.clone();
     options.publish = *publish;
+    options.profiles = profiles.source();
     options.receive = *receive;
     options.report = gate.report(traces);
     options.strict = gate.strict;

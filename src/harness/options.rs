@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::collect::profiles::ProfileSource;
 use crate::iteration::observe::Observed;
 use crate::plan::given::Given;
 use crate::plan::overrides::LoadShape;
@@ -151,6 +152,8 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Write the client's own points of the fetched traces to the collector too, after the load.
     pub publish: bool,
+    /// Where services leave profiles of the traces, or of their points.
+    pub profiles: Option<ProfileSource>,
     /// What to write of the result.
     pub report: ReportOptions,
     /// How the load is watched.
@@ -175,6 +178,7 @@ impl RunOptions {
             load: LoadOptions::default(),
             out: "runs".into(),
             publish: false,
+            profiles: None,
             report: ReportOptions::default(),
             watch: WatchOptions::default(),
             strict: false,

@@ -62,6 +62,7 @@ mod probe;
 mod profiling;
 mod propagation;
 mod publish;
+mod pyroscope;
 mod quotes;
 mod rally;
 mod rally_files;

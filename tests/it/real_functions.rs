@@ -1,7 +1,10 @@
-//! A trace that carries functions, as OSProfiler's own command and library see it: one point more, everything else as it is.
+//! Functions beside the Python OSProfiler: its command shows a trace that carries them, with one point more; and a WSGI
+//! service that it traces samples its functions, with threads and with greenlets.
 
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
@@ -88,4 +91,75 @@ fn real_osprofilers_command_reads_a_trace_with_functions() {
     assert!(text.contains("2 points over"), "{text}");
     let table = run(&["trace", "stats", "--functions", &base_id]);
     assert!(table.contains("src/reply.rs:7(service::render)") && table.contains("not calls"), "{table}");
+}
+
+/// The example service in Python; it ends with this.
+struct Wsgi(Child, u16);
+
+impl Drop for Wsgi {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Wsgi {
+    fn start(python: &str, mode: &str, redis: &str, profiles: &Path) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/examples/profiled_wsgi.py");
+        let mut command = Command::new(python);
+        command.arg(script).args([mode, &port.to_string(), "KEY", redis]).arg(profiles);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let (mut service, began) = (Self(child, port), Instant::now());
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(service.0.try_wait().unwrap().is_none(), "the service ended");
+            assert!(began.elapsed() < Duration::from_secs(60), "the service does not come up");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        service
+    }
+}
+
+#[test]
+fn real_wsgi_services_have_the_functions_of_each_request() {
+    let Some(python) = service("BENCH_TEST_PYTHON", "a Python that has OSProfiler") else { return };
+    let Some(redis) = service("BENCH_TEST_REDIS_URL", "a redis") else { return };
+    let _redis = redis_to_oneself();
+    for mode in ["threads", "eventlet"] {
+        let bench = Bench::new();
+        let profiles = bench.path().join("profiles");
+        std::fs::create_dir(&profiles).unwrap();
+        let wsgi = Wsgi::start(&python, mode, &redis, &profiles);
+        let profiler = format!("profiler: {{ hmac_key: KEY, connection_string: \"{redis}\" }}");
+        bench.load(
+            &format!("http://127.0.0.1:{}", wsgi.1),
+            &profiler,
+            "runner: { constant: { times: 16, concurrency: 4 } }\n\
+             iteration: [ { get: \"/{{ 'busy' if iteration % 2 == 0 else 'idle' }}\" } ]",
+        );
+        bench.run(&["run", "scenario.yaml", "--no-probe", "--profiles", "profiles"]).expect_code(0);
+        let run = bench.run_directory();
+        let (mut busy, mut idle) = (0, 0);
+        for iteration in bench.results()["iterations"].as_array().unwrap() {
+            let id = iteration["trace_id"].as_str().unwrap();
+            let shown = bench
+                .run(&["trace", "show", id, "--connection-string", &redis, "--profiles", "profiles"])
+                .expect_code(0)
+                .stdout;
+            // The samples of a request are its own, although four take turns.
+            let has = |function: &str| shown.contains(&format!("__main__.{function}"));
+            if shown.contains("GET /busy") {
+                assert!(has("busy") && !has("idle"), "{mode}: {shown}");
+                busy += 1;
+            } else {
+                assert!(shown.contains("GET /idle") && !has("busy"), "{mode}: {shown}");
+                idle += 1;
+            }
+        }
+        assert_eq!((busy, idle), (8, 8), "{mode}");
+        // And the run has them already.
+        let table =
+            bench.run(&["trace", "stats", "--functions", run.to_str().unwrap()]).expect_code(0).stdout;
+        assert!(table.contains("__main__.busy") && !table.contains("__main__.idle"), "{mode}: {table}");
+    }
 }

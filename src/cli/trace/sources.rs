@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::base::secret::Secret;
+use crate::cli::profiles::ProfilesArgument;
 use crate::cli::progress::Shown;
 use crate::harness::options::Environment;
 use crate::harness::traces::TraceSource;
@@ -22,10 +23,8 @@ pub(super) struct SourceArguments {
     /// processes).
     #[arg(long, value_name = "URL", conflicts_with = "deployment")]
     connection_string: Option<String>,
-    /// A directory in which services leave profiles of traces or of their points, such as `ID.collapsed` or `ID.pb.gz`:
-    /// collapsed stacks, or pprof's format, where samples may also have the label `span_id`.
-    #[arg(long, value_name = "DIR")]
-    profiles: Option<PathBuf>,
+    #[command(flatten)]
+    profiles: ProfilesArgument,
 }
 
 impl SourceArguments {
@@ -39,7 +38,7 @@ impl SourceArguments {
             given: self.traces.clone(),
             deployment: self.deployment.clone().map(Into::into),
             connection: self.connection_string.as_deref().map(Secret::new),
-            profiles: self.profiles.clone(),
+            profiles: self.profiles.source(),
             environment: Environment::default(),
             events: Shown::new(false).sink(),
         }

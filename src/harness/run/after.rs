@@ -15,6 +15,7 @@ use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::Event;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::receiving::Receiving;
+use crate::harness::traces::profile_notes;
 use crate::harness::{asynchronous, judging, writing};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::driver::Collector;
@@ -132,6 +133,20 @@ impl Run {
         results.profiling.received = Some(Received { addresses, ..received });
     }
 
+    /// Adds the profiles of the fetched traces; a place that has none costs a note.
+    fn add_profiles(&self, results: &mut Results, fetched: &mut Fetched, stop: &Stop) {
+        let Some(profiles) = &self.options.profiles else { return };
+        let traces = fetched.records.iter_mut().filter(|(_, records)| !records.is_empty());
+        let traces = traces.map(|(id, records)| (id.to_string(), records));
+        let added = self.runtime.block_on(async {
+            tokio::select! {
+                added = profiles.add_to(traces) => added,
+                () = self.enough(stop) => Err("the profiles were not read: interrupted".to_owned()),
+            }
+        });
+        results.notes.extend(added.map_or_else(|why| vec![why], |added| profile_notes(&added, profiles)));
+    }
+
     /// Writes the client's points of the chosen iterations to the collector: only of iterations that have a trace
     /// there, or of all if the collector cannot be asked.
     fn publish(
@@ -228,6 +243,7 @@ impl Run {
         if self.part.is_some() {
             (chosen, fetched) = (Vec::new(), Fetched::default());
         } else if asked {
+            self.add_profiles(&mut results, &mut fetched, stop);
             asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::secret::Secret;
+use crate::collect::profiles::ProfileSource;
 use crate::collect::{self, Fetched, Wanted, files as trace_files, mask_record};
 use crate::demo::COLLECTOR_FILE;
 use crate::harness::error::{HarnessError, Kind};
@@ -16,7 +17,7 @@ use crate::harness::interrupt::Interrupt;
 use crate::harness::kept::Kept;
 use crate::harness::options::{Environment, ReportOptions, YamlFile};
 use crate::harness::outcome::Finished;
-use crate::harness::traces::TraceSource;
+use crate::harness::traces::{TraceSource, profile_notes};
 use crate::harness::{housekeeping, judging};
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::record::Record;
@@ -49,6 +50,8 @@ pub struct CollectOptions {
     pub wait: Duration,
     /// Also ask for the traces that are stored and complete.
     pub again: bool,
+    /// Where services leave profiles of the traces, or of their points: of those that are stored and complete, too.
+    pub profiles: Option<ProfileSource>,
     /// What else to write.
     pub report: ReportOptions,
     /// Where the variables of the environment are looked up.
@@ -100,7 +103,14 @@ pub fn collect(
     } else {
         options.fetch(&aggregate, &missing, interrupt, events)?
     };
-    let merged: Vec<StoredTrace> = missing.keys().filter_map(|id| merge(*id, &stored, &new)).collect();
+    let mut merged: Vec<StoredTrace> = missing.keys().filter_map(|id| merge(*id, &stored, &new)).collect();
+    if let Some(profiles) = &options.profiles {
+        let is_new = |id: Uuid| merged.iter().any(|new| new.trace_id == id);
+        let known: Vec<StoredTrace> =
+            stored.iter().filter(|trace| !is_new(trace.trace_id)).cloned().collect();
+        merged.extend(known);
+        merged = with_profiles(merged, profiles, events)?;
+    }
     directory.store_traces(&merged).map_err(HarnessError::cannot("store the traces"))?;
     let finished = super::report(&options.run_dir, &options.report, events)?;
     let known = stored.iter().filter(|trace| !merged.iter().any(|new| new.trace_id == trace.trace_id));
@@ -113,6 +123,24 @@ pub fn collect(
         complete: of(TraceState::Complete),
         partial: of(TraceState::Partial),
     })
+}
+
+/// The traces with the profiles of their services.
+fn with_profiles(
+    traces: Vec<StoredTrace>,
+    profiles: &ProfileSource,
+    events: &Sink,
+) -> Result<Vec<StoredTrace>, HarnessError> {
+    let mut records: Vec<Vec<Record>> = traces.iter().map(StoredTrace::services).collect();
+    let ids = traces.iter().map(|trace| trace.trace_id.to_string());
+    let added = housekeeping::runtime()?.block_on(profiles.add_to(ids.zip(&mut records)));
+    let added = added.map_err(HarnessError::unreachable)?;
+    warn(events, &profile_notes(&added, profiles));
+    let with = |(trace, records): (StoredTrace, Vec<Record>)| StoredTrace {
+        read_after_ns: trace.read_after_ns,
+        ..StoredTrace::new(trace.trace_id, records, trace.unreadable)
+    };
+    Ok(traces.into_iter().zip(records).map(with).collect())
 }
 
 fn is_complete(trace: &StoredTrace) -> bool {

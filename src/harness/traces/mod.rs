@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::base::secret::Secret;
 use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
-use crate::collect::profiles::Profiles;
+use crate::collect::profiles::{Added, ProfileSource};
 use crate::demo::COLLECTOR_FILE;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::{Collector, DriverError};
@@ -39,8 +39,8 @@ pub struct TraceSource {
     pub deployment: Option<YamlFile>,
     /// The collector; that of the variable OSPROFILER_CONNECTION_STRING if neither is given.
     pub connection: Option<Secret>,
-    /// A directory with profiles of the traces, or of their points.
-    pub profiles: Option<PathBuf>,
+    /// Where services leave profiles of the traces, or of their points.
+    pub profiles: Option<ProfileSource>,
     /// Where to look up that variable.
     pub environment: Environment,
     /// Where warnings go.
@@ -162,15 +162,10 @@ impl TraceSource {
     /// When something cannot be found or read.
     pub fn load(&self) -> Result<Vec<TraceRecords>, HarnessError> {
         let mut traces = self.reported()?;
-        let Some(directory) = &self.profiles else { return Ok(traces) };
-        let profiles = Profiles::open(directory)
-            .map_err(|error| HarnessError::input(format!("cannot read {}: {error}", directory.display())))?;
-        let read = traces.iter_mut().map(|trace| profiles.add_to(&trace.base_id, &mut trace.records));
-        // A file that is not of one trace alone is tried with each.
-        if let Some(unreadable) = read.max().filter(|unreadable| *unreadable > 0) {
-            let text = format!("{unreadable} profiles in {} cannot be read", directory.display());
-            warn(&self.events, &[text]);
-        }
+        let Some(profiles) = &self.profiles else { return Ok(traces) };
+        let parts = traces.iter_mut().map(|trace| (trace.base_id.clone(), &mut trace.records));
+        let added = housekeeping::runtime()?.block_on(profiles.add_to(parts)).map_err(HarnessError::input)?;
+        warn(&self.events, &profile_notes(&added, profiles));
         Ok(traces)
     }
 
@@ -383,6 +378,14 @@ impl TraceSource {
         let text = format!("only one trace can be shown, and there are {}", traces.len());
         Err(HarnessError::usage(text).remedy(format!("name one:\n{ids}")))
     }
+}
+
+/// What to say of what came of looking for profiles.
+pub(in crate::harness) fn profile_notes(added: &Added, source: &ProfileSource) -> Vec<String> {
+    let unreadable =
+        (added.unreadable > 0).then(|| format!("{} profiles in {source} cannot be read", added.unreadable));
+    let none = (added.traces == 0).then(|| format!("there is no profile of these traces in {source}"));
+    unreadable.into_iter().chain(none).collect()
 }
 
 #[cfg(test)]

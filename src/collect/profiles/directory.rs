@@ -4,17 +4,14 @@
 //! OSProfiler or as OpenTelemetry writes it). In a file of pprof's format, samples may have the id of a point as a label.
 //! Files are hostile: their number and size are bounded, and what cannot be read is counted.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use uuid::Uuid;
-
-use crate::base::ids::span_id;
-use crate::osprofiler::functions::model::{Builder, FunctionProfile};
-use crate::osprofiler::functions::{carried, collapsed, pprof};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use super::{Found, Points};
+use crate::osprofiler::functions::model::FunctionProfile;
+use crate::osprofiler::functions::{collapsed, pprof};
+use crate::osprofiler::record::Record;
 
 /// More files of a directory are not looked at.
 const FILES_MAX: usize = 20_000;
@@ -26,7 +23,7 @@ const LABELS: [&str; 4] = ["span_id", "profile_id", "span id", "trace_point"];
 const HZ: u32 = 100;
 
 /// The profiles of a directory.
-pub struct Profiles {
+pub(super) struct Directory {
     files: Vec<PathBuf>,
 }
 
@@ -47,12 +44,12 @@ fn kind(path: &Path) -> Option<Kind> {
     }
 }
 
-impl Profiles {
+impl Directory {
     /// Lists a directory.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn open(directory: &Path) -> io::Result<Self> {
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)?.take(FILES_MAX) {
             let path = entry?.path();
@@ -64,11 +61,10 @@ impl Profiles {
         Ok(Self { files })
     }
 
-    /// Adds the profiles of a trace to its records, as its services could have reported them. Returns how many files cannot
-    /// be read.
-    pub fn add_to(&self, base_id: &str, records: &mut Vec<Record>) -> u64 {
+    /// The profiles of a trace, and how many files cannot be read.
+    pub(super) fn of(&self, base_id: &str, records: &[Record]) -> (Found, u64) {
         let points = Points::of(base_id, records);
-        let (mut found, mut unreadable) = (HashMap::new(), 0);
+        let (mut found, mut unreadable) = (Found::default(), 0);
         for path in &self.files {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let owner = points.named_by(name);
@@ -80,36 +76,15 @@ impl Profiles {
                 Ok(parts) => {
                     for (label, profile) in parts {
                         let point = label.and_then(|label| points.known(&label)).or(owner.clone());
-                        let operation = Some(profile.operation.as_str()).filter(|name| !name.is_empty());
-                        let operation = operation.unwrap_or(name);
                         if let Some(point) = point {
-                            let sum = found
-                                .entry(point.clone())
-                                .or_insert_with(|| Builder::new(operation, profile.hz));
-                            add(sum, &profile, &point);
+                            found.add(&point, name, &profile);
                         }
                     }
                 }
                 Err(()) => unreadable += 1,
             }
         }
-        let mut found: Vec<(String, Builder)> = found.into_iter().collect();
-        found.sort_by(|one, other| one.0.cmp(&other.0));
-        for (number, (point, sum)) in found.into_iter().enumerate() {
-            records.extend(carrying(records, base_id, &point, number, &sum.finish()));
-        }
-        unreadable
-    }
-}
-
-/// Adds a profile whose stacks belong to a point.
-fn add(sum: &mut Builder, profile: &FunctionProfile, point: &str) {
-    sum.set_operations(1);
-    sum.leave_out(profile.left_out);
-    for stack in &profile.stacks {
-        let frames = stack.frames.iter().filter_map(|frame| profile.functions.get(*frame as usize));
-        let frames: Vec<_> = frames.cloned().collect();
-        sum.add(Some(point), &frames, stack.samples);
+        (found, unreadable)
     }
 }
 
@@ -134,76 +109,15 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
     }
 }
 
-/// The points of a trace by every spelling of their ids.
-struct Points {
-    /// Of the whole trace, with its first point.
-    trace: Vec<(String, String)>,
-    points: HashMap<String, String>,
-}
-
-impl Points {
-    fn of(base_id: &str, records: &[Record]) -> Self {
-        let mut points = HashMap::new();
-        for record in records {
-            let id = &record.trace_id;
-            points.insert(id.clone(), id.clone());
-            if let Ok(uuid) = id.parse::<Uuid>() {
-                points.insert(format!("{:016x}", span_id(uuid)), id.clone());
-            }
-        }
-        let is_outermost = |record: &&Record| !records.iter().any(|one| one.trace_id == record.parent_id);
-        let first =
-            records.iter().filter(is_outermost).min_by(|one, other| one.timestamp.cmp(&other.timestamp));
-        let first = first.map(|record| record.trace_id.clone());
-        let plain = base_id.parse::<Uuid>().ok().map(|uuid| uuid.simple().to_string());
-        let spellings = std::iter::once(base_id.to_owned()).chain(plain);
-        let trace = first.map(|first| spellings.map(|id| (id, first.clone())).collect()).unwrap_or_default();
-        Self { trace, points }
-    }
-
-    /// The point that a file belongs to by its name.
-    fn named_by(&self, name: &str) -> Option<String> {
-        let of_trace = self.trace.iter().find(|(id, _)| name.starts_with(id.as_str()));
-        if let Some((_, first)) = of_trace {
-            return Some(first.clone());
-        }
-        let end = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
-        self.known(name.split(end).next().unwrap_or_default())
-    }
-
-    fn known(&self, id: &str) -> Option<String> {
-        self.points.get(id).cloned()
-    }
-}
-
-/// The records of a point that carries a profile.
-fn carrying(
-    records: &[Record],
-    base_id: &str,
-    point: &str,
-    number: usize,
-    profile: &FunctionProfile,
-) -> [Record; 2] {
-    let of_point = records.iter().filter(|record| record.trace_id == point);
-    let last = of_point.max_by(|one, other| one.timestamp.cmp(&other.timestamp));
-    let record = |suffix: &str, info: Info| Record {
-        name: format!("{}{suffix}", carried::POINT_NAME),
-        base_id: base_id.to_owned(),
-        trace_id: format!("{point}-functions-{number}"),
-        parent_id: point.to_owned(),
-        timestamp: last.map(|record| record.timestamp.clone()).unwrap_or_default(),
-        info,
-        project: last.and_then(|record| record.project.clone()),
-        service: last.and_then(|record| record.service.clone()),
-    };
-    [record(START_SUFFIX, Info::new()), record(STOP_SUFFIX, carried::encode(profile))]
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Added, ProfileSource};
     use super::*;
-    use crate::osprofiler::functions::model::Function;
+    use crate::osprofiler::functions::model::{Builder, Function};
+    use crate::osprofiler::record::Info;
     use crate::results::functions::Functions;
+
+    use futures_util::FutureExt as _;
 
     const BASE: &str = "5d8a1c55-2f4e-4b6a-9c3d-112233445566";
     const POINT: &str = "11111111-1111-4111-8222-333333333333";
@@ -230,10 +144,19 @@ mod tests {
 
     fn found(directory: &Path) -> (Vec<(String, u64)>, u64) {
         let mut records = records();
-        let unreadable = Profiles::open(directory).unwrap().add_to(BASE, &mut records);
+        let source = ProfileSource::Directory(directory.to_path_buf());
+        let mut add = || -> Added {
+            let traces = std::iter::once((BASE.to_owned(), &mut records));
+            source.add_to(traces).now_or_never().unwrap().unwrap()
+        };
+        // What was added before is replaced.
+        let (added, again) = (add(), add());
+        assert_eq!(added, again);
         let profiles = Functions::of(&records).profiles;
-        let seen = profiles.iter().map(|profile| (profile.points[0].clone(), profile.samples())).collect();
-        (seen, unreadable)
+        let seen: Vec<_> =
+            profiles.iter().map(|profile| (profile.points[0].clone(), profile.samples())).collect();
+        assert_eq!(added.traces, usize::from(!seen.is_empty()));
+        (seen, added.unreadable)
     }
 
     #[test]
