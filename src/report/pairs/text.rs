@@ -13,7 +13,7 @@ use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
 /// The largest number of kinds of trace points shown in a table.
 const POINTS_SHOWN: usize = 6;
 /// What the figures of trace points mean.
-pub(in crate::report) const POINTS_HINT: &str =
+const POINTS_HINT: &str =
     "Own time per trace, how much longer it is in B, and calls; they do not affect the verdict";
 /// What the figures of functions mean.
 const FUNCTIONS_HINT: &str =
@@ -67,10 +67,9 @@ fn parts(paired: &Paired) -> Document {
     document.titled("The scenario's criteria", Some(sla::HINT.into()), sla::table(paired));
     document.titled("Failures", None, failures(paired));
     document.titled("Calls that changed", Some(counts::CHANGES_HINT.into()), counts::changes(paired));
-    for (title, table) in point_tables(paired) {
-        document.titled(title, Some(POINTS_HINT.into()), table);
+    for (title, hint, table) in point_tables(paired) {
+        document.titled(title, Some(hint.into()), table);
     }
-    document.titled("Functions that take more in B", Some(FUNCTIONS_HINT.into()), functions(paired));
     document
 }
 
@@ -285,12 +284,13 @@ pub(in crate::report) fn subject(series: &Series, names: &[Names]) -> String {
     parts.join(" ")
 }
 
-/// The trace points that differ most, of typical and of slow iterations.
-pub(in crate::report) fn point_tables(paired: &Paired) -> Vec<(&'static str, Table)> {
+/// The trace points that differ most, of typical and of slow iterations, and functions; each with what its figures mean.
+pub(in crate::report) fn point_tables(paired: &Paired) -> [(&'static str, &'static str, Table); 3] {
     let of = |slow: bool| paired.points.iter().filter(move |row| row.slow == slow).take(POINTS_SHOWN);
-    vec![
-        ("Trace points of typical iterations", points(of(false))),
-        ("Trace points of slow iterations", points(of(true))),
+    [
+        ("Trace points of typical iterations", POINTS_HINT, points(of(false))),
+        ("Trace points of slow iterations", POINTS_HINT, points(of(true))),
+        ("Functions that take more in B", FUNCTIONS_HINT, functions(paired)),
     ]
 }
 

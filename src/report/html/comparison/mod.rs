@@ -107,10 +107,7 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
         section("Failures", None, &pairs_text::failures(paired)),
     ];
     let points = pairs_text::point_tables(paired).into_iter();
-    sections.splice(
-        3..3,
-        points.map(|(title, table)| section(title, Some(pairs_text::POINTS_HINT.into()), &table)),
-    );
+    sections.splice(3..3, points.map(|(title, hint, table)| section(title, Some(hint.into()), &table)));
     let page = Page {
         title: paired.scenario.title.clone(),
         verdict: model::Badge::verdict(paired.decision.outcome).into(),
