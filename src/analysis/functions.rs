@@ -3,7 +3,7 @@
 //! For each iteration: samples in the function, in points of the guilty kind. Their processor time is compared with how much
 //! longer these points took by themselves, so a function is not accused of time that was spent waiting. A function must
 //! explain a fifth of that with 95 % confidence (bootstrap over iterations), from enough samples. Functions of Rust's
-//! standard library stand for who called them. Nothing here may write text.
+//! standard library count as work of their callers. Nothing here may write text.
 
 use std::collections::{BTreeMap, HashSet};
 

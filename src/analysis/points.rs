@@ -77,7 +77,7 @@ impl Points {
     }
 
     /// Adds the functions of a trace instead: the processor time in each of them as self time, samples as calls. Functions
-    /// of the standard library count for who called them.
+    /// of the standard library count as work of their callers.
     pub fn add_functions(&mut self, functions: &Functions) {
         let mut sums: BTreeMap<Kind, (f64, f64)> = BTreeMap::new();
         for profile in &functions.profiles {

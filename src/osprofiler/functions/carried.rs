@@ -3,13 +3,13 @@
 //! It is the info of a point named [`POINT_NAME`] below the operation's, which lasts no time: OSProfiler's tools show it
 //! as any other point. The stacks are packed: JSON, deflate, base64. Records are hostile, so unpacking is bounded.
 
-use std::io::{Read as _, Write as _};
+use std::cell::RefCell;
+use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
 use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thiserror::Error;
@@ -92,12 +92,28 @@ fn pack(profile: &FunctionProfile, keep: usize) -> Vec<u8> {
         waits: waits.map(|w| (w.file.clone(), w.line, w.count, w.waited_ns)).collect(),
     };
     // Neither fails in memory.
-    let json = serde_json::to_vec(&packed).unwrap_or_default();
-    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
-    if zlib.write_all(&json).is_err() {
-        return Vec::new();
+    deflated(&serde_json::to_vec(&packed).unwrap_or_default())
+}
+
+/// Deflated, in zlib's format. What the compressor needs, a third of a megabyte, is made once a thread: most profiles are
+/// of a single sample, and making it takes longer than compressing them.
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    thread_local! {
+        static ZLIB: RefCell<Compress> = RefCell::new(Compress::new(Compression::default(), true));
     }
-    zlib.finish().unwrap_or_default()
+    let deflate = |zlib: &mut Compress| {
+        zlib.reset();
+        let mut deflated = Vec::with_capacity(bytes.len() / 2 + 64);
+        loop {
+            let rest = bytes.get(usize::try_from(zlib.total_in()).ok()?..)?;
+            match zlib.compress_vec(rest, &mut deflated, FlushCompress::Finish) {
+                Ok(Status::StreamEnd) => return Some(deflated),
+                Ok(_) => deflated.reserve(deflated.len().max(1024)),
+                Err(_) => return None,
+            }
+        }
+    };
+    ZLIB.with_borrow_mut(deflate).unwrap_or_default()
 }
 
 /// Reads the info of a stop record; `None` if it carries no profile.

@@ -241,7 +241,7 @@ impl Operation {
     fn is_over(&self) -> bool {
         let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended else { return false };
-        // A session ends when it is told to.
+        // Only its own `stop` ends a session.
         self.about.is_session
             || self.leases.load(Ordering::Relaxed) == 0
             || ended.at.elapsed() > LEFT_BEHIND_TIMEOUT

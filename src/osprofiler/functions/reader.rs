@@ -112,7 +112,7 @@ impl Reader {
         Self { operations, outcome, sampler, directory, carried, symbols, growing, nameless: are_missing() }
     }
 
-    /// Reads until it is told to stop.
+    /// Reads until the sampler is stopped.
     pub(super) fn run(mut self) {
         loop {
             let next = self.operations.wait_for_work();

@@ -15,7 +15,7 @@ use crate::base::secret::Secret;
 use crate::signing::Signer;
 
 pub use super::reader::FunctionsReport;
-pub use super::sampler::{HZ_MAX, SamplerError};
+pub use super::sampler::{HZ_MAX, PERF_HZ_MAX, SamplerError};
 
 /// How long [`Functions::flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -97,7 +97,9 @@ impl Settings {
         self
     }
 
-    /// Samples per second of processor time, at most [`HZ_MAX`].
+    /// Samples per second of processor time (by default 100), at most [`HZ_MAX`]; with the feature `functions-perf`, and in a
+    /// program with frame pointers, at most [`PERF_HZ_MAX`]. Over [`HZ_MAX`], [`Settings::start`] must come before there are
+    /// other threads.
     #[must_use]
     pub fn hz(self, hz: u32) -> Self {
         Self { hz, ..self }

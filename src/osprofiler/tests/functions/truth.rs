@@ -11,7 +11,7 @@ use super::burning::{TASKS, cpu_ns, other, planted, rounds_per_ms};
 use super::{seen, turn};
 use crate::functions::carried;
 use crate::functions::model::FunctionProfile;
-use crate::functions::settings::{Functions, HZ_MAX, Settings};
+use crate::functions::settings::{Functions, HZ_MAX, PERF_HZ_MAX, Settings};
 use crate::functions::waits::Waits as _;
 use crate::profiler::{self, InTrace as _, inherited};
 use crate::report::TraceTree;
@@ -36,7 +36,26 @@ fn travelled(notifier: &MemoryNotifier) -> BTreeMap<String, FunctionProfile> {
 #[test]
 fn eight_tasks_take_turns_on_two_threads() {
     let _turn = turn();
-    let functions = Settings::new().signed_or_named_tasks().hz(HZ_MAX).start().unwrap();
+    eight_tasks(Settings::new().signed_or_named_tasks().hz(HZ_MAX).start().unwrap(), 200);
+}
+
+/// Run it with `RUSTFLAGS=-Cforce-frame-pointers=yes`; without them, and where the kernel refuses, it is said what is missing.
+#[cfg(feature = "functions-perf")]
+#[test]
+fn eight_tasks_are_told_apart_a_thousand_times_a_second() {
+    let _turn = turn();
+    match Settings::new().signed_or_named_tasks().hz(PERF_HZ_MAX).start() {
+        // More than a timer could give.
+        Ok(functions) => eight_tasks(functions, 1_000),
+        Err(error) => {
+            let missing = ["kernel.perf_event_paranoid to 2", "`-C force-frame-pointers=yes`"];
+            assert!(missing.iter().any(|what| error.to_string().contains(what)), "{error}");
+        }
+    }
+}
+
+/// Every sample in a task's function is given to it, there are at least so many, and the shares are right.
+fn eight_tasks(functions: Functions, samples_min: u64) {
     let notifier = Arc::<MemoryNotifier>::default();
     let root = trace(&notifier, None);
     let per_ms = rounds_per_ms();
@@ -82,7 +101,7 @@ fn eight_tasks_take_turns_on_two_threads() {
             counts.push((function, count));
         }
     }
-    assert!(samples > 200, "{samples} of {report:?}");
+    assert!(samples > samples_min, "{samples} of {report:?}");
     // Nobody else's: what is not the operations' has none of their functions, since all of theirs are there.
     for (task, parts) in truth.iter().enumerate() {
         for (part, ns) in parts.iter().enumerate() {

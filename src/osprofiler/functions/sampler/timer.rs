@@ -1,72 +1,33 @@
-//! Looks at the stacks of busy threads at a rate: pprof with a timer of the process and the signal SIGPROF.
+//! The sampler that works everywhere: pprof with a timer of the process and the signal SIGPROF.
 //!
-//! The timer runs only between [`Sampler::start`] and [`Sampler::read`]. Without `unsafe`, three things are checked
+//! Without `unsafe`, three things are checked
 //! rather than done here: that nobody else handles the signal, that it arrives, and that the timer runs.
 
 use std::fs;
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, raise};
-use pprof::{MAX_DEPTH, ProfilerGuard, ProfilerGuardBuilder};
-use thiserror::Error;
+use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
-use super::numbers::Addresses;
+use super::{RawStacks, SamplerError, burn};
+use crate::functions::numbers::Addresses;
 
-/// More is not possible: the timer follows the kernel's tick.
-pub const HZ_MAX: u32 = 200;
 /// How long to wait for the timer's first signal. A process that shares its processor gets little of it.
 const FIRST_SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why functions cannot be sampled.
-#[derive(Debug, Error)]
-pub enum SamplerError {
-    /// Another part of the process uses SIGPROF.
-    #[error(
-        "start sampling functions: another part of this process handles SIGPROF; switch that profiler off"
-    )]
-    HandlerTaken,
-    /// A sampler runs already.
-    #[error("start sampling functions: a sampler runs already; stop it first")]
-    Running,
-    /// The signal does not arrive.
-    #[error(
-        "start sampling functions: SIGPROF is blocked in this thread; unblock it before the process starts threads"
-    )]
-    Blocked,
-    /// The timer does not run.
-    #[error(
-        "start sampling functions: the process's profiling timer does not run; allow setitimer(ITIMER_PROF), \
-         which a seccomp profile may forbid"
-    )]
-    TimerForbidden,
-    /// Stacks cannot be read.
-    #[error(
-        "start sampling functions: this program's stacks cannot be read; build it with unwind tables \
-         (`-C force-unwind-tables=yes`) for x86-64 or AArch64"
-    )]
-    NoStacks,
-    /// Another failure, such as no place for a temporary file.
-    #[error("start sampling functions: {0}; the sampler needs memory, and a temporary directory to write to")]
-    Failed(String),
-}
-
-/// Stacks that were seen, as return addresses from the innermost, and how often.
-pub(super) type RawStacks = Vec<(Vec<usize>, u64)>;
-
 /// The sampler of this process.
-pub(super) struct Sampler {
+pub(super) struct Timer {
     hz: u32,
     running: Option<ProfilerGuard<'static>>,
 }
 
-impl Sampler {
+impl Timer {
     /// A sampler that works: it was tried out. That takes some milliseconds of processor time.
     pub(super) fn try_out(hz: u32) -> Result<Self, SamplerError> {
         if !Addresses::get().are_complete() {
             return Err(SamplerError::NoStacks);
         }
-        let mut sampler = Self { hz: hz.clamp(1, HZ_MAX), running: None };
+        let mut sampler = Self { hz, running: None };
         // At a rate at which the timer gives no signal yet: the first one builds the unwinder, which allocates. It must
         // not come to a thread that is allocating itself, so it is raised here.
         let quiet = Self { hz: 1, running: None };
@@ -86,10 +47,6 @@ impl Sampler {
         }
         sampler.running = None;
         Ok(sampler)
-    }
-
-    pub(super) fn hz(&self) -> u32 {
-        self.hz
     }
 
     /// Starts the timer.
@@ -135,23 +92,10 @@ impl Sampler {
     }
 }
 
-/// Whether a stack may go on beyond what was kept of it.
-pub(super) fn is_cut(frames: &[usize]) -> bool {
-    frames.len() >= MAX_DEPTH
-}
-
 /// Whether this process handles SIGPROF. Only Linux says.
 fn is_handled() -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     caught >> (Signal::SIGPROF as u32 - 1) & 1 == 1
-}
-
-/// Takes some processor time without allocating.
-fn burn() {
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(2) {
-        black_box(began);
-    }
 }
