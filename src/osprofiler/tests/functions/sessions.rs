@@ -8,7 +8,7 @@ use super::{seen, turn};
 use crate::base::secret::Secret;
 use crate::functions::directory::{Directory, Format};
 use crate::functions::session::Profile;
-use crate::functions::settings::{FunctionsError, HZ_MAX, Settings};
+use crate::functions::settings::{FunctionsError, HZ_MAX, PERF_HZ_MAX, Settings};
 use crate::profiler;
 use crate::signing::Signer;
 use crate::tests::{MemoryNotifier, trace};
@@ -17,6 +17,8 @@ use crate::tests::{MemoryNotifier, trace};
 fn a_session_has_what_is_put_in_it_and_nothing_else() {
     let _turn = turn();
     assert!(matches!(Profile::start("early"), Err(FunctionsError::NotStarted)));
+    let refused = Settings::new().hz(PERF_HZ_MAX + 1).start().unwrap_err().to_string();
+    assert!(refused.contains("feature `functions-perf`") && refused.contains("more than 1000"), "{refused}");
     let _functions = Settings::new().hz(HZ_MAX).start().unwrap();
     let per_ms = rounds_per_ms();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
