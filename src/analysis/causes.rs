@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
+    use crate::osprofiler::functions::model::{Builder, Function};
     use crate::osprofiler::record::Record;
     use crate::results::client_points::REPORTER;
     use crate::results::functions::Functions;
@@ -172,6 +173,34 @@ mod tests {
             let first = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap().kinds.remove(0);
             assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
             assert_eq!(first.called_service.as_deref(), expected, "{what}");
+        }
+    }
+
+    /// What `shop` had on its stack in these milliseconds, seen a hundred times a second.
+    fn at_work(ms: u64) -> Functions {
+        let mut profile = Builder::new("call", 100);
+        profile.add(Some("0"), &[Function::named("shop::render")], ms / 10);
+        Functions { profiles: vec![profile.finish()], unreadable: 0 }
+    }
+
+    #[test]
+    fn a_call_that_works_itself_waits_for_nobody() {
+        for (slow_ms, expected) in [(890, None), (10, Some("delivery"))] {
+            let compared = |side: Side, until_us: u32, ms: u64| Compared {
+                side,
+                top: false,
+                trace_id: Uuid::nil(),
+                sample: IterationSample::default(),
+                tree: Some(calling(&[("delivery", "wsgi", 1_000, 2_000)], until_us)),
+                functions: at_work(ms),
+            };
+            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000, slow_ms)).collect();
+            all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 10)));
+            let mut comparison = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap();
+            let cause = comparison.functions.and_then(|functions| functions.cause);
+            assert_eq!(cause.is_some(), expected.is_none(), "{slow_ms} ms: {cause:?}");
+            let first = comparison.kinds.remove(0);
+            assert_eq!((first.guilty, first.called_service.as_deref()), (true, expected), "{slow_ms} ms");
         }
     }
 

@@ -123,6 +123,11 @@ impl Judged {
                 kind.contrasts = contrasts(&points(&self.slow), &points(&self.typical));
             }
         }
+        let functions = self.functions(traces);
+        if functions.as_ref().is_some_and(|functions| functions.cause.is_some()) {
+            // Its own functions were at work: it did not wait for the service that it calls.
+            kinds.iter_mut().filter(|kind| kind.guilty).for_each(|kind| kind.called_service = None);
+        }
         Comparison {
             slow_percent,
             slow: found.slow as u64,
@@ -136,7 +141,7 @@ impl Judged {
             clocks_moved: breakdowns.shifted.len() as u64,
             clocks_inconsistent: breakdowns.inconsistent.len() as u64,
             tree: mean_tree(&slow_trees, &typical_trees),
-            functions: self.functions(traces),
+            functions,
             places: None,
         }
     }
