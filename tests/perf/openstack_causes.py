@@ -40,7 +40,7 @@ EVERY = 4
 WORDS = ("right", "nothing", "wrong", "failed")
 
 Named = collections.namedtuple("Named", "service name detail host", defaults=("", None))
-Cause = collections.namedtuple("Cause", "named plant scenario networks", defaults=({}, "boot", "none"))
+Cause = collections.namedtuple("Cause", "named plant scenario networks keep", defaults=({}, "boot", "none", "no"))
 # What must be named for each cause, and what the services are told beside it.
 CAUSES = {
     "healthy": Cause(None),
@@ -49,7 +49,7 @@ CAUSES = {
     "broker": Cause(Named("", "queue of RPC")),
     "filter": Cause(Named("nova/nova-scheduler", "rpc", "select_destinations")),
     "compute": Cause(Named("nova/nova-compute", "rpc", "build_and_run_instance", HOSTS[1]),
-                     {"host": HOSTS[1], "every": 1}),
+                     {"host": HOSTS[1], "every": 1}, keep="yes"),
     "glance": Cause(Named("glance/api", "wsgi", "PUT /v2/images/{id}/file"), {}, "image"),
     "port": Cause(Named("neutron/neutron-server", "wsgi", "PUT /v2.0/ports/{id}"), {}, "boot", "auto"),
     "token": Cause(Named("keystone/public", "", "")),
@@ -261,7 +261,7 @@ def run(environment, cause, out):
     command = [program(), "run", HERE / "plants" / f"{planted.scenario}.yaml", "-d", REAL_DIR / "deployment.yaml",
                "--out", out, "--no-probe", "--quiet"]
     if planted.scenario == "boot":
-        command += ["--set", f"networks={planted.networks}"]
+        command += ["--set", f"networks={planted.networks}", "--set", f"keep={planted.keep}"]
     plant(cause)
     try:
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
