@@ -3,7 +3,7 @@
 
     cargo build && cargo build -p traced-service --example traced-service --features functions
     tests/perf/functions.py loads 20     # 20 loads with a slow function, and 20 that are slow because they wait
-    tests/perf/functions.py cost 7       # 7 pairs: without sampling, sampler there but nothing picked, sampling
+    tests/perf/functions.py cost 7       # 7 pairs of a service without and with the sampler: none, one, or every request sampled
 
 For the cost in an optimised build, with all that a service is made of:
 
@@ -26,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -114,20 +115,45 @@ def burst(port, pid, requests, signed):
     return (cpu_seconds(pid) - before) / requests
 
 
+@contextlib.contextmanager
+def traced_beside(port):
+    """One traced operation after the other, each waiting for 100 ms; so one nearly always lives."""
+    over = threading.Event()
+
+    def ask():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        while not over.is_set():
+            connection.request("GET", "/reports/idle/10", headers=headers(str(uuid.uuid4())))
+            connection.getresponse().read()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def cost(pairs):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         with service(folder) as (plain, plain_pid), service(folder, "--functions") as (sampling, sampling_pid):
-            sides = [("not traced, sampler there", False), ("traced, functions sampled", True)]
-            for _, signed in sides:  # warm
+            nothing = lambda _: contextlib.nullcontext()  # noqa: E731
+            sides = [("none is traced, sampler there", False, nothing),
+                     ("one operation at a time is traced and sampled, beside these", False, traced_beside),
+                     ("every request is traced and sampled", True, nothing)]
+            for signed in (False, True):  # warm
                 burst(plain, plain_pid, 50, signed)
                 burst(sampling, sampling_pid, 50, signed)
-            for what, signed in sides:
+            for what, signed, beside in sides:
                 ratios = []
-                for _ in range(pairs):
-                    one = burst(plain, plain_pid, 1000, signed)
-                    other = burst(sampling, sampling_pid, 1000, signed)
-                    ratios.append(other / one)
+                for pair in range(pairs):
+                    of = {}
+                    for port, pid in [(plain, plain_pid), (sampling, sampling_pid)][::1 if pair % 2 else -1]:
+                        with beside(port):
+                            of[port] = burst(port, pid, 1000, signed)
+                    ratios.append(of[sampling] / of[plain])
                 middle = statistics.median(ratios)
                 spread = statistics.stdev(ratios) / len(ratios) ** 0.5 if pairs > 1 else 0
                 print(f"{what}: {(middle - 1) * 100:+.2f} % processor time (median of {pairs} pairs, standard error of "

@@ -50,7 +50,7 @@ impl Perf {
         Err(if seen > 0 { SamplerError::NoFramePointers } else { SamplerError::PerfForbidden })
     }
 
-    pub(super) fn start(&mut self) {
+    pub(super) fn start(&self) {
         self.sampler.enable();
     }
 
@@ -60,7 +60,8 @@ impl Perf {
         self.sampler.for_each_sample(|sample| {
             // Beyond the innermost one, addresses are one less than where the call returns to.
             let frames = sample.callchain.iter().enumerate();
-            let frames = frames.map(|(depth, address)| *address as usize + usize::from(depth > 0));
+            let frames =
+                frames.map(|(depth, address)| (*address as usize).wrapping_add(usize::from(depth > 0)));
             *counts.entry(frames.collect()).or_default() += 1;
         });
         counts.into_iter().collect()
