@@ -255,7 +255,7 @@ impl FlameGraph {
 
     fn bars(&self, level: &Level, below: &[Bar], is_total: bool) -> Result<Vec<Bar>, String> {
         let malformed = || "a profile is not as Pyroscope writes it".to_owned();
-        if level.values.len() % 4 != 0 {
+        if !level.values.len().is_multiple_of(4) {
             return Err(malformed());
         }
         let (mut bars, mut at, mut under) = (Vec::new(), 0_u64, 0);
