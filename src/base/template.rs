@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use minijinja::machinery::{
-    CodeGenerator, Instructions, Vm, WhitespaceConfig, make_string_output, parse, parse_expr,
+    CodeGenerator, Instructions, Token, Vm, WhitespaceConfig, make_string_output, parse, parse_expr, tokenize,
 };
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
@@ -253,11 +253,14 @@ fn tag_length(text: &str, close: &str) -> usize {
     text.len()
 }
 
-/// `x.y` of the text `{{ x.y }}`, if that is the whole text.
+/// `x.y` of the text `{{ x.y }}`, if that is the whole text. Minijinja's own tokens decide where an expression ends:
+/// `{{ x }}}` is one with a brace behind it, and `{{ {'a': {}}}}` is one alone.
 fn sole_expression(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
     let control = inner.starts_with(['-', '+']) || inner.ends_with(['-', '+']);
-    (!control && !inner.contains("{{") && !inner.contains("}}") && !inner.contains("{%")).then_some(inner)
+    let mut tokens = tokenize(text, false, SyntaxConfig, WhitespaceConfig::default()).skip(1);
+    let end = tokens.find(|token| !matches!(token, Ok((within, _)) if !matches!(within, Token::VariableEnd)));
+    (!control && matches!(end, Some(Ok(_))) && tokens.next().is_none()).then_some(inner)
 }
 
 impl Text {

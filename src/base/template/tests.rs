@@ -80,6 +80,30 @@ const ENDLESS_AND_SLOW: &[&str] = &[
 ];
 
 /// Texts without variables are refused when they are compiled, others when they are rendered.
+/// Which texts are one expression and keep its type, and which are text.
+#[test]
+fn an_expression_alone_keeps_its_type() {
+    let cases = [
+        ("{{ n }}", "3", true),
+        ("{{ n }}}", "3}", false),
+        ("{{ n }}}}", "3}}", false),
+        ("{{{'a': {}}}}", "{\"a\": {}}", true),
+        ("{{ {'a': {}}.a }}", "{}", true),
+        ("{{ '}}' }}", "}}", true),
+        ("{{ '{#' }}}", "{#}", false),
+        ("{{ '{{' ~ '}}' }}", "{{}}", true),
+        ("{{ n }}{{ n }}", "33", false),
+        ("{{ n }} {{ n }}", "3 3", false),
+        ("{{ n -}}", "3", false),
+        ("{{- n }}", "3", false),
+    ];
+    for (text, expected, alone) in cases {
+        let compiled = Engine::new().compile(text).map_err(|error| format!("{text}: {error:?}"));
+        assert_eq!(matches!(compiled.unwrap(), Text::Expression(_)), alone, "{text}");
+        assert_eq!(rendered(text).unwrap(), expected, "{text}");
+    }
+}
+
 #[test]
 fn endless_templates_fail_with_their_limit() {
     let long = std::env::var("BENCH_SLOW_TESTS").is_ok();

