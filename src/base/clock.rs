@@ -1,6 +1,8 @@
 //! The clocks of [`osprofiler::base::clock`], and wall-clock times as text.
 
-pub use osprofiler::base::clock::{Nanos, RunClock, saturating_nanos};
+#[cfg(feature = "simulation")]
+pub use osprofiler::base::clock::simulation;
+pub use osprofiler::base::clock::{Nanos, RunClock, now, saturating_nanos};
 
 /// Parses an RFC 3339 time, such as [`rfc3339`] writes, as nanoseconds since 1970; `None` if it is not valid.
 #[must_use]

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 
 use super::Phases;
 use super::error::ClientError;
@@ -31,6 +31,9 @@ pub(super) enum Stream {
     /// A Unix socket.
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
+    /// To a peer within this thread.
+    #[cfg(feature = "simulation")]
+    Simulated(super::simulated::Line),
 }
 
 /// What was opened.
@@ -68,19 +71,23 @@ impl Connector {
         let guard = &self.settings.options.guard;
         guard.admit(origin)?;
         phases.opened = true;
+        #[cfg(feature = "simulation")]
+        if let Some(opened) = self.connect_simulated(origin, phases).await {
+            return opened;
+        }
         if origin.socket().is_some() {
             return Box::pin(self.connect_socket(origin, phases)).await;
         }
         if let Some(proxy) = self.settings.options.proxies.of(origin) {
             return Box::pin(self.connect_through(proxy, origin, phases)).await;
         }
-        let started = Instant::now();
+        let started = now();
         let Resolved { addresses, are_several } = self.resolver.addresses(&origin.host, origin.port).await?;
         guard.admit_addresses(origin, &addresses)?;
-        let resolved = Instant::now();
+        let resolved = now();
         phases.resolve_ns = saturating_nanos(resolved - started);
         let (socket, reached) = connect_any(origin, &addresses).await?;
-        let connected = Instant::now();
+        let connected = now();
         phases.connect_ns = saturating_nanos(connected - resolved);
         let address = if are_several { self.settings.addresses.number(reached.ip()) } else { 0 };
         if origin.tls {
@@ -103,7 +110,7 @@ impl Connector {
         let names = &self.settings.options.server_names;
         let name = names.iter().find(|(of, _)| of == origin).map_or(&origin.host, |(_, name)| name);
         let stream = handshake(origin, name, &self.settings.tls, socket).await?;
-        phases.tls_ns = saturating_nanos(connected.elapsed());
+        phases.tls_ns = saturating_nanos(now() - connected);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         if version == Version::Http2 && !http2 {
             return Err(ClientError::Tls {
@@ -122,10 +129,10 @@ impl Connector {
         origin: &Origin,
         phases: &mut Phases,
     ) -> Result<Opened, ClientError> {
-        let started = Instant::now();
+        let started = now();
         let Resolved { addresses, .. } =
             self.resolver.addresses(&proxy.origin.host, proxy.origin.port).await?;
-        let resolved = Instant::now();
+        let resolved = now();
         phases.resolve_ns = saturating_nanos(resolved - started);
         let (mut socket, _) = connect_any(&proxy.origin, &addresses).await.map_err(|error| match error {
             ClientError::Connect { address, reason } => {
@@ -135,11 +142,11 @@ impl Connector {
         })?;
         if origin.tls {
             proxy.tunnel(&mut socket, origin).await?;
-            let connected = Instant::now();
+            let connected = now();
             phases.connect_ns = saturating_nanos(connected - resolved);
             return self.encrypt(origin, socket, connected, phases).await;
         }
-        phases.connect_ns = saturating_nanos(resolved.elapsed());
+        phases.connect_ns = saturating_nanos(now() - resolved);
         if self.settings.options.version == Version::Http2 {
             let reason = "HTTP/2 without TLS cannot be sent through a proxy; use `http: { version: auto }`";
             return Err(ClientError::Request(reason.to_owned()));
@@ -154,12 +161,27 @@ impl Connector {
         })
     }
 
+    /// Opens a connection in the network of a simulation, if this thread is in one.
+    #[cfg(feature = "simulation")]
+    async fn connect_simulated(
+        &self,
+        origin: &Origin,
+        phases: &mut Phases,
+    ) -> Option<Result<Opened, ClientError>> {
+        let started = now();
+        let line = super::simulated::connect(&origin.authority).await?;
+        phases.connect_ns = saturating_nanos(now() - started);
+        let opened =
+            |line| Opened { stream: Stream::Simulated(line), http2: false, address: 0, proxied: None };
+        Some(line.map(opened).map_err(|error| ClientError::connecting(&origin.authority, &error)))
+    }
+
     #[cfg(unix)]
     async fn connect_socket(&self, origin: &Origin, phases: &mut Phases) -> Result<Opened, ClientError> {
-        let started = Instant::now();
+        let started = now();
         let connected = tokio::net::UnixStream::connect(&origin.host).await;
         let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
-        phases.connect_ns = saturating_nanos(started.elapsed());
+        phases.connect_ns = saturating_nanos(now() - started);
         let http2 = self.settings.options.version == Version::Http2;
         Ok(Opened { stream: Stream::Unix(socket), http2, address: 0, proxied: None })
     }
@@ -213,6 +235,8 @@ impl Stream {
             #[cfg(unix)]
             Self::Unix(stream) => without_waiting(stream.try_write(bytes)),
             Self::Tls(_) => Ok(0),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Ok(0),
         }
     }
 
@@ -223,6 +247,14 @@ impl Stream {
             Self::Tls(stream) => socket2::SockRef::from(stream.get_ref().0),
             #[cfg(unix)]
             Self::Unix(stream) => socket2::SockRef::from(stream),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(line) => {
+                return match line.arrived() {
+                    Some(super::simulated::What::Bytes(_)) => PoolCheck::Bytes,
+                    Some(_) => PoolCheck::Closed,
+                    None => PoolCheck::Quiet,
+                };
+            }
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket.peek(&mut byte) {
@@ -266,6 +298,8 @@ impl AsyncRead for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(line) => Pin::new(line).poll_read(cx, buffer),
         }
     }
 }
@@ -277,6 +311,8 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(line) => Pin::new(line).poll_write(cx, bytes),
         }
     }
 
@@ -286,6 +322,8 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(line) => Pin::new(line).poll_flush(cx),
         }
     }
 
@@ -295,6 +333,8 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(line) => Pin::new(line).poll_shutdown(cx),
         }
     }
 }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use http::header::{DATE, SET_COOKIE};
 
+use crate::base::clock::now;
+
 use super::url::Origin;
 
 /// The most bytes of a cookie's name and value.
@@ -72,7 +74,7 @@ impl Jar {
     /// The value of the cookie with this name that was set last, whatever its host and path.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<String> {
-        let now = Instant::now();
+        let now = now();
         let cookies = self.cookies.borrow();
         let mut alive = cookies.iter().rev().filter(|cookie| cookie.is_alive(now));
         let cookie = alive.find(|cookie| *cookie.name == *name.as_bytes())?;
@@ -89,7 +91,7 @@ impl Jar {
     /// The header `Cookie` of a request to this path; `None` if no cookie belongs to it.
     #[must_use]
     pub fn header(&self, origin: &Origin, path: &str) -> Option<Vec<u8>> {
-        let (host, now) = (host(origin), Instant::now());
+        let (host, now) = (host(origin), now());
         let path = path.split('?').next().unwrap_or_default();
         let cookies = self.cookies.borrow();
         let fits = |cookie: &&Cookie| {
@@ -115,7 +117,7 @@ impl Jar {
 
     /// Keeps the cookies that an answer sets.
     pub(super) fn keep(&self, origin: &Origin, path: &str, headers: &HeaderMap) {
-        let now = Instant::now();
+        let now = now();
         // The server's own time, so that clocks need not agree.
         let date = headers.get(DATE).and_then(|date| unix_seconds(date.as_bytes()));
         for text in headers.get_all(SET_COOKIE) {

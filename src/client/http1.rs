@@ -14,7 +14,7 @@ use http::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio_util::io::poll_read_buf;
 
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 
 use super::body::{Content, Source};
 use super::buffers::{self, BUFFER_BYTES};
@@ -64,7 +64,7 @@ impl Http1 {
             at: 0,
             limits,
             requests: 0,
-            read_at: Instant::now(),
+            read_at: now(),
             usable: true,
         }
     }
@@ -114,7 +114,7 @@ impl Http1 {
         self.input.clear();
         self.at = 0;
         let mut first_at = None;
-        let started = if phases.opened { Instant::now() } else { request.started };
+        let started = if phases.opened { now() } else { request.started };
         let written = match (body, request.body) {
             (None, Content::Bytes(small)) => self.send(small).await.map(|()| true).map_err(Broken::from),
             (None, Content::Parts(_)) => Ok(true),
@@ -122,7 +122,7 @@ impl Http1 {
             (Some(large), _) => Box::pin(self.stream(large, &mut first_at)).await,
         };
         buffers::give(&mut self.output);
-        let sent_at = Instant::now();
+        let sent_at = now();
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read the whole request; the answer counts.
         let written = match written {
@@ -131,7 +131,7 @@ impl Http1 {
             Ok(whole) => Ok(whole),
         };
         let answer = self.read_answer(request, &mut first_at).await;
-        let ended_at = if answer.is_ok() { self.read_at } else { Instant::now() };
+        let ended_at = if answer.is_ok() { self.read_at } else { now() };
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
         match answer {
@@ -224,7 +224,7 @@ impl Http1 {
                 Step::Sent(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Step::Sent(sent) => chunk = &chunk[sent..],
                 Step::Heard => {
-                    self.read_at = Instant::now();
+                    self.read_at = now();
                     first_at.get_or_insert(self.read_at);
                     if is_refusal(&self.input) {
                         return Ok(false);
@@ -356,7 +356,7 @@ impl Http1 {
             read
         });
         let read = read.await;
-        self.read_at = Instant::now();
+        self.read_at = now();
         match read {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(()),

@@ -21,7 +21,7 @@ use http::header::{
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 
 use super::body::{Content, Source};
 use super::connect::{Opened, Stream};
@@ -96,7 +96,7 @@ impl Http2 {
         let Opened { stream, address, .. } = opened;
         let (sender, connection) = handshake(stream, &limits).await?;
         let driver = Some(Box::pin(connection));
-        Ok(Self { sender, driver, farewell: None, limits, address, requests: 0, idle_since: Instant::now() })
+        Ok(Self { sender, driver, farewell: None, limits, address, requests: 0, idle_since: now() })
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
@@ -142,7 +142,7 @@ impl Http2 {
                 let outcome = talk.as_mut().poll(cx);
                 if outcome.is_pending() && written.get().is_none() {
                     drive(driver, farewell, cx);
-                    written.set(Some(Instant::now()));
+                    written.set(Some(now()));
                 }
                 outcome
             })
@@ -258,13 +258,13 @@ struct Times {
 impl Times {
     fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
         phases.http2 = true;
-        let started = if phases.opened { Instant::now() } else { request.started };
+        let started = if phases.opened { now() } else { request.started };
         Self { started, sent: None, first: None }
     }
 
     /// Records the phases; returns the time at which the answer ended.
     fn note(&self, phases: &mut Phases) -> Instant {
-        let ended = Instant::now();
+        let ended = now();
         let first = self.first.unwrap_or(ended);
         // An answer may begin before the whole request is sent.
         let sent = self.sent.unwrap_or(ended).min(first);
@@ -328,12 +328,12 @@ async fn talk(
             }
         }
         if !unsent && sent.is_none() {
-            *sent = Some(Instant::now());
+            *sent = Some(now());
         }
         response.as_mut().poll(cx).map_err(Broken::Connection)
     })
     .await?;
-    times.first = Some(Instant::now());
+    times.first = Some(now());
     let (head, mut body) = response.into_parts();
     if head.headers.len() > limits.headers_max {
         let reason = format!("it has more than {} headers", limits.headers_max);
@@ -352,7 +352,7 @@ async fn talk(
     }
     let keep = KeepHeaders::of(request).wants(head.headers.contains_key(SET_COOKIE));
     let headers = keep.then(|| Box::new(head.headers));
-    Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: Instant::now() })
+    Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: now() })
 }
 
 /// Sends the body, as flow control allows.

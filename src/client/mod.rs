@@ -32,6 +32,8 @@ pub mod refusal;
 mod resolve;
 pub mod service_types;
 mod shared;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 mod system;
 pub mod tls;
 pub mod tokens;

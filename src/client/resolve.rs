@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::base::clock::now;
+
 use super::dns::{self, Found, LookupError, Servers};
 use super::error::{ClientError, is_exhausted};
 use super::options::DnsOptions;
@@ -93,7 +95,7 @@ impl Resolver {
                 return Err(ClientError::Exhausted { reason: error.to_string() });
             }
         };
-        *entry.known.borrow_mut() = Some(Known { outcome, until: Instant::now() + kept });
+        *entry.known.borrow_mut() = Some(Known { outcome, until: now() + kept });
         let failed = || Err(ClientError::Resolve { host: host.to_owned(), reason: "no address".to_owned() });
         entry.known(host, port).unwrap_or_else(failed)
     }
@@ -123,7 +125,7 @@ impl Entry {
     /// The cached result, if it has not expired.
     fn known(&self, host: &str, port: u16) -> Option<Result<Resolved, ClientError>> {
         let known = self.known.borrow();
-        let known = known.as_ref().filter(|known| Instant::now() < known.until)?;
+        let known = known.as_ref().filter(|known| now() < known.until)?;
         Some(match &known.outcome {
             Ok(addresses) => {
                 let first = self.next.get() % addresses.len().max(1);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 
 use super::connect::Connector;
 use super::error::ClientError;
@@ -122,9 +122,9 @@ impl Shared {
             host.idle.borrow_mut().push(Http1::new(opened, connector.settings.options.limits));
             return Ok(None);
         }
-        let started = Instant::now();
+        let started = now();
         let connection = SharedHttp2::new(opened, connector.settings.options.limits).await?;
-        phases.connect_ns += saturating_nanos(started.elapsed());
+        phases.connect_ns += saturating_nanos(now() - started);
         let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));
         Ok(Some(connection))

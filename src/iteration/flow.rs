@@ -6,9 +6,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
 use crate::base::units::format_ns;
@@ -60,7 +59,7 @@ impl Lane {
                 Step::Think(pause) => {
                     let length = pause.length(branch.random());
                     pass.step(branch, || format!("think {}", format_ns(saturating_nanos(length))));
-                    let waited = pass.wait(Instant::now() + length).await;
+                    let waited = pass.wait(now() + length).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
                 Step::Action(action) => {
@@ -194,7 +193,7 @@ impl Lane {
         group: &Group,
         variables: &mut Variables,
     ) -> Went {
-        let began = Instant::now();
+        let began = now();
         let (point, parent) = branch.begin(pass);
         let sample = ActionSample {
             action: group.index,
@@ -211,7 +210,7 @@ impl Lane {
         self.under_way.pop();
         branch.end(parent);
         self.actions.push(ActionSample {
-            duration_ns: saturating_nanos(began.elapsed()),
+            duration_ns: saturating_nanos(now() - began),
             ended: if matches!(ended, Err(Ending::Failed(_))) { Ended::Failed } else { Ended::Ok },
             ..sample
         });

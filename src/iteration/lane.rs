@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::{Nanos, saturating_nanos};
+use crate::base::clock::{Nanos, now, saturating_nanos};
 use crate::base::ids::mix;
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Variables, allowance};
@@ -174,7 +174,7 @@ impl Lane {
         let phases = std::mem::take(&mut self.phases);
         while let Some((action, since)) = self.under_way.pop() {
             self.actions.push(ActionSample {
-                duration_ns: saturating_nanos(since.elapsed()),
+                duration_ns: saturating_nanos(now() - since),
                 phases: if action.requests > 0 { phases } else { Phases::default() },
                 ended: Ended::Aborted,
                 ..action
@@ -232,7 +232,7 @@ impl Lane {
         }
         let signed = action.signed && !foreign;
         pass.headers(branch, action, signed, variables, &mut self.headers).map_err(template)?;
-        let sent = Instant::now();
+        let sent = now();
         let sample = before.sample(pass, action, branch.point, sent);
         self.under_way.push((sample, before.began.unwrap_or(sent)));
         self.phases = Phases::default();
@@ -257,7 +257,7 @@ impl Lane {
             self.deadline.limit(pass.limit(action, sent), sending).await
         };
         let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
-        let ended = known.map_or_else(Instant::now, |answer| answer.ended);
+        let ended = known.map_or_else(now, |answer| answer.ended);
         self.under_way.pop();
         // The time of redirects is a separate phase.
         let redirected = Duration::from_nanos(self.phases.redirect_ns);
@@ -433,9 +433,7 @@ impl Pass<'_> {
     /// The iteration's deadline has passed.
     pub(super) fn in_time(&self) -> Result<(), Fault> {
         match self.deadline {
-            Some((deadline, limit)) if deadline <= Instant::now() => {
-                Err(("timeout", iteration_timeout(limit)))
-            }
+            Some((deadline, limit)) if deadline <= now() => Err(("timeout", iteration_timeout(limit))),
             _ => Ok(()),
         }
     }

@@ -1,8 +1,6 @@
 //! Repeats the request of an action until a condition holds. All attempts are one sample and one trace point.
 
-use std::time::Instant;
-
-use crate::base::clock::saturating_nanos;
+use crate::base::clock::{now, saturating_nanos};
 use crate::base::template::{TemplateError, Variables};
 use crate::base::units::format_ns;
 use crate::measure::sample::{ActionSample, Ended};
@@ -37,7 +35,7 @@ impl Lane {
         };
         loop {
             let Attempt { sample, verdict } = self.attempt(pass, branch, action, variables, &before).await?;
-            let ended = Instant::now();
+            let ended = now();
             let began =
                 before.began.unwrap_or_else(|| ended - std::time::Duration::from_nanos(sample.duration_ns));
             let next = ended + poll.interval;
@@ -61,7 +59,7 @@ impl Lane {
             let waited = pass.wait(next).await;
             self.under_way.pop();
             if let Err(fault) = waited {
-                let duration_ns = saturating_nanos(began.elapsed());
+                let duration_ns = saturating_nanos(now() - began);
                 return Ok(concluded(ActionSample { duration_ns, ..sample }, Err(fault)));
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use crate::base::clock::{Nanos, saturating_nanos};
+use crate::base::clock::{Nanos, now, saturating_nanos};
 use crate::base::template::Variables;
 use crate::client::cookies::{CookieMode, Jar};
 use crate::config::data::Per;
@@ -121,7 +121,7 @@ impl VirtualUser {
             Err(failure) => Err(Ending::Failed(failure)),
         };
         self.variables = Some(variables);
-        self.sample.duration_ns = saturating_nanos(started.elapsed());
+        self.sample.duration_ns = saturating_nanos(now() - started);
         std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
         self.began = None;
         let failure = match ended {
@@ -138,7 +138,7 @@ impl VirtualUser {
     /// two iterations.
     pub fn cut_off(&mut self) -> Option<&mut IterationSample> {
         let began = self.began.take()?;
-        self.sample.duration_ns = saturating_nanos(began.elapsed());
+        self.sample.duration_ns = saturating_nanos(now() - began);
         self.sample.ended = Ended::Aborted;
         self.lane.cut_off();
         std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
@@ -157,7 +157,7 @@ impl VirtualUser {
         name: &Arc<str>,
         variables: &mut Variables,
     ) -> Result<(), Failure> {
-        let start = Instant::now();
+        let start = now();
         self.begin(
             &Assignment { workload: ONCE, name, data: &[], number: 0, warm_up: false, due_ns: 0, start },
             0,

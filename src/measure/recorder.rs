@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::base::clock::Nanos;
+use crate::base::clock::{Nanos, now};
 
 use super::errors::{Failure, FailureTable, NumberedFailure};
 use super::latency::{SampleId, VALUE_NS_MAX};
@@ -167,7 +167,7 @@ impl Recorder {
             samples: Rows::default(),
             live: Live::new(),
             sender,
-            flushed: Instant::now(),
+            flushed: now(),
             backlog: VecDeque::new(),
             backlog_bytes: 0,
         }
@@ -195,7 +195,7 @@ impl Recorder {
 
     /// Sends a batch if the last batch is old; called regularly while nothing is recorded.
     pub fn tick(&mut self) {
-        if self.flushed.elapsed() >= FLUSH_EVERY {
+        if now() - self.flushed >= FLUSH_EVERY {
             self.flush(false);
         }
     }
@@ -204,7 +204,7 @@ impl Recorder {
     ///
     /// While the disk is slow, the load continues, and batches are kept here.
     pub fn flush(&mut self, wait: bool) {
-        self.flushed = Instant::now();
+        self.flushed = now();
         self.send_backlog(wait);
         let has_to_wait = !self.backlog.is_empty() && self.samples.bytes() < BATCH_BYTES;
         if has_to_wait || self.live.all() == 0 {
@@ -220,6 +220,12 @@ impl Recorder {
         });
         self.live.clear();
         self.send_backlog(wait);
+    }
+
+    /// True if everything recorded was sent.
+    #[must_use]
+    pub fn has_sent_all(&self) -> bool {
+        self.backlog.is_empty() && self.live.all() == 0
     }
 
     fn send_backlog(&mut self, wait: bool) {

@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use crate::base::clock::now;
 use crate::iteration::user::VirtualUser;
 use crate::plan::runner::Closed;
 
@@ -53,6 +54,7 @@ pub(super) async fn drive(share: Rc<WorkerShare>, model: &Closed) -> usize {
     let mut cut_off = std::pin::pin!(cut_off);
     while changes || !users.tasks.is_empty() {
         tokio::select! {
+            biased;
             Some(ended) = users.tasks.join_next() => panics += usize::from(ended.is_err()),
             () = tokio::time::sleep(RAMP_EVERY), if changes => {
                 users.fill(model);
@@ -112,7 +114,7 @@ impl Users {
 async fn run_user(share: Rc<WorkerShare>, slot: Rc<UserSlot>, wanted: Rc<Cell<u32>>, local: Rc<Cell<u64>>) {
     let mut user = slot.user.borrow_mut();
     while slot.number < wanted.get() && !share.group.load.stop.is_stopping() {
-        let now = Instant::now();
+        let now = now();
         let now_ns = share.group.load.context.clock.offset_ns(now);
         let mut next = local.get();
         let elapsed_ns = now_ns.saturating_sub(share.running.started_ns(&share.group));

@@ -17,6 +17,8 @@ mod pacer;
 mod readings;
 mod running;
 mod share;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 mod vitals;
 mod worker;
 
@@ -147,17 +149,13 @@ impl Run<'_> {
         for workload in workloads {
             self.observer.begin(&self.load.plan, *workload);
         }
-        let (sender, batches) = sync_channel(BATCHES_MAX);
-        let threads: Vec<_> =
-            (0..group.workers()).map(|number| worker::start(&group, number, &sender)).collect();
-        drop(sender);
         let mut totals: Vec<Live> = workloads.iter().map(|_| Live::new()).collect();
-        self.collect(&group, &batches, &mut totals);
+        let all_ended = self.drive(&group, &mut totals);
         // A run with less load than planned is not valid.
         let short_of_load = |reason: String| self.load.stop.stop(StopReason::Failed(reason));
-        for thread in threads {
-            match thread.map(worker::Thread::join) {
-                Ok(Ok(Ok(ended))) => {
+        for ended in all_ended {
+            match ended {
+                Ok(Ok(ended)) => {
                     if ended.panics > 0 {
                         let panics = ended.panics;
                         short_of_load(format!(
@@ -166,10 +164,10 @@ impl Run<'_> {
                     }
                     self.workers.push(ended.vitals);
                 }
-                Err(error) | Ok(Ok(Err(error))) => {
+                Ok(Err(error)) => {
                     short_of_load(format!("a worker could not start: {error}"));
                 }
-                Ok(Err(_)) => {
+                Err(_) => {
                     short_of_load("a worker ended because of a bug in bench; please report it".to_owned());
                 }
             }
@@ -183,19 +181,34 @@ impl Run<'_> {
         }
     }
 
+    /// Runs a group's workers and writes what they record. Says how each ended; an error is that it panicked.
+    fn drive(
+        &mut self,
+        group: &Arc<Group>,
+        totals: &mut [Live],
+    ) -> Vec<std::thread::Result<io::Result<worker::Ended>>> {
+        #[cfg(feature = "simulation")]
+        if let Some(script) = simulated::script() {
+            return self.drive_simulated(group, totals, script);
+        }
+        let (sender, batches) = sync_channel(BATCHES_MAX);
+        let threads: Vec<_> =
+            (0..group.workers()).map(|number| worker::start(group, number, &sender)).collect();
+        drop(sender);
+        self.collect(group, &batches, totals);
+        threads
+            .into_iter()
+            .map(|thread| thread.map_or_else(|error| Ok(Err(error)), worker::Thread::join))
+            .collect()
+    }
+
     /// Writes the workers' batches until all workers have ended.
     fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) {
         let mut shown = Instant::now();
         loop {
             let counts_every = self.observer.counts_every();
             match batches.recv_timeout(counts_every.unwrap_or(PROGRESS_EVERY)) {
-                Ok(batch) => {
-                    if let Some(at) = group.position(batch.workload) {
-                        totals[at].add(&batch.live);
-                    }
-                    self.observer.batch(&batch);
-                    self.take(&batch);
-                }
+                Ok(batch) => self.add(group, &batch, totals),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -213,6 +226,14 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    fn add(&mut self, group: &Group, batch: &Batch, totals: &mut [Live]) {
+        if let Some(at) = group.position(batch.workload) {
+            totals[at].add(&batch.live);
+        }
+        self.observer.batch(batch);
+        self.take(batch);
     }
 
     fn show(&mut self, group: &Group, running: &Running, total: &Live) {

@@ -10,12 +10,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::base::clock::Nanos;
+use crate::base::clock::{Nanos, now};
 use crate::iteration::user::VirtualUser;
 use crate::measure::sample::Ended;
 use crate::plan::runner::Open;
@@ -76,6 +75,7 @@ pub(super) async fn drive(
     let users = Rc::new(Users::new(share, model));
     let mut pace = tokio::task::spawn_local(pace(Rc::clone(&users), pacer, monitor));
     let paced = tokio::select! {
+            biased;
         paced = &mut pace => paced.is_ok(),
         () = stop.stopping() => {
             pace.abort();
@@ -93,6 +93,7 @@ pub(super) async fn drive(
     let (mut may_wait, mut may_run) = (true, true);
     while users.active.get() > 0 {
         tokio::select! {
+            biased;
             () = users.all_ended.notified() => {}
             () = &mut stopping, if may_wait => {
                 users.give_up();
@@ -295,6 +296,6 @@ async fn run_user(users: CountEndOnDrop, slot: Rc<UserSlot>) {
     let users = &users.0;
     let mut user = slot.user.borrow_mut();
     while let Some(Arrival { number, due_ns }) = users.next(&slot).await {
-        users.share.iterate(&mut user, number, number < users.warm_up, due_ns, Instant::now()).await;
+        users.share.iterate(&mut user, number, number < users.warm_up, due_ns, now()).await;
     }
 }

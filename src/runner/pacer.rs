@@ -6,6 +6,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::base::clock::now;
+
 /// A precise pacer waits in a loop for this long at the end, and yields to other tasks. This is about the
 /// lateness of a timer and the scheduler.
 const SPIN: Duration = Duration::from_micros(50);
@@ -32,9 +34,14 @@ impl Pacer {
     pub(super) async fn until(&self, due: Instant) -> Duration {
         let spin = if self.precise { SPIN } else { timer::SPIN };
         loop {
-            let wait = due.saturating_duration_since(Instant::now());
+            let wait = due.saturating_duration_since(now());
             if wait.is_zero() {
                 return Duration::ZERO;
+            }
+            #[cfg(feature = "simulation")]
+            if crate::base::clock::simulation::is_set() {
+                tokio::time::sleep(wait).await;
+                continue;
             }
             if wait <= spin {
                 return turn_until(due).await;
@@ -45,10 +52,10 @@ impl Pacer {
 }
 
 async fn turn_until(due: Instant) -> Duration {
-    let (mut before, mut idle) = (Instant::now(), Duration::ZERO);
+    let (mut before, mut idle) = (now(), Duration::ZERO);
     while before < due {
         tokio::task::yield_now().await;
-        let now = Instant::now();
+        let now = now();
         if now - before < IDLE_TURN {
             idle += now - before;
         }

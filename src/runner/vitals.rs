@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::{Nanos, saturating_nanos};
+use crate::base::clock::{Nanos, now, saturating_nanos};
 
 use super::count::Spread;
 use super::generator::WorkerVitals;
@@ -50,7 +50,7 @@ impl WorkerMonitor {
     /// Starts to watch the calling thread.
     pub(super) fn new() -> Self {
         let window = Window {
-            began: Instant::now(),
+            began: now(),
             cpu_ns: thread_cpu_ns(),
             queue_ns: super::readings::run_queue_ns(),
             sums: WorkerVitals::default(),
@@ -84,14 +84,14 @@ impl WorkerMonitor {
             window.sums.loop_lag_max_ms = window.sums.loop_lag_max_ms.max(late_ms);
             window.began
         };
-        if began.elapsed() >= WINDOW {
+        if now() - began >= WINDOW {
             self.close_window();
         }
     }
 
     fn close_window(&self) {
         let mut window = self.window.borrow_mut();
-        let (now, cpu_ns, queue_ns) = (Instant::now(), thread_cpu_ns(), super::readings::run_queue_ns());
+        let (now, cpu_ns, queue_ns) = (now(), thread_cpu_ns(), super::readings::run_queue_ns());
         let lasted_s = (now - window.began).as_secs_f64();
         let idle_s = seconds(self.idle_ns.take());
         let cpu_s = (seconds(cpu_ns.saturating_sub(window.cpu_ns)) - idle_s).max(0.0);
@@ -118,9 +118,9 @@ impl WorkerMonitor {
 /// Watches until it is aborted.
 pub(super) async fn watch(monitor: Rc<WorkerMonitor>) {
     loop {
-        let asked = Instant::now();
+        let asked = now();
         tokio::time::sleep(BEAT).await;
-        monitor.beat(asked.elapsed().saturating_sub(BEAT));
+        monitor.beat((now() - asked).saturating_sub(BEAT));
     }
 }
 

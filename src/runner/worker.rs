@@ -48,20 +48,48 @@ pub(super) fn start(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>)
 
 fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(TURNS).build()?;
-    let mut recorders = Vec::new();
-    let monitor = Rc::new(WorkerMonitor::new());
-    let panics = LocalSet::new().block_on(&runtime, async {
-        let watch = tokio::task::spawn_local(vitals::watch(Rc::clone(&monitor)));
-        let mut set = JoinSet::new();
-        for running in group.workloads.iter().filter(|running| number < running.workers) {
+    let worker = Worker::new(group, number, sender);
+    let panics = LocalSet::new().block_on(&runtime, worker.drive());
+    // A resolver that hangs must not hold up the end of the run.
+    runtime.shutdown_background();
+    let vitals = worker.vitals();
+    for recorder in &worker.recorders {
+        recorder.borrow_mut().flush(true);
+    }
+    Ok(Ended { panics: panics?, vitals })
+}
+
+/// What a worker has of a group's workloads.
+pub(super) struct Worker {
+    group: Arc<Group>,
+    number: u32,
+    /// One for each of its workloads.
+    pub(super) recorders: Vec<Rc<RefCell<Recorder>>>,
+    monitor: Rc<WorkerMonitor>,
+}
+
+impl Worker {
+    pub(super) fn new(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> Self {
+        let recorder = |running: &Arc<Running>| {
             let recorder = Recorder::new(running.workload, number, running.workers, sender.clone());
-            let recorder = Rc::new(RefCell::new(recorder));
-            recorders.push(Rc::clone(&recorder));
-            let (group, running) = (Arc::clone(group), Arc::clone(running));
-            let share = Rc::new(WorkerShare { group, running, worker: number, recorder });
-            set.spawn_local(drive(share, Rc::clone(&monitor)));
+            Rc::new(RefCell::new(recorder))
+        };
+        let recorders = workloads(group, number).map(recorder).collect();
+        Self { group: Arc::clone(group), number, recorders, monitor: Rc::new(WorkerMonitor::new()) }
+    }
+
+    /// Drives its workloads to their end. Returns the number of virtual users that panicked.
+    pub(super) async fn drive(&self) -> io::Result<usize> {
+        let (number, monitor) = (self.number, &self.monitor);
+        let watch = tokio::task::spawn_local(vitals::watch(Rc::clone(monitor)));
+        let mut set = JoinSet::new();
+        for (running, recorder) in workloads(&self.group, number).zip(&self.recorders) {
+            let (group, running) = (Arc::clone(&self.group), Arc::clone(running));
+            let share =
+                Rc::new(WorkerShare { group, running, worker: number, recorder: Rc::clone(recorder) });
+            set.spawn_local(drive(share, Rc::clone(monitor)));
         }
-        let ticker = tokio::task::spawn_local(tick(recorders.clone()));
+        let ticker = tokio::task::spawn_local(tick(self.recorders.clone()));
         let mut panics = Ok(0);
         while let Some(ended) = set.join_next().await {
             panics = match (panics, ended) {
@@ -74,16 +102,18 @@ fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Resu
         ticker.abort();
         watch.abort();
         panics
-    });
-    // A resolver that hangs must not hold up the end of the run.
-    runtime.shutdown_background();
-    let workloads = group.workloads.iter().filter(|running| number < running.workers);
-    let workloads = workloads.map(|running| running.workload).collect();
-    let vitals = WorkerVitals { workloads, worker: number, ..monitor.finish() };
-    for recorder in &recorders {
-        recorder.borrow_mut().flush(true);
     }
-    Ok(Ended { panics: panics?, vitals })
+
+    /// How it performed, once it has ended.
+    pub(super) fn vitals(&self) -> WorkerVitals {
+        let workloads = workloads(&self.group, self.number).map(|running| running.workload).collect();
+        WorkerVitals { workloads, worker: self.number, ..self.monitor.finish() }
+    }
+}
+
+/// The workloads of a group that worker `number` takes part in.
+fn workloads(group: &Group, number: u32) -> impl Iterator<Item = &Arc<Running>> {
+    group.workloads.iter().filter(move |running| number < running.workers)
 }
 
 /// Drives one workload. Returns the number of virtual users that panicked.
@@ -96,6 +126,7 @@ async fn drive(share: Rc<WorkerShare>, monitor: Rc<WorkerMonitor>) -> io::Result
         && matches!(running.plan(&load).runner.model, Model::Closed(_))
     {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(Duration::from_nanos(wait_ns)) => {}
             () = load.stop.stopping() => return Ok(0),
         }

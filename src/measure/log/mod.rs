@@ -31,6 +31,8 @@ mod rally;
 mod reader;
 mod run_log;
 mod shard;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod writer;

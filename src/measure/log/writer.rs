@@ -11,6 +11,7 @@ use super::{
     BLOCK_EVERY, Began, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
     KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
 };
+use crate::base::clock::now;
 use crate::measure::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
 use crate::measure::errors::NumberedFailure;
 use crate::measure::rows::Rows;
@@ -78,7 +79,10 @@ impl LogWriter {
     ///
     /// # Errors
     /// What the sink says.
-    pub fn to_sink(mut sink: Box<dyn Sink>) -> io::Result<Self> {
+    pub fn to_sink(sink: Box<dyn Sink>) -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        let sink = super::simulated::disk(sink);
+        let mut sink = sink;
         let mut start = MAGIC.to_vec();
         start.extend_from_slice(&VERSION.to_le_bytes());
         sink.write_all(&start)?;
@@ -87,7 +91,7 @@ impl LogWriter {
             file: None,
             length: start.len() as u64,
             pending: Rows::default(),
-            oldest: Instant::now(),
+            oldest: now(),
             scratch: Scratch::default(),
             frame: Vec::new(),
             rows: 0,
@@ -128,7 +132,7 @@ impl LogWriter {
             written = self.seal();
         }
         if self.pending.is_empty() {
-            self.oldest = Instant::now();
+            self.oldest = now();
         }
         if rows.len() <= BLOCK_ROWS_MAX && rows.requests() <= BLOCK_REQUESTS {
             self.pending.extend(rows);
@@ -219,7 +223,7 @@ impl LogWriter {
     /// # Errors
     /// What the system says.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.pending.is_empty() || self.oldest.elapsed() < BLOCK_EVERY {
+        if self.pending.is_empty() || now() - self.oldest < BLOCK_EVERY {
             return Ok(());
         }
         self.seal()
@@ -257,7 +261,7 @@ impl LogWriter {
     /// Makes the oldest sample as old as one that is written, for tests.
     #[cfg(test)]
     pub(super) fn age(&mut self) {
-        self.oldest = Instant::now().checked_sub(BLOCK_EVERY).unwrap();
+        self.oldest = now().checked_sub(BLOCK_EVERY).unwrap();
     }
 
     fn json(&mut self, kind: u8, json: &[u8]) -> io::Result<()> {

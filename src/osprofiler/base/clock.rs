@@ -7,6 +7,46 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Nanoseconds, of a duration or since a [`RunClock`]'s anchor.
 pub type Nanos = u64;
 
+/// Now, on the clock that measures. In a simulation (feature `simulation`), the simulated time.
+#[inline]
+#[must_use]
+pub fn now() -> Instant {
+    #[cfg(feature = "simulation")]
+    if let Some(simulated) = simulation::now() {
+        return simulated;
+    }
+    Instant::now()
+}
+
+/// Another clock for a thread, in tests that simulate what takes time. Not in programs: the feature must be on.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    use std::cell::RefCell;
+    use std::time::Instant;
+
+    type Clock = Box<dyn Fn() -> Instant>;
+
+    thread_local! {
+        static CLOCK: RefCell<Option<Clock>> = const { RefCell::new(None) };
+    }
+
+    /// Lets this clock tell the time of this thread; `None` for the real one.
+    pub fn set(clock: Option<Clock>) {
+        CLOCK.set(clock);
+    }
+
+    /// True if this thread has another clock than the real one.
+    #[must_use]
+    pub fn is_set() -> bool {
+        CLOCK.with_borrow(Option::is_some)
+    }
+
+    #[inline]
+    pub(super) fn now() -> Option<Instant> {
+        CLOCK.with_borrow(|clock| clock.as_ref().map(|clock| clock()))
+    }
+}
+
 /// A run's anchor: one instant read on both clocks at once.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
@@ -20,14 +60,14 @@ impl RunClock {
     #[must_use]
     pub fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { anchor: Instant::now(), wall_anchor_unix_ns: saturating_nanos(wall) }
+        Self { anchor: now(), wall_anchor_unix_ns: saturating_nanos(wall) }
     }
 
     /// Nanoseconds since the anchor, monotonic.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> Nanos {
-        saturating_nanos(self.anchor.elapsed())
+        saturating_nanos(now().saturating_duration_since(self.anchor))
     }
 
     /// The instant `offset_ns` after the anchor.

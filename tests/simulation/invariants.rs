@@ -1,0 +1,381 @@
+//! What must hold after every run, whatever happened to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bench::harness::{Conclusion, Finished};
+use bench::measure::log::Status;
+use bench::measure::sample::Ended;
+use bench::results::model::{Distribution, Outcome, Results};
+
+use crate::scene::{Happening, Runner, Scene, Workload};
+use crate::service::Truth;
+use crate::world::{Iteration, Process, Read, World, by_workload};
+
+type Checked = Result<(), String>;
+
+macro_rules! must {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
+/// How far a log is behind what ended, in nanoseconds.
+const BEHIND_NS: u64 = 1_000_000_000;
+
+/// Checks all of a world.
+pub(crate) fn check(scene: &Scene, world: &World) -> Checked {
+    for process in &world.processes {
+        let of = |why: String| format!("process {}: {why}", process.shard);
+        if let Err(error) = &process.finished {
+            must!(process.is_refused, "{}", of(format!("nothing was reported: {error}")));
+        }
+        each_once(scene, process).map_err(of)?;
+        counts_agree(process).map_err(of)?;
+        agrees_with_the_service(scene, world, process).map_err(of)?;
+        match &process.finished {
+            Ok(finished) => concludes(scene, process, finished).map_err(of)?,
+            Err(error) => {
+                must!(process.is_refused, "process {}: nothing was reported: {error}", process.shard)
+            }
+        }
+        if process.is_killed {
+            little_is_lost(scene, world, process).map_err(of)?;
+        }
+    }
+    sent_once(scene, world)?;
+    if let Some((merged, read)) = &world.merged {
+        merges(scene, world, merged.as_ref().map_err(ToString::to_string), read)?;
+    }
+    Ok(())
+}
+
+/// No number is there twice, and each belongs to the process that has it; without faults none is missing.
+fn each_once(scene: &Scene, process: &Process) -> Checked {
+    for (workload, iterations) in by_workload(&process.read.iterations) {
+        let numbers: BTreeSet<u64> = iterations.iter().map(|one| one.number).collect();
+        must!(numbers.len() == iterations.len(), "workload {workload}: a number is there twice");
+        let shards = u64::from(scene.shards);
+        let foreign = numbers.iter().find(|number| **number % shards != u64::from(process.shard));
+        must!(foreign.is_none(), "workload {workload}: {foreign:?} belongs to another process");
+        // Where nothing bounds their number, workers count by themselves.
+        let bounded = !matches!(
+            scene.workloads[usize::from(workload)].runner,
+            Runner::Duration { .. } | Runner::Users { .. }
+        );
+        if is_whole(process) && bounded {
+            let expected = (0..numbers.len() as u64).map(|own| own * shards + u64::from(process.shard));
+            must!(
+                numbers.iter().copied().eq(expected),
+                "workload {workload}: numbers are missing: {numbers:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The process ended by itself and its disk took everything.
+fn is_whole(process: &Process) -> bool {
+    !process.is_killed && !process.is_refused
+}
+
+/// What the workers counted is what the log holds, or says to have lost.
+fn counts_agree(process: &Process) -> Checked {
+    let Some(end) = &process.read.ending.end else {
+        must!(!is_whole(process), "the log of a whole run has no end");
+        return Ok(());
+    };
+    must!(!process.is_killed, "a killed run has an end");
+    let read = by_workload(&process.read.iterations);
+    for (workload, issued) in (0..).zip(&end.issued) {
+        let iterations = read.get(&workload).map(Vec::as_slice).unwrap_or_default();
+        let dropped = iterations.iter().filter(|one| one.is(Ended::Dropped)).count() as u64;
+        let started = iterations.len() as u64 - dropped;
+        must!(
+            started + issued.unrecorded == issued.issued,
+            "workload {workload}: {started} recorded and {issued:?}"
+        );
+        must!(
+            dropped == issued.dropped || process.is_refused && dropped < issued.dropped,
+            "workload {workload}: {dropped} dropped ones recorded and {issued:?}"
+        );
+        must!(
+            issued.unrecorded == 0 || process.is_refused,
+            "workload {workload}: unrecorded without a fault of the disk: {issued:?}"
+        );
+        if let (Some(planned), Some(not_started)) = (issued.planned, issued.not_started) {
+            must!(
+                planned == issued.issued + issued.dropped + not_started,
+                "workload {workload}: the plan is not accounted for: {issued:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Iterations ended as the service knows, and at the nanosecond at which it answered.
+fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> Checked {
+    let seen = world.seen.lock().unwrap();
+    for one in &process.read.iterations {
+        must!(one.start_ns >= one.due_ns, "it started before it was due: {one:?}");
+        let workload = &scene.workloads[usize::from(one.workload)];
+        let truths: Vec<&[Truth]> = (0..workload.actions)
+            .map(|action| seen.get(&(one.workload, one.number, action)).map_or(&[][..], Vec::as_slice))
+            .collect();
+        if one.is(Ended::Ok) {
+            let answered = truths.iter().map(|truths| truths.last().and_then(|truth| truth.answered_ns));
+            let Some(answered) = answered.collect::<Option<Vec<_>>>() else {
+                return Err(format!("ended well without its answers: {one:?} {truths:?}"));
+            };
+            let last_ns = answered.into_iter().max().unwrap();
+            must!(last_ns == one.end_ns(), "the last answer came at {last_ns}: {one:?}");
+        }
+        if one.is(Ended::Failed) {
+            must!(!was_well(scene, workload, &truths), "failed although all went well: {one:?} {truths:?}");
+        }
+        if one.is(Ended::Dropped) {
+            must!(truths.iter().all(|truths| truths.is_empty()), "dropped and sent: {one:?}");
+        }
+        let may_be_cut = scene.happenings.iter().any(|(of, _, _)| *of == process.shard) || process.is_refused;
+        let is_timed = !matches!(workload.runner, Runner::Times { .. } | Runner::Rate { .. });
+        must!(!one.is(Ended::Aborted) || may_be_cut || is_timed, "cut off by nobody: {one:?}");
+    }
+    if is_whole(process) {
+        let there: BTreeSet<(u16, u64)> =
+            process.read.iterations.iter().map(|one| (one.workload, one.number)).collect();
+        let shards = u64::from(scene.shards);
+        let own = seen.keys().filter(|(_, number, _)| number % shards == u64::from(process.shard));
+        for (workload, number, _) in own {
+            must!(
+                there.contains(&(*workload, *number)),
+                "iteration {number} of {workload} was sent and is lost"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// True if each of an iteration's requests had a good answer well within its time.
+fn was_well(scene: &Scene, workload: &Workload, truths: &[&[Truth]]) -> bool {
+    let most_ms = workload.request_timeout_ms.saturating_sub(scene.service.connect_ms + 5);
+    truths.iter().all(|truths| {
+        truths.iter().any(|truth| {
+            truth.answered_ns.is_some_and(|answered_ns| answered_ns - truth.arrived_ns < most_ms * 1_000_000)
+        })
+    })
+}
+
+/// The service got no request twice.
+fn sent_once(scene: &Scene, world: &World) -> Checked {
+    let seen = world.seen.lock().unwrap();
+    let twice = seen.iter().find(|(_, truths)| truths.len() > 1);
+    must!(twice.is_none(), "sent twice: {twice:?}");
+    let odd =
+        seen.keys().find(|(workload, _, action)| *action >= scene.workloads[usize::from(*workload)].actions);
+    must!(odd.is_none(), "nobody planned {odd:?}");
+    Ok(())
+}
+
+/// The results say what the log says, the percentiles are in order, and no verdict is better than its data.
+fn concludes(scene: &Scene, process: &Process, finished: &Finished) -> Checked {
+    figures(&finished.results, &process.read)?;
+    let is_stopped = process.read.ending.end.as_ref().is_none_or(|end| end.status != Status::Finished)
+        || process.is_refused;
+    let has_flaws = process.read.ending.flaws != Default::default();
+    let is_good = matches!(finished.conclusion, Conclusion::Good) && finished.fault.is_none();
+    must!(!(is_good && (is_stopped || has_flaws)), "good, although it did not end well");
+    must!(
+        !has_flaws || finished.results.verdict.outcome != Outcome::Pass || process.is_killed,
+        "a damaged log passes"
+    );
+    // A part of a load is judged by no criterion; the merged run is.
+    if scene.shards == 1 { judged(scene, &finished.results, &process.read, is_good) } else { Ok(()) }
+}
+
+/// A verdict of PASS has data, and the data holds the criteria.
+fn judged(scene: &Scene, results: &Results, read: &Read, is_good: bool) -> Checked {
+    let passes = results.verdict.outcome == Outcome::Pass;
+    let all = by_workload(&read.iterations);
+    for (index, workload) in (0..).zip(&scene.workloads) {
+        let due: Vec<&Iteration> =
+            all.get(&index).into_iter().flatten().copied().filter(|one| !one.warm_up).collect();
+        let failed = due.iter().filter(|one| one.is(Ended::Failed)).count();
+        let ended = failed + due.iter().filter(|one| one.is(Ended::Ok)).count();
+        must!(!((passes || is_good) && ended == 0), "workload {index} passes without data");
+        let share = failed as f64 * 100.0 / ended.max(1) as f64;
+        must!(
+            !(passes && share > f64::from(workload.failed_max)),
+            "workload {index} passes with {share} % failed ones of at most {}",
+            workload.failed_max
+        );
+        let limit_ns = workload.p95_ms_max.map(|ms| ms * 1_000_000);
+        let at = percentile(&due, 95);
+        must!(
+            !passes || limit_ns.is_none_or(|limit_ns| at.is_some_and(|at| at < limit_ns)),
+            "workload {index} passes with a p95 of {at:?} of {limit_ns:?}"
+        );
+    }
+    Ok(())
+}
+
+/// The response time at a percentile, in nanoseconds; those without a good end come last. `None` if it is one of them.
+fn percentile(due: &[&Iteration], percent: usize) -> Option<u64> {
+    let mut all: Vec<u64> =
+        due.iter().map(|one| if one.is(Ended::Ok) { one.response_ns() } else { u64::MAX }).collect();
+    all.sort_unstable();
+    let rank = (all.len() * percent).div_ceil(100).max(1);
+    all.get(rank - 1).copied().filter(|ns| *ns < u64::MAX)
+}
+
+fn figures(results: &Results, read: &Read) -> Checked {
+    let all = by_workload(&read.iterations);
+    for (index, workload) in (0..).zip(&results.workloads) {
+        let iterations = all.get(&index).map(Vec::as_slice).unwrap_or_default();
+        for (counts, warm_up) in [(&workload.iterations, false), (&workload.warm_up, true)] {
+            let count = |ended: Ended| {
+                iterations.iter().filter(|one| one.warm_up == warm_up && one.is(ended)).count() as u64
+            };
+            let found = (counts.ok, counts.failed, counts.aborted, counts.dropped);
+            let expected =
+                (count(Ended::Ok), count(Ended::Failed), count(Ended::Aborted), count(Ended::Dropped));
+            must!(
+                found == expected,
+                "workload {index}: the results count {found:?}, the log has {expected:?}"
+            );
+            let sum = counts.ok + counts.failed + counts.aborted + counts.dropped;
+            must!(counts.total == sum, "workload {index}: {} in all, and {sum}", counts.total);
+        }
+        let measured: Vec<&Iteration> = iterations
+            .iter()
+            .copied()
+            .filter(|one| !one.warm_up && (one.is(Ended::Ok) || one.is(Ended::Failed)))
+            .collect();
+        distribution(&workload.service_time, measured.iter().map(|one| one.duration_ns))
+            .map_err(|why| format!("workload {index}: service time: {why}"))?;
+        distribution(&workload.response_time, measured.iter().map(|one| one.response_ns()))
+            .map_err(|why| format!("workload {index}: response time: {why}"))?;
+    }
+    Ok(())
+}
+
+/// A distribution is that of these times, within the width of its buckets.
+fn distribution(found: &Distribution, times_ns: impl Iterator<Item = u64>) -> Checked {
+    let mut times_ns: Vec<u64> = times_ns.collect();
+    times_ns.sort_unstable();
+    must!(found.count == times_ns.len() as u64, "{} of {} times", found.count, times_ns.len());
+    let (Some(first), Some(last)) = (times_ns.first(), times_ns.last()) else { return Ok(()) };
+    let is = |found_ms: f64, ns: u64| (found_ms * 1e6 - ns as f64).abs() <= 1.0 + ns as f64 * 1e-3;
+    must!(is(found.min_ms, *first) && is(found.max_ms, *last), "{} to {} ms", found.min_ms, found.max_ms);
+    let mut before = 0.0_f64;
+    for one in &found.percentiles {
+        must!(
+            one.value_ms >= before && one.value_ms <= found.max_ms,
+            "percentiles fall: {:?}",
+            found.percentiles
+        );
+        before = one.value_ms;
+        let rank = (one.percentile / 100.0 * times_ns.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+        let exact = times_ns[rank.min(times_ns.len()) - 1];
+        must!(is(one.value_ms, exact), "p{} is {} ms, not {exact} ns", one.percentile, one.value_ms);
+    }
+    Ok(())
+}
+
+/// Of a killed process, what had ended a second before is there, unless its disk held it up or lost it.
+fn little_is_lost(scene: &Scene, world: &World, process: &Process) -> Checked {
+    let disk = &scene.disk;
+    if process.is_refused || disk.slow_ms > 0 || disk.torn.is_some() {
+        return Ok(());
+    }
+    let kill = scene.happenings.iter().find(|(of, _, what)| *of == process.shard && *what == Happening::Kill);
+    let Some((_, at_ms, _)) = kill else { return Err("killed by nobody".to_owned()) };
+    let there: BTreeSet<(u16, u64)> =
+        process.read.iterations.iter().map(|one| (one.workload, one.number)).collect();
+    let seen = world.seen.lock().unwrap();
+    let mut answered: BTreeMap<(u16, u64), Vec<u64>> = BTreeMap::new();
+    for ((workload, number, _), truths) in seen.iter() {
+        let at = truths.iter().filter_map(|truth| truth.answered_ns);
+        answered.entry((*workload, *number)).or_default().extend(at.max());
+    }
+    for ((workload, number), at) in answered {
+        let is_own = number % u64::from(scene.shards) == u64::from(process.shard);
+        let has_all = at.len() == scene.workloads[usize::from(workload)].actions as usize;
+        let ended_ns = at.iter().copied().max().unwrap_or(u64::MAX);
+        if is_own && has_all && ended_ns + BEHIND_NS < at_ms * 1_000_000 {
+            must!(
+                there.contains(&(workload, number)),
+                "iteration {number} of {workload} ended at {ended_ns}, long before {at_ms} ms, and is lost"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The merged run is its parts together.
+fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read: &Read) -> Checked {
+    let finished = match merged {
+        Ok(finished) => finished,
+        Err(why) => {
+            let none_began = world.processes.iter().any(|one| one.finished.is_err());
+            must!(none_began, "no merged run: {why}");
+            return Ok(());
+        }
+    };
+    let key = |one: &Iteration| (one.workload, one.number, one.warm_up, one.duration_ns, one.ended);
+    let mut parts: Vec<_> =
+        world.processes.iter().flat_map(|one| one.read.iterations.iter().map(key)).collect();
+    let mut whole: Vec<_> = read.iterations.iter().map(key).collect();
+    parts.sort_unstable();
+    whole.sort_unstable();
+    must!(parts == whole, "the merged run has {} iterations, its parts have {}", whole.len(), parts.len());
+    figures(&finished.results, read)?;
+    let is_good = finished.conclusion == Conclusion::Good && finished.fault.is_none();
+    let ended_well = |one: &Process| {
+        is_whole(one) && one.read.ending.end.as_ref().is_some_and(|end| end.status == Status::Finished)
+    };
+    must!(!is_good || world.processes.iter().all(ended_well), "good, although a part did not end well");
+    judged(scene, &finished.results, read, is_good)
+}
+
+/// A fault that bench could have, planted in what a run left; false if there is no place for it.
+type Plant = fn(&mut World) -> bool;
+
+/// The faults that [`check`] must find.
+pub(crate) const PLANTS: [(&str, Plant); 7] = [
+    ("an iteration is lost", |world| {
+        let whole = world.processes.iter_mut().find(|one| is_whole(one) && !one.read.iterations.is_empty());
+        whole.map(|one| one.read.iterations.remove(one.read.iterations.len() / 2)).is_some()
+    }),
+    ("an iteration is there twice", |world| {
+        let any = world.processes.iter_mut().find(|one| !one.read.iterations.is_empty());
+        any.map(|one| one.read.iterations.push(one.read.iterations[0].clone())).is_some()
+    }),
+    ("a duration is wrong", |world| {
+        let iterations = world.processes.iter_mut().flat_map(|one| one.read.iterations.iter_mut());
+        let mut good = iterations.filter(|one| one.is(Ended::Ok));
+        good.next().map(|one| one.duration_ns += 1).is_some()
+    }),
+    ("a failed iteration counts as good", |world| {
+        let iterations = world.processes.iter_mut().flat_map(|one| one.read.iterations.iter_mut());
+        let mut failed = iterations.filter(|one| one.is(Ended::Failed));
+        failed.next().map(|one| one.ended = Ended::Ok as u8).is_some()
+    }),
+    ("a killed run is good", |world| {
+        let killed = world.processes.iter_mut().find(|one| one.is_killed);
+        let finished = killed.and_then(|one| one.finished.as_mut().ok());
+        finished.map(|finished| finished.conclusion = Conclusion::Good).is_some()
+    }),
+    ("percentiles fall", |world| {
+        let finished = world.processes.iter_mut().filter_map(|one| one.finished.as_mut().ok());
+        let mut times =
+            finished.flat_map(|one| one.results.workloads.iter_mut()).map(|one| &mut one.response_time);
+        let times = times.find(|times| times.count > 1 && times.min_ms < times.max_ms);
+        times.map(|times| times.percentiles.reverse()).is_some()
+    }),
+    ("a request is sent twice", |world| {
+        let mut seen = world.seen.lock().unwrap();
+        let truths = seen.values_mut().next();
+        truths.map(|truths| truths.push(truths[0].clone())).is_some()
+    }),
+];
