@@ -17,7 +17,7 @@ use crate::notifier::Reporter;
 /// Further points of an operation share the number of the point above them.
 const NUMBERS_PER_OPERATION_MAX: usize = 500;
 /// When this many wait to be free again, the next reading is earlier.
-const RETURNED_MAX: usize = NUMBERS / 2;
+const RETURNED_MAX: usize = NUMBERS / 4;
 /// Further places where an operation waits are not kept.
 const PLACES_MAX: usize = 200;
 /// How long an ended operation waits for tasks that it left behind.
@@ -85,6 +85,8 @@ struct Table {
     free: Vec<Number>,
     /// Their points are gone, but they may be in stacks that are not read yet.
     returned: Vec<Number>,
+    /// The same, returned before the last reading.
+    resting: Vec<Number>,
     owners: HashMap<Number, Owner>,
     /// Ended ones wait here for the next reading.
     live: Vec<Arc<Operation>>,
@@ -259,6 +261,16 @@ pub(crate) enum Next {
     Stop,
 }
 
+/// What the reader takes after a reading.
+pub(crate) struct Taken {
+    /// Whose numbers are in the stacks.
+    pub(crate) owners: HashMap<Number, Owner>,
+    /// The operations that are over.
+    pub(crate) over: Vec<Arc<Operation>>,
+    /// Whether others live.
+    pub(crate) any_lives: bool,
+}
+
 impl Operations {
     /// Makes these the process's operations; `None` if there are some already.
     pub(crate) fn install(pick: Box<dyn Pick>, live_max: usize, picking: bool) -> Option<Arc<Self>> {
@@ -269,6 +281,7 @@ impl Operations {
         let table = Table {
             free: unused().replace(Vec::new()).unwrap_or_else(|| Number::all().rev().collect()),
             returned: Vec::new(),
+            resting: Vec::new(),
             owners: HashMap::new(),
             live: Vec::new(),
             open: 0,
@@ -300,9 +313,9 @@ impl Operations {
     /// After the last reading: what nobody holds is for the next sampler.
     pub(crate) fn release(&self) {
         let mut table = self.table();
-        let returned = std::mem::take(&mut table.returned);
         let mut free = std::mem::take(&mut table.free);
-        free.extend(returned);
+        free.append(&mut table.returned);
+        free.append(&mut table.resting);
         unused().get_or_insert_default().extend(free);
     }
 
@@ -372,18 +385,21 @@ impl Operations {
         waited.unwrap_or_else(PoisonError::into_inner).0.served >= mine
     }
 
-    /// What the reader needs once the timer stands still: whose numbers are in the stacks that it took, and which
-    /// operations are over. Numbers returned before now are free after that.
-    pub(crate) fn take_owners(&self) -> (HashMap<Number, Owner>, Vec<Arc<Operation>>) {
+    /// What the reader needs once it has the stacks. Numbers returned before the last time are free after that: stacks
+    /// that are seen meanwhile, and read next time, may have those that were returned since.
+    pub(crate) fn take_owners(&self) -> Taken {
         let mut table = self.table();
         let owners = table.owners.clone();
-        for number in std::mem::take(&mut table.returned) {
+        for number in std::mem::take(&mut table.resting) {
             table.owners.remove(&number);
             table.free.push(number);
         }
-        let (over, live) = std::mem::take(&mut table.live).into_iter().partition(|live| live.is_over());
+        table.resting = std::mem::take(&mut table.returned);
+        let (over, live): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut table.live).into_iter().partition(|live| live.is_over());
+        let any_lives = !live.is_empty();
         table.live = live;
-        (owners, over)
+        Taken { owners, over, any_lives }
     }
 
     fn lease(self: &Arc<Self>, operation: &Arc<Operation>, point_id: &str) -> Option<Arc<Lease>> {

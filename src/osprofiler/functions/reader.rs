@@ -1,7 +1,7 @@
 //! The sampler's thread: it reads what was seen about once a second, finds whose it is, and delivers what is over.
 //!
 //! The timer runs while an operation lives, up to the next reading. Names are looked up here, not in the
-//! request. A number is free again after a reading.
+//! request. A number is free again after two readings: what is seen while the first is made may still be of its operation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +14,13 @@ use super::carried;
 use super::directory::Directory;
 use super::model::{Builder, FunctionProfile};
 use super::numbers::{Addresses, Number};
-use super::operation::{Next, Operation, Operations, Owner};
+use super::operation::{Next, Operation, Operations, Owner, Taken};
 use super::sampler::{RawStacks, Sampler, is_cut};
 use super::symbols::{Symbols, are_missing};
 use crate::notifier::Reporter;
 use crate::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
-/// How long the timer runs between two readings. A reading takes some milliseconds, in which nothing is seen.
+/// How long the timer runs between two readings.
 const READ_EVERY: Duration = Duration::from_secs(1);
 /// Operations of further names are not added up.
 const NAMES_MAX: usize = 500;
@@ -135,8 +135,10 @@ impl Reader {
 
     fn read(&mut self) {
         let stacks = self.sampler.read();
-        // The timer stands still: nobody can be seen with a number that is given away from here on.
-        let (owners, over) = self.operations.take_owners();
+        let Taken { owners, over, any_lives } = self.operations.take_owners();
+        if !any_lives {
+            self.sampler.stop();
+        }
         self.distribute(&stacks, &owners);
         for operation in over {
             self.deliver(&operation);

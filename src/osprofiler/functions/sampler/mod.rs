@@ -1,4 +1,4 @@
-//! Looks at the stacks of busy threads at a rate, between [`Sampler::start`] and [`Sampler::read`].
+//! Looks at the stacks of busy threads at a rate, between [`Sampler::start`] and [`Sampler::stop`].
 //!
 //! There are two ways, by the rate: a timer with a signal, and the kernel's perf events. Neither knows of operations.
 
@@ -118,12 +118,22 @@ impl Sampler {
         }
     }
 
-    /// Stops, and takes what was seen since the start.
+    /// Takes what was seen since the last reading, or since the start. It may stop then.
     pub(super) fn read(&mut self) -> RawStacks {
         match &mut self.way {
             Way::Timer(timer) => timer.read(),
             #[cfg(feature = "functions-perf")]
             Way::Perf(perf) => perf.read(),
+        }
+    }
+
+    /// Stops.
+    pub(super) fn stop(&mut self) {
+        match &mut self.way {
+            Way::Timer(timer) => timer.stop(),
+            // Each reading stops it.
+            #[cfg(feature = "functions-perf")]
+            Way::Perf(_) => {}
         }
     }
 }

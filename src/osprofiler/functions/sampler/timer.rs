@@ -3,6 +3,7 @@
 //! Without `unsafe`, three things are checked
 //! rather than done here: that nobody else handles the signal, that it arrives, and that the timer runs.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,15 @@ use crate::functions::numbers::Addresses;
 /// How long to wait for the timer's first signal. A process that shares its processor gets little of it.
 const FIRST_SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// With more stacks than these, the timer is started anew: each reading goes over all of them.
+const STACKS_MAX: usize = 1_000;
+
 /// The sampler of this process.
 pub(super) struct Timer {
     hz: u32,
     running: Option<ProfilerGuard<'static>>,
+    /// How often each stack was seen since the timer was started, as of the last reading.
+    seen: HashMap<Vec<usize>, u64>,
 }
 
 impl Timer {
@@ -27,10 +33,10 @@ impl Timer {
         if !Addresses::get().are_complete() {
             return Err(SamplerError::NoStacks);
         }
-        let mut sampler = Self { hz, running: None };
+        let mut sampler = Self { hz, running: None, seen: HashMap::new() };
         // At a rate at which the timer gives no signal yet: the first one builds the unwinder, which allocates. It must
         // not come to a thread that is allocating itself, so it is raised here.
-        let quiet = Self { hz: 1, running: None };
+        let quiet = Self { hz: 1, running: None, seen: HashMap::new() };
         sampler.running = quiet.started()?;
         raise(Signal::SIGPROF).map_err(|error| SamplerError::Failed(error.to_string()))?;
         if sampler.count() == 0 {
@@ -57,11 +63,26 @@ impl Timer {
         Ok(())
     }
 
-    /// Stops the timer and takes what was seen since the start.
+    /// Takes what was seen since the last reading, or since the start. The timer goes on, because pprof makes its table of
+    /// tens of megabytes anew for each start.
     pub(super) fn read(&mut self) -> RawStacks {
-        let stacks = self.report();
-        self.running = None;
+        let mut stacks = Vec::new();
+        for (frames, samples) in self.report() {
+            let before = self.seen.insert(frames.clone(), samples).unwrap_or(0);
+            if samples > before {
+                stacks.push((frames, samples - before));
+            }
+        }
+        if self.seen.len() > STACKS_MAX {
+            self.stop();
+        }
         stacks
+    }
+
+    /// Stops the timer; what was seen and not read is lost.
+    pub(super) fn stop(&mut self) {
+        self.running = None;
+        self.seen.clear();
     }
 
     fn started(&self) -> Result<Option<ProfilerGuard<'static>>, SamplerError> {
