@@ -137,7 +137,9 @@ fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> C
         if one.is(Ended::Dropped) {
             must!(truths.iter().all(|truths| truths.is_empty()), "dropped and sent: {one:?}");
         }
-        let may_be_cut = scene.happenings.iter().any(|(of, _, _)| *of == process.shard) || process.is_refused;
+        let aborts = scene.workloads.iter().any(|one| one.aborts);
+        let may_be_cut =
+            aborts || scene.happenings.iter().any(|(of, _, _)| *of == process.shard) || process.is_refused;
         let is_timed = !matches!(workload.runner, Runner::Times { .. } | Runner::Rate { .. });
         must!(!one.is(Ended::Aborted) || may_be_cut || is_timed, "cut off by nobody: {one:?}");
     }
@@ -185,6 +187,12 @@ fn concludes(scene: &Scene, process: &Process, finished: &Finished) -> Checked {
     let has_flaws = process.read.ending.flaws != Default::default();
     let is_good = matches!(finished.conclusion, Conclusion::Good) && finished.fault.is_none();
     must!(!(is_good && (is_stopped || has_flaws)), "good, although it did not end well");
+    let is_aborted = process.read.ending.end.as_ref().is_some_and(|end| end.status == Status::Aborted);
+    must!(
+        !is_aborted || finished.results.verdict.outcome == Outcome::Fail,
+        "ended early by a threshold that did not fail: {:?}",
+        finished.results.verdict
+    );
     must!(
         !has_flaws || finished.results.verdict.outcome != Outcome::Pass || process.is_killed,
         "a damaged log passes"

@@ -36,6 +36,8 @@ pub(crate) struct Workload {
     /// The most failed iterations that are good enough, in per cent.
     pub(crate) failed_max: u32,
     pub(crate) p95_ms_max: Option<u64>,
+    /// The load ends once that is certainly exceeded.
+    pub(crate) aborts: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -146,6 +148,7 @@ impl Scene {
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         let is = |what: fn(&Happening) -> bool| self.happenings.iter().any(|(_, _, one)| what(one));
         let all = [
+            ("abort on fail", self.workloads.iter().any(|one| one.aborts && one.p95_ms_max.is_some())),
             ("shards", self.shards > 1),
             ("parallel", self.parallel),
             ("stopped", is(|one| *one == Happening::Stop)),
@@ -189,6 +192,8 @@ impl Workload {
             warm_up,
             failed_max: rng.u32(0..=60),
             p95_ms_max: now_and_then(rng, 50).then(|| 1 + up_to(rng, 400)),
+            // Shards must see each other for that.
+            aborts: users_min == 1 && now_and_then(rng, 50),
         }
     }
 
@@ -210,7 +215,13 @@ impl Workload {
         } else {
             String::new()
         };
-        let p95 = self.p95_ms_max.map(|ms| format!(", thresholds: [ 'p95 < {ms}ms' ]")).unwrap_or_default();
+        let p95 = self
+            .p95_ms_max
+            .map(|ms| {
+                let aborts = if self.aborts { ", abort_on_fail: true, delay: 100ms" } else { "" };
+                format!(", thresholds: [ {{ threshold: p95 < {ms}ms{aborts} }} ]")
+            })
+            .unwrap_or_default();
         format!(
             "  - name: w{index}\n    runner: {{ {} }}\n{warm_up}    iteration:\n{steps}    sla: {{ failure_rate: {{ max: {} }}{p95} }}\n",
             self.runner.yaml(),

@@ -33,6 +33,7 @@ const CHANGES: &[Change] = &[
     |scene| scene.workloads.iter_mut().for_each(|one| one.think_ms = 0),
     |scene| scene.workloads.iter_mut().for_each(|one| one.actions = 1),
     |scene| scene.workloads.iter_mut().for_each(|one| one.p95_ms_max = None),
+    |scene| scene.workloads.iter_mut().for_each(|one| one.aborts = false),
     |scene| {
         for workload in scene.workloads.iter_mut().filter(|_| scene.shards == 1) {
             match &mut workload.runner {
