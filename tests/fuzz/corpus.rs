@@ -1,0 +1,74 @@
+//! Every input that fuzzing kept, and some made from them, goes through its target in a plain build: see `run.py` for the
+//! real thing, which finds new ones by coverage.
+//!
+//! `BENCH_FUZZ_INPUTS=100000 cargo test --release --test corpus` makes so many for each target.
+
+#![expect(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod targets;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+
+/// How many inputs are made for each target.
+const INPUTS: u64 = 150;
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Changes an input in some places, as fuzzers do.
+fn changed(input: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    for _ in 0..rng.u32(1..6) {
+        let at = rng.usize(0..=bytes.len());
+        match rng.u32(0..6) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, rng.u8(..)),
+            2 if at < bytes.len() => bytes[at] ^= 1 << rng.u32(0..8),
+            3 if at < bytes.len() => drop(bytes.remove(at)),
+            4 if at < bytes.len() => {
+                let end = (at + rng.usize(0..40)).min(bytes.len());
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            _ => {
+                let from = rng.usize(0..=other.len());
+                let end = (from + rng.usize(0..60)).min(other.len());
+                bytes.splice(at..at, other[from..end].iter().copied());
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_kept_input_and_some_like_it_are_survived() {
+    let made = std::env::var("BENCH_FUZZ_INPUTS").map_or(INPUTS, |count| count.parse().unwrap());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+    for (name, target) in targets::TARGETS {
+        let paths = files(&folder.join(name));
+        let kept: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert!(!kept.is_empty(), "{name} has no corpus");
+        for (path, input) in paths.iter().zip(&kept) {
+            let ended = catch_unwind(AssertUnwindSafe(|| targets::run(target, input)));
+            assert!(ended.is_ok(), "{name} fails for {}", path.display());
+        }
+        let rng = &mut Rng::with_seed(name.len() as u64);
+        for number in 0..made {
+            let (one, two) = (&kept[rng.usize(0..kept.len())], &kept[rng.usize(0..kept.len())]);
+            let input = changed(one, two, rng);
+            let ended = catch_unwind(AssertUnwindSafe(|| targets::run(target, &input)));
+            if ended.is_err() {
+                let path = std::env::temp_dir().join(format!("bench-{name}-{number}"));
+                std::fs::write(&path, &input).unwrap();
+                panic!("{name} fails for {}", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! What is fuzzed: everything that reads bytes from elsewhere. A target must not panic, take much longer than its input
+//! deserves, or take much memory; some compare two ways to read the same.
+
+use std::fs;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bench::base::diagnostics::Source;
+use bench::base::template::{Engine, Variables};
+use bench::client::body::Content;
+use bench::client::headers::HeaderBlock;
+use bench::client::options::{HttpOptions, Settings};
+use bench::client::pool::Pool;
+use bench::client::simulated::{self as network, Network, Peer, Sent, What};
+use bench::client::tls::{self, TlsOptions};
+use bench::client::url::BaseUrl;
+use bench::client::{Phases, Request};
+use bench::harness::event;
+use bench::harness::files::validate_with;
+use bench::harness::options::{Environment, YamlFile};
+use bench::import::{ImportError, curl, har, openapi, starter};
+use bench::measure::log::{LogFile, RunLog, Visitor};
+use bench::measure::rows::Rows;
+use bench::osprofiler::functions::model::FunctionProfile;
+use bench::osprofiler::functions::{carried, collapsed, pprof, speedscope};
+use bench::osprofiler::profile_log;
+use bench::osprofiler::record::Record;
+use bench::osprofiler::report::TraceTree;
+use bench::osprofiler::spans::{jaeger, json, protobuf, read};
+use bench::osprofiler::verifying::ServerKeys;
+use bench::rally::template::{self, Rendered};
+use bench::rally::{self, args::Arguments};
+use bench::receive::links::Links;
+use bench::receive::{json as otlp_json, wire};
+use bench::results::stored::StoredRun;
+
+/// A target's name, and what it does with an input.
+pub(crate) type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub(crate) const TARGETS: [Target; 14] = [
+    ("log", log),
+    ("results", results),
+    ("scenario", scenario),
+    ("deployment", deployment),
+    ("rally", rally_task),
+    ("records", records),
+    ("spans", spans),
+    ("otlp", otlp),
+    ("http", http_answer),
+    ("har", har_archive),
+    ("openapi", openapi_document),
+    ("curl", curl_command),
+    ("csv", csv),
+    ("profiles", profiles),
+];
+
+/// The longest that an input may take, in a build with or without optimisation.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Runs a target on an input and fails if that takes too long.
+pub(crate) fn run(target: fn(&[u8]), input: &[u8]) {
+    let began = Instant::now();
+    target(input);
+    let took = began.elapsed();
+    assert!(took < TIME_MAX, "{} bytes took {took:?}", input.len());
+}
+
+/// A file with these bytes, which is gone after `work`.
+fn with_file<T>(bytes: &[u8], name: &str, work: impl FnOnce(&std::path::Path) -> T) -> T {
+    let folder = tempfile::tempdir_in(if cfg!(target_os = "linux") { "/dev/shm" } else { "." }).unwrap();
+    let path = folder.path().join(name);
+    fs::File::create(&path).unwrap().write_all(bytes).unwrap();
+    work(&path)
+}
+
+/// Counts iterations, and adds up what can be added up.
+#[derive(Default)]
+struct Sum(u64);
+
+impl Visitor for Sum {
+    fn rows(&mut self, rows: &Rows) -> std::io::Result<()> {
+        for row in rows.iter() {
+            self.0 = self.0.wrapping_add(row.head.response_ns());
+        }
+        Ok(())
+    }
+}
+
+/// A run log, with whole frames or not.
+fn log(bytes: &[u8]) {
+    with_file(bytes, "run.log", |path| {
+        if let Ok(log) = RunLog::of(LogFile::at(path)) {
+            let (mut one, mut two) = (Sum::default(), Sum::default());
+            let first = log.visit(&mut [&mut one]).map_err(|error| error.to_string());
+            let second = log.visit(&mut [&mut two]).map_err(|error| error.to_string());
+            assert_eq!((one.0, first), (two.0, second), "a log is read the same twice");
+        }
+    });
+}
+
+fn results(bytes: &[u8]) {
+    with_file(bytes, "results.json", |path| drop(StoredRun::results_of(path)));
+}
+
+const DEPLOYMENT: &str = "targets: { default: 'http://127.0.0.1:9' }\nprofiler: { hmac_key: k }\n";
+
+fn scenario(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (file, deployment) = (YamlFile::text("s.yaml", text), YamlFile::text("d.yaml", DEPLOYMENT));
+    let nothing = Environment::new(|_| None);
+    if let Err(error) = validate_with(&file, Some(&deployment), &nothing, &event::silent()) {
+        assert!(!error.to_string().trim().is_empty());
+    }
+}
+
+fn deployment(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let nothing = Environment::new(|_| None);
+    if let Err(error) = validate_with(&YamlFile::text("d.yaml", text), None, &nothing, &event::silent()) {
+        assert!(!error.to_string().trim().is_empty());
+    }
+    // Templates are part of the files.
+    if let Ok(compiled) = Engine::new().compile(text) {
+        let mut output = String::new();
+        let _ = compiled.render(&Variables::new(Arc::default()), &mut output);
+    }
+}
+
+fn rally_task(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = rally::is_task(text);
+    let files = rally::Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
+    let missing = |name: &str| Err(format!("no file {name}"));
+    let rendered = template::render(Source::new("t.yaml", text), &Arguments::default(), &missing);
+    for rendered in rendered.into_iter().chain([Rendered::plain(Source::new("t.yaml", text))]) {
+        if let Err(rejected) = rally::read(rendered, "title", &files) {
+            assert!(!rejected.faults.is_empty());
+        }
+    }
+}
+
+/// Records of trace points, a line each; profile logs; signed headers.
+fn records(bytes: &[u8]) {
+    let records: Vec<Record> =
+        bytes.split(|byte| *byte == b'\n').filter_map(|line| Record::decode(line).ok()).collect();
+    for record in &records {
+        let _ = carried::decode(&record.info);
+        let _ = record.timestamp_us();
+    }
+    let tree = TraceTree::build(&records);
+    assert!(tree.children().len() <= records.len() + 1, "more points than records");
+    let _ = profile_log::each_line(bytes, |_, _| {});
+    let (info, hmac) = bytes.split_at(bytes.len() / 2);
+    assert!(ServerKeys::parse("SECRET_KEY").verify(info, hmac).is_err(), "signed by nobody");
+}
+
+/// Spans as collectors answer them.
+fn spans(bytes: &[u8]) {
+    let decoded = [
+        protobuf::decode(bytes),
+        protobuf::decode_tempo_v2(bytes),
+        json::decode(bytes),
+        jaeger::decode(bytes),
+    ];
+    for spans in decoded.into_iter().flatten() {
+        let _ = TraceTree::build(&read::records("b", &spans));
+    }
+    let _ = protobuf::decode_answer(bytes);
+    let _ = json::decode_search(bytes);
+    let _ = jaeger::decode_services(bytes);
+    let _ = jaeger::decode_listing(bytes);
+}
+
+/// Requests of exporters to the receiver, as protobuf and as JSON.
+fn otlp(bytes: &[u8]) {
+    let of_json = otlp_json::to_protobuf(bytes);
+    for body in [bytes, of_json.as_deref().unwrap_or_default()] {
+        let mut links = Links::new();
+        // Every second trace is wanted.
+        let Ok(request) = wire::Request::read(body, &mut links, |trace| trace % 2 == 0) else { continue };
+        let mut delivered = 0;
+        request.deliver(|_, spans, bytes| {
+            delivered += u64::from(spans);
+            let whole = protobuf::decode(&[&[0x0a][..], &length(bytes.len()), bytes].concat());
+            assert!(whole.is_ok(), "what is handed over cannot be read: {:?}", whole.err());
+        });
+        assert!(delivered >= request.wanted(), "{delivered} of {}", request.wanted());
+    }
+}
+
+/// A length as protobuf has it.
+fn length(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// Answers a request with bytes, in pieces, and then ends the connection.
+struct Bytes(Vec<u8>, usize);
+
+impl Network for Bytes {
+    fn connect(&mut self, _: &str) -> (Duration, std::io::Result<Box<dyn Peer>>) {
+        (Duration::ZERO, Ok(Box::new(Bytes(self.0.clone(), self.1))))
+    }
+}
+
+impl Peer for Bytes {
+    fn take(&mut self, bytes: &[u8], sent: &mut Vec<Sent>) -> usize {
+        if bytes.ends_with(b"\r\n\r\n") {
+            for piece in self.0.chunks(self.1) {
+                sent.push(Sent { after: Duration::ZERO, what: What::Bytes(piece.to_vec()) });
+            }
+            sent.push(Sent { after: Duration::ZERO, what: What::End });
+        }
+        bytes.len()
+    }
+}
+
+/// An answer of a server. bench and hyper must not understand it in different ways, and how it is torn must not matter.
+fn http_answer(bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ours = |piece: usize| runtime.block_on(ask(bytes, piece));
+    let whole = ours(usize::MAX);
+    assert_eq!(whole, ours(1), "torn into bytes it is another answer");
+    assert_eq!(whole, ours(7), "torn into pieces it is another answer");
+    let hypers = runtime.block_on(ask_hyper(bytes));
+    if let (Some(whole), Some(hypers)) = (whole, hypers) {
+        assert_eq!(whole, hypers, "hyper reads another answer");
+    }
+}
+
+/// Status and length of an answer; `None` if there is none.
+async fn ask(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
+    let tls = tls::config(&TlsOptions { verify: true, ca: None, identity: None }, false).unwrap();
+    let settings = Settings::new(&tls, HttpOptions::default());
+    network::set(Some(Box::new(Bytes(bytes.to_vec(), piece.min(bytes.len().max(1))))));
+    let base = BaseUrl::parse("http://10.0.0.1").map_err(|_| "a URL").unwrap();
+    let nothing = HeaderBlock::default();
+    let request = Request {
+        method: &http::Method::GET,
+        origin: &base.origin,
+        path: "/",
+        fixed: &nothing,
+        own: &nothing,
+        body: &Content::EMPTY,
+        started: Instant::now(),
+        redirects_max: 0,
+        body_bytes_max: 1 << 20,
+        cookies: None,
+        keep_headers: true,
+        keep_body: false,
+        is_refused: &|_| false,
+    };
+    let local = tokio::task::LocalSet::new();
+    let answer =
+        local.run_until(async { Pool::new(&settings).send(request, &mut Phases::default()).await }).await;
+    network::set(None);
+    answer.ok().map(|answer| (answer.status.as_u16(), answer.body_bytes))
+}
+
+async fn ask_hyper(bytes: &[u8]) -> Option<(u16, u64)> {
+    use http_body_util::BodyExt;
+    let (client, mut server) = tokio::io::duplex(bytes.len() + 4096);
+    let bytes = bytes.to_vec();
+    let serve = async move {
+        let mut head = vec![0; 4096];
+        let _ = tokio::io::AsyncReadExt::read(&mut server, &mut head).await;
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut server, &bytes).await;
+        let _ = tokio::io::AsyncWriteExt::shutdown(&mut server).await;
+    };
+    let ask = async {
+        let io = hyper_util::rt::TokioIo::new(client);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.ok()?;
+        let request = http::Request::get("/").header("host", "10.0.0.1");
+        let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).ok()?;
+        let exchange = async {
+            let answer = sender.send_request(request).await.ok()?;
+            let status = answer.status().as_u16();
+            let body = answer.into_body().collect().await.ok()?;
+            Some((status, body.to_bytes().len() as u64))
+        };
+        let mut exchange = std::pin::pin!(exchange);
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            answer = &mut exchange => answer,
+            _ = &mut connection => exchange.await,
+        }
+    };
+    tokio::join!(serve, ask).1
+}
+
+fn no_file(name: &str) -> Result<String, ImportError> {
+    Ok(name.to_owned())
+}
+
+/// What is imported can be written, and what is written can be read.
+fn imported(draft: Result<bench::import::Draft, ImportError>) {
+    let Ok(mut draft) = draft else { return };
+    starter::finish(&mut draft, "1s");
+    let Ok(written) = draft.write("d.yaml") else { return };
+    let (file, deployment) =
+        (YamlFile::text("s.yaml", written.scenario), YamlFile::text("d.yaml", written.deployment));
+    // Its secrets are variables of the environment.
+    let everything = Environment::new(|_| Some("x".to_owned()));
+    if let Err(error) = validate_with(&file, Some(&deployment), &everything, &event::silent()) {
+        let text = error.to_string();
+        assert!(!text.contains("unknown key"), "written and not understood: {text}");
+    }
+}
+
+fn har_archive(bytes: &[u8]) {
+    imported(har::from_reader(bytes, har::Options { all: true, think: true }));
+}
+
+fn openapi_document(bytes: &[u8]) {
+    imported(openapi::from_reader(bytes, &openapi::Options { all_methods: true, ..Default::default() }));
+}
+
+fn curl_command(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    imported(curl::from_text(text, &no_file));
+}
+
+/// A file of rows.
+fn csv(bytes: &[u8]) {
+    let scenario = "title: t\nrunner: { serial: { times: 3 } }\ndata: { rows: rows.csv }\n\
+                    iteration: [ { action: a, get: '/{{ rows.a }}' } ]\n";
+    with_file(bytes, "rows.csv", |path| {
+        let file = YamlFile::text(path.with_file_name("s.yaml"), scenario);
+        let deployment = YamlFile::text("d.yaml", DEPLOYMENT);
+        let nothing = Environment::new(|_| None);
+        let _ = validate_with(&file, Some(&deployment), &nothing, &event::silent());
+    });
+}
+
+/// Profiles of functions, as other programs write them.
+fn profiles(bytes: &[u8]) {
+    let profiles = pprof::decode("o", bytes, &["span_id", "trace_id"]).unwrap_or_default();
+    let text = String::from_utf8_lossy(bytes);
+    let (of_text, _) = collapsed::decode("o", 100, &text);
+    for profile in profiles.into_values().chain([of_text]) {
+        let written = pprof::encode(&profile).unwrap();
+        let again = pprof::decode("o", &written, &[]).unwrap_or_default();
+        // pprof's numbers have 63 bits.
+        let samples = |profile: &FunctionProfile| {
+            let each = profile.stacks.iter().map(|stack| stack.samples.min(i64::MAX as u64));
+            each.fold(0_u64, u64::wrapping_add)
+        };
+        let of_again = again.get(&None).map_or(0, samples);
+        assert_eq!(of_again, samples(&profile), "samples are lost on the way through pprof's format");
+        let _ = speedscope::encode(&profile);
+        let _ = collapsed::encode(&profile);
+    }
+}
