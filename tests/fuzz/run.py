@@ -5,8 +5,8 @@
     tests/fuzz/run.py log http --runs 10000000
     tests/fuzz/run.py --keep                 # afterwards, keep a small corpus in tests/fuzz/corpus
 
-It builds libFuzzer (a C++ compiler is needed) and the program with the compiler's coverage counters; the first time takes a
-some minutes. An input that makes a target panic, take ten seconds or 1 GB of memory ends it: its file is named, and
+It builds libFuzzer (a C++ compiler is needed) and the program with the compiler's coverage counters; the first time takes
+a quarter of an hour on two cores. An input that makes a target panic, take ten seconds or 1 GB of memory ends it: its file is named, and
 
     tests/fuzz/run.py TARGET --repeat FILE
 
