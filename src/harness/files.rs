@@ -11,7 +11,7 @@ use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario}
 use crate::plan::deployment::Deployment;
 use crate::plan::references::Env;
 use crate::plan::step::actions;
-use crate::plan::{self, Plan, scenario};
+use crate::plan::{self, Plan, include, scenario};
 use crate::rally;
 use crate::report;
 use crate::report::document::terminal::Style;
@@ -196,6 +196,11 @@ pub enum Valid {
     },
     /// A deployment that is the embedded demo.
     Demo,
+    /// A file that scenarios include.
+    Steps {
+        /// How many steps it has.
+        steps: usize,
+    },
 }
 
 impl std::fmt::Display for Valid {
@@ -214,6 +219,11 @@ impl std::fmt::Display for Valid {
                 write!(formatter, "a valid deployment with {}", counted(targets, "target"))
             }
             Self::Demo => formatter.write_str("a valid deployment: the embedded demo"),
+            Self::Steps { steps } => write!(
+                formatter,
+                "a file of {} for scenarios to include, in valid form; its variables are checked with each of these",
+                counted(steps, "step")
+            ),
         }
     }
 }
@@ -256,6 +266,9 @@ pub fn validate_load(
     let is_scenario = root.as_ref().is_some_and(looks_like_a_scenario);
     if root.is_none() && !is_task {
         return Err(HarnessError::faults(Rejected { source: text, faults }));
+    }
+    if root.as_ref().is_some_and(include::is_steps) {
+        return include::count(text).map(|steps| Valid::Steps { steps }).map_err(HarnessError::faults);
     }
     if !is_task && !is_scenario {
         let deployment = deployment(file, &load.environment)?;

@@ -132,6 +132,22 @@ fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
     }
 }
 
+/// The number of steps of a file that scenarios include, by itself: what its templates use is known only to these.
+///
+/// # Errors
+/// What is wrong with its structure.
+pub fn count(source: Source) -> Result<usize, Rejected> {
+    let document: Document<StepsFile> = crate::config::read(source, &schema::STEPS)?;
+    Ok(document.value.steps.len())
+}
+
+/// True for a file of steps, which a scenario includes.
+#[must_use]
+pub fn is_steps(root: &yaml::Node) -> bool {
+    root.entries().iter().any(|(key, _)| key.name == "steps")
+        && root.entries().iter().all(|(key, _)| matches!(key.name.as_str(), "steps" | "defaults"))
+}
+
 enum Unread {
     Missing(std::io::Error),
     Rejected(Box<Rejected>),

@@ -22,7 +22,7 @@ pub mod given;
 mod headers;
 pub mod http;
 mod http_options;
-mod include;
+pub mod include;
 pub mod json;
 mod nesting;
 mod once;

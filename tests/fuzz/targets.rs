@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,8 +69,10 @@ pub(crate) fn run(target: fn(&[u8]), input: &[u8]) {
 }
 
 /// A file with these bytes, which is gone after `work`.
-fn with_file<T>(bytes: &[u8], name: &str, work: impl FnOnce(&std::path::Path) -> T) -> T {
-    let folder = tempfile::tempdir_in(if cfg!(target_os = "linux") { "/dev/shm" } else { "." }).unwrap();
+fn with_file<T>(bytes: &[u8], name: &str, work: impl FnOnce(&Path) -> T) -> T {
+    // In memory, where there is such a place.
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let path = folder.path().join(name);
     fs::File::create(&path).unwrap().write_all(bytes).unwrap();
     work(&path)

@@ -273,6 +273,9 @@ iteration:
     with: { name: second, page: '{{ 1 + 6 }}' }
 ";
     bench.load(&server.url(), "", scenario);
+    // By itself, too, although only the scenario knows what `name` is.
+    let alone = bench.run(&["validate", "steps.yaml"]).expect_code(0).stdout;
+    assert!(alone.contains("steps.yaml: a file of 1 step for scenarios to include"), "{alone}");
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let paths: Vec<_> = server.seen().iter().map(|seen| seen.path.clone()).collect();
     assert_eq!(paths, ["/first/1", "/second/7"]);
@@ -293,6 +296,9 @@ iteration:
             "{text}: {said}"
         );
     }
+    bench.write("steps.yaml", "steps:\n  - gett: /\n");
+    let alone = bench.run(&["validate", "steps.yaml"]).expect_code(65).stderr;
+    assert!(alone.contains("steps.yaml:2:") && alone.contains("did you mean `get`?"), "{alone}");
 }
 
 #[test]
