@@ -160,6 +160,9 @@ fn real_wsgi_services_have_the_functions_of_each_request() {
         // And the run has them already.
         let table =
             bench.run(&["trace", "stats", "--functions", run.to_str().unwrap()]).expect_code(0).stdout;
-        assert!(table.contains("__main__.busy") && !table.contains("__main__.idle"), "{mode}: {table}");
+        // The little that an idle request does may be seen, too, but far below.
+        let place = |function: &str| table.find(function).unwrap_or(usize::MAX);
+        let busy = place("__main__.busy");
+        assert!(busy < usize::MAX && busy < place("__main__.idle"), "{mode}: {table}");
     }
 }
