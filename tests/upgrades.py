@@ -50,9 +50,9 @@ def present(*arguments, cwd=None):
 
 
 def helps(ended):
-    """Whether a refusal says what to do."""
+    """Whether a refusal says what to do: its remedy is a line of its own, or follows a semicolon."""
     said = ended.stdout + ended.stderr
-    return "panicked" not in said and ("help:" in said or ":" in said and len(said.split()) > 5)
+    return "panicked" not in said and ("help:" in said or "; " in said)
 
 
 def files():

@@ -221,7 +221,7 @@ impl std::fmt::Display for Valid {
             Self::Demo => formatter.write_str("a valid deployment: the embedded demo"),
             Self::Steps { steps } => write!(
                 formatter,
-                "a file of {} for scenarios to include, in valid form; its variables are checked with each of these",
+                "a valid file of {} to include; validate the scenario that includes it to check its variables",
                 counted(steps, "step")
             ),
         }

@@ -132,7 +132,8 @@ fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
     }
 }
 
-/// The number of steps of a file that scenarios include, by itself: what its templates use is known only to these.
+/// The number of steps in a file that scenarios include. Only its structure is checked: which variables its templates may
+/// use depends on the scenario.
 ///
 /// # Errors
 /// What is wrong with its structure.
@@ -141,11 +142,10 @@ pub fn count(source: Source) -> Result<usize, Rejected> {
     Ok(document.value.steps.len())
 }
 
-/// True for a file of steps, which a scenario includes.
+/// True for a file of steps, which a scenario includes: neither a scenario nor a deployment has this key.
 #[must_use]
 pub fn is_steps(root: &yaml::Node) -> bool {
     root.entries().iter().any(|(key, _)| key.name == "steps")
-        && root.entries().iter().all(|(key, _)| matches!(key.name.as_str(), "steps" | "defaults"))
 }
 
 enum Unread {

@@ -4,6 +4,9 @@
 //! is a thread with a separate runtime. A worker drives its share of every workload that is running:
 //! `closed` models by virtual users, `open` models by the clock. [`generator`] reports whether the
 //! harness itself is the bottleneck. Nothing here knows what an iteration does.
+//!
+//! Each `select!` here is `biased`: tokio would choose at random between branches that are ready, and a simulated load must
+//! be the same each time.
 
 pub mod count;
 pub mod generator;

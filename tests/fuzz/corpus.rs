@@ -1,7 +1,7 @@
 //! Every input that fuzzing kept, and some made from them, goes through its target in a plain build: see `run.py` for the
 //! real thing, which finds new ones by coverage.
 //!
-//! `BENCH_FUZZ_INPUTS=100000 cargo test --release --test corpus` makes so many for each target.
+//! `BENCH_FUZZ_INPUTS=100000 cargo test --release --test corpus` makes that many inputs for each target.
 
 #![expect(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 

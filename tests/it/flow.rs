@@ -275,7 +275,10 @@ iteration:
     bench.load(&server.url(), "", scenario);
     // By itself, too, although only the scenario knows what `name` is.
     let alone = bench.run(&["validate", "steps.yaml"]).expect_code(0).stdout;
-    assert!(alone.contains("steps.yaml: a file of 1 step for scenarios to include"), "{alone}");
+    assert!(
+        alone.contains("steps.yaml: a valid file of 1 step to include; validate the scenario"),
+        "{alone}"
+    );
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let paths: Vec<_> = server.seen().iter().map(|seen| seen.path.clone()).collect();
     assert_eq!(paths, ["/first/1", "/second/7"]);
@@ -296,9 +299,14 @@ iteration:
             "{text}: {said}"
         );
     }
-    bench.write("steps.yaml", "steps:\n  - gett: /\n");
-    let alone = bench.run(&["validate", "steps.yaml"]).expect_code(65).stderr;
-    assert!(alone.contains("steps.yaml:2:") && alone.contains("did you mean `get`?"), "{alone}");
+    for (text, line, remedy) in [
+        ("steps:\n  - gett: /\n", "steps.yaml:2:", "did you mean `get`?"),
+        ("defualts: { a: 1 }\nsteps:\n  - get: /\n", "steps.yaml:1:", "did you mean `defaults`?"),
+    ] {
+        bench.write("steps.yaml", text);
+        let alone = bench.run(&["validate", "steps.yaml"]).expect_code(65).stderr;
+        assert!(alone.contains(line) && alone.contains(remedy), "{alone}");
+    }
 }
 
 #[test]

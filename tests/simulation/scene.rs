@@ -63,7 +63,7 @@ pub(crate) struct Service {
     pub(crate) silence: u32,
     pub(crate) closes: u32,
     pub(crate) refused: u32,
-    /// Answers arrive in up to so many pieces.
+    /// The most pieces that an answer arrives in.
     pub(crate) pieces: u32,
     /// A connection takes this long.
     pub(crate) connect_ms: u64,
@@ -74,13 +74,13 @@ pub(crate) struct Service {
 /// How the disk of the run log behaves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
-    /// It is full once so many bytes were written.
+    /// It is full after this many bytes.
     pub(crate) full_after: Option<u64>,
-    /// There is room again after so many refused writes.
+    /// How many writes it refuses before there is room again; 0 if there never is.
     pub(crate) full_for: u32,
     /// Writes take only a part of their bytes.
     pub(crate) short_writes: bool,
-    /// For how long it holds up whoever writes, at most.
+    /// The longest time that a write takes.
     pub(crate) slow_ms: u64,
     /// What becomes of a killed process's log: its last bytes are gone, or one is wrong; from its end, in per mille.
     pub(crate) torn: Option<(Torn, u32)>,
@@ -319,7 +319,7 @@ impl Disk {
     }
 }
 
-/// So many milliseconds.
+/// A duration in milliseconds.
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }

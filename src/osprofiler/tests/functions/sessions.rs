@@ -7,6 +7,7 @@ use super::burning::{TASKS, planted, rounds_per_ms};
 use super::{seen, turn};
 use crate::base::secret::Secret;
 use crate::functions::directory::{Directory, Format};
+use crate::functions::operation::{About, Candidate, Operations, Pick};
 use crate::functions::session::Profile;
 use crate::functions::settings::{FunctionsError, HZ_MAX, PERF_HZ_MAX, Settings};
 use crate::profiler;
@@ -92,4 +93,31 @@ fn a_directory_gets_a_file_for_each_operation_until_it_is_full() {
         assert!(mine.iter().any(|id| name.starts_with(id.as_str())), "{name}");
     }
     assert!(notifier.names().iter().all(|name| !name.starts_with("functions")));
+}
+
+/// What is seen while a reading is made is read next time, so a number must not have another owner by then.
+#[test]
+fn a_number_is_free_after_the_reading_after_next() {
+    struct Nothing;
+    impl Pick for Nothing {
+        fn picks(&self, _: &Candidate<'_>) -> bool {
+            false
+        }
+    }
+    let _turn = turn();
+    let operations = Operations::install(Box::new(Nothing), 10, false).unwrap();
+    let about = About {
+        name: "one".to_owned(),
+        base_id: "b".to_owned(),
+        point_id: "p".to_owned(),
+        reporter: None,
+        is_session: true,
+    };
+    let numbered = operations.begin(about).unwrap();
+    let owners = || operations.take_owners().owners.len();
+    assert_eq!((owners(), owners()), (1, 1), "it is in use");
+    drop(numbered);
+    assert_eq!((owners(), owners(), owners()), (1, 1, 0));
+    operations.uninstall();
+    operations.release();
 }
