@@ -8,6 +8,7 @@
 pub mod codec;
 pub mod errors;
 pub mod ids;
+pub(crate) mod intervals;
 pub mod latency;
 pub mod log;
 pub mod meter;

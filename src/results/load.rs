@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::intervals::Intervals;
 use super::model::{LoadSeries, Offered};
+use crate::measure::intervals::Intervals;
 use crate::measure::log::WorkloadHeader;
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::Ended;
@@ -39,6 +39,7 @@ struct Interval {
     ended: u64,
     /// Ended, and those that were cut off.
     left: u64,
+    queue_time_sum_ns: u64,
     queue_time_max_ns: u64,
 }
 
@@ -49,6 +50,7 @@ impl Interval {
         self.started += other.started;
         self.ended += other.ended;
         self.left += other.left;
+        self.queue_time_sum_ns = self.queue_time_sum_ns.saturating_add(other.queue_time_sum_ns);
         self.queue_time_max_ns = self.queue_time_max_ns.max(other.queue_time_max_ns);
     }
 }
@@ -92,6 +94,7 @@ impl LoadBuilder {
         }
         let started = self.at(head.start_ns);
         started.started += 1;
+        started.queue_time_sum_ns = started.queue_time_sum_ns.saturating_add(head.lag_ns());
         started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
         let left = self.at(head.start_ns.saturating_add(head.duration_ns));
         left.left += 1;
@@ -154,6 +157,8 @@ impl LoadBuilder {
             series.ended.push(seen.ended);
             series.busy.push(busy);
             series.queued.push(queued);
+            let mean_ns = seen.queue_time_sum_ns as f64 / seen.started.max(1) as f64;
+            series.queue_time_mean_ms.push(mean_ns / 1e6);
             series.queue_time_max_ms.push(seen.queue_time_max_ns as f64 / 1e6);
         }
         match runner {
@@ -318,7 +323,7 @@ mod tests {
             }
             let series = load.finish(&known(&header)).unwrap().series.unwrap();
             let sum = |values: &[u64]| values.iter().sum::<u64>();
-            prop_assert!(series.due.len() as u64 <= super::super::intervals::INTERVALS_MAX);
+            prop_assert!(series.due.len() as u64 <= crate::measure::intervals::INTERVALS_MAX);
             prop_assert_eq!(sum(&series.due), rows.len() as u64);
             prop_assert_eq!(sum(&series.started) + sum(&series.dropped), rows.len() as u64);
             prop_assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));

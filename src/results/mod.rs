@@ -16,7 +16,6 @@ pub mod find;
 pub mod functions;
 pub mod head;
 pub mod histogram;
-mod intervals;
 pub mod json;
 mod json_rows;
 pub mod largest;

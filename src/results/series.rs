@@ -3,7 +3,7 @@
 //! Times are counted in buckets of at most 1/32 of their value, and percentiles are the middle of a bucket, which is enough
 //! for a small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
 
-use super::intervals::Intervals;
+use crate::measure::intervals::Intervals;
 use super::model::Series;
 use crate::base::statistics::order::{bucket_of_rank, rank};
 
@@ -170,7 +170,7 @@ mod tests {
                 builder.record(*end_ns, *duration_ns, *failed);
             }
             let series = builder.finish().unwrap();
-            prop_assert!(series.completed.len() as u64 <= super::super::intervals::INTERVALS_MAX);
+            prop_assert!(series.completed.len() as u64 <= crate::measure::intervals::INTERVALS_MAX);
             prop_assert_eq!(series.completed.iter().sum::<u64>(), ends.len() as u64);
             prop_assert_eq!(series.failed.iter().sum::<u64>(), ends.iter().filter(|end| end.2).count() as u64);
         }

@@ -22,9 +22,29 @@ pub struct Generator {
     pub wall_clock_jump_s: f64,
     /// Iterations that ended and were not recorded because the disk was too slow.
     pub unrecorded: u64,
+    /// What the process held over time; absent if the system does not say, in runs that were merged from shards, and in
+    /// results that were written before it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessSeries>,
     /// One entry for each load-generating thread, in each workload or group of workloads that ran at
     /// the same time.
     pub workers: Vec<WorkerVitals>,
+}
+
+/// What the process held over time: each list has an entry for each interval, with the most that was seen in it. It
+/// shows whether a load of hours stays as it is. The embedded demo, if there is one, is part of the process.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ProcessSeries {
+    /// Offset of the first interval from the run's start, in seconds.
+    pub start_s: f64,
+    /// The length of an interval, in seconds.
+    pub step_s: f64,
+    /// Resident memory.
+    pub memory_bytes: Vec<u64>,
+    /// Open descriptors.
+    pub descriptors: Vec<u64>,
+    /// Threads.
+    pub threads: Vec<u64>,
 }
 
 /// How one worker performed.
@@ -87,6 +107,7 @@ impl From<Generator> for log::Generator {
             suspended_s,
             wall_clock_jump_s,
             unrecorded,
+            process,
             workers,
         } = seen;
         Self {
@@ -97,6 +118,7 @@ impl From<Generator> for log::Generator {
             suspended_s,
             wall_clock_jump_s,
             unrecorded,
+            process: process.map(Into::into),
             workers: workers.into_iter().map(Into::into).collect(),
         }
     }
@@ -112,6 +134,7 @@ impl From<log::Generator> for Generator {
             suspended_s,
             wall_clock_jump_s,
             unrecorded,
+            process,
             workers,
         } = seen;
         Self {
@@ -122,8 +145,23 @@ impl From<log::Generator> for Generator {
             suspended_s,
             wall_clock_jump_s,
             unrecorded,
+            process: process.map(Into::into),
             workers: workers.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<ProcessSeries> for log::ProcessSeries {
+    fn from(seen: ProcessSeries) -> Self {
+        let ProcessSeries { start_s, step_s, memory_bytes, descriptors, threads } = seen;
+        Self { start_s, step_s, memory_bytes, descriptors, threads }
+    }
+}
+
+impl From<log::ProcessSeries> for ProcessSeries {
+    fn from(seen: log::ProcessSeries) -> Self {
+        let log::ProcessSeries { start_s, step_s, memory_bytes, descriptors, threads } = seen;
+        Self { start_s, step_s, memory_bytes, descriptors, threads }
     }
 }
 

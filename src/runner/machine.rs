@@ -5,9 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::base::clock::Nanos;
+use crate::base::clock::{Nanos, saturating_nanos};
 
 use super::generator::{Generator, WorkerVitals};
+use super::held::{Held, OverTime};
 
 const EVERY: Duration = Duration::from_millis(100);
 /// If a sleep takes this much longer, the process was stopped, unless the thread waited for a processor.
@@ -22,16 +23,20 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch.
-    pub(super) fn start() -> Self {
+    /// Starts to watch, this long after the run's anchor.
+    pub(super) fn start(offset_ns: Nanos) -> Self {
         let (stop, stopped) = channel();
         let watch = move || {
             let mut readings = Readings::take();
-            let mut seen = Generator::default();
+            let (mut seen, mut held) = (Generator::default(), OverTime::default());
             let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 readings.compare(&mut seen);
+                let now = Held::now();
+                seen.descriptors_max = seen.descriptors_max.max(now.descriptors);
+                held.add(offset_ns.saturating_add(saturating_nanos(began.elapsed())), now);
             }
+            seen.process = held.finish(saturating_nanos(EVERY));
             seen.load_s = began.elapsed().as_secs_f64();
             seen.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
             seen
@@ -84,15 +89,7 @@ impl Readings {
         if jump_s.abs() >= JUMP {
             seen.wall_clock_jump_s += jump_s;
         }
-        seen.descriptors_max = seen.descriptors_max.max(descriptors_open());
     }
-}
-
-/// The number of open descriptors; 0 if the system does not give it cheaply.
-fn descriptors_open() -> u64 {
-    // Since Linux 6.2 the size of this directory is their number; reading its entries would cost many
-    // system calls.
-    std::fs::metadata("/proc/self/fd").map_or(0, |folder| folder.len())
 }
 
 fn seconds(nanos: Nanos) -> f64 {
@@ -162,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_watch_reports_the_process() {
-        let watch = Watch::start();
+        let watch = Watch::start(0);
         std::thread::sleep(EVERY * 3);
         let seen = watch.finish(Vec::new(), 7);
         assert_eq!((seen.unrecorded, seen.suspended_s), (7, 0.0));

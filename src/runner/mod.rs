@@ -14,6 +14,7 @@ pub mod limits;
 pub mod stop;
 
 mod closed;
+mod held;
 mod machine;
 mod open;
 mod pacer;
@@ -112,7 +113,7 @@ pub struct LoadReport {
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
 pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> LoadReport {
-    let machine = machine::Watch::start();
+    let machine = machine::Watch::start(load.context.clock.now_ns());
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
     let issued =

@@ -95,6 +95,8 @@ fn add(mut sum: Generator, more: Generator) -> Generator {
         sum.wall_clock_jump_s = more.wall_clock_jump_s;
     }
     sum.unrecorded += more.unrecorded;
+    // Each process has its own.
+    sum.process = None;
     sum.workers.extend(more.workers);
     sum
 }

@@ -83,8 +83,26 @@ pub struct Generator {
     pub wall_clock_jump_s: f64,
     /// Iterations that ended and were not recorded because the disk was too slow.
     pub unrecorded: u64,
+    /// What the process held over time; absent in older logs and where the system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessSeries>,
     /// One entry for each thread that made load, in each workload or group of workloads that ran at the same time.
     pub workers: Vec<WorkerVitals>,
+}
+
+/// What the process held over time: each list has an entry for each interval, with the most that was seen in it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ProcessSeries {
+    /// When the first interval begins, from the run's anchor, in seconds.
+    pub start_s: f64,
+    /// The length of an interval, in seconds.
+    pub step_s: f64,
+    /// Resident memory, in bytes.
+    pub memory_bytes: Vec<u64>,
+    /// Open descriptors.
+    pub descriptors: Vec<u64>,
+    /// Threads.
+    pub threads: Vec<u64>,
 }
 
 /// How one worker did.

@@ -49,10 +49,12 @@ async function start() {
   const columns = readColumns(await unpack("iterations"));
   viewer.columns = columns;
   const unpacked = performance.now();
-  const host = $("#scatter"), drawn = host ? scatter(host, columns, loadChart($("#load"))) : { draw() {}, show() {} };
+  const host = $("#scatter"), drawn = host ? scatter(host, columns, loadChart($("#load"), loadStrips())) : { draw() {}, show() {} };
   search(columns, drawn.show);
   const flames = $$("[data-flame]").map((plot) => flame(plot, charts.workloads[Number(plot.dataset.flame)], plot.dataset.flame));
+  const held = $("#process") ? processChart($("#process")) : () => {};
   const rest = () => {
+    held();
     for (const one of flames) one?.();
     for (const plot of $$("[data-chart]")) {
       const workload = charts.workloads[Number(plot.dataset.w)];

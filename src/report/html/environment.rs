@@ -85,6 +85,23 @@ pub(super) fn facts(results: &Results) -> Vec<FactGroup> {
     .into()
 }
 
+/// What the load generator's process held, beside the chart of it.
+pub(super) fn process(results: &Results) -> Option<String> {
+    let held = results.generator.as_ref()?.process.as_ref()?;
+    let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    let (first, last) = (held.memory_bytes.first()?, held.memory_bytes.last()?);
+    let opened = match most(&held.descriptors) {
+        0 => String::new(),
+        most => format!("{} open descriptors and ", text::count(most)),
+    };
+    Some(format!(
+        "Its process had {} of memory at first and {} at the end, and at most {opened}{} threads.",
+        text::bytes(*first),
+        text::bytes(*last),
+        text::count(most(&held.threads)),
+    ))
+}
+
 /// The fetched traces by their state.
 pub(super) fn fetched(results: &Results) -> String {
     let counts = results.profiling.fetched.iter();

@@ -15,6 +15,7 @@ use super::text;
 use crate::analysis::mean_tree::own_shares;
 use crate::report::words::point_name;
 use crate::results::IterationColumns;
+use crate::runner::generator::ProcessSeries;
 use crate::results::model::{
     Bucket, ComparedNode, Criterion, Distribution, Offered, Percentile, Results, Series, TraceState,
 };
@@ -29,6 +30,7 @@ struct Island<'a> {
     /// What `bench trace show` needs to ask the collector.
     source: String,
     traces: TracesData<'a>,
+    process: Option<&'a ProcessSeries>,
     /// The kinds of points that make the difference; points and traces name them by their index.
     marks: &'a [Mark<'a>],
     workloads: Vec<WorkloadData<'a>>,
@@ -118,6 +120,7 @@ pub(super) fn charts(
         some_unprofiled: results.workloads.iter().any(|workload| workload.unprofiled > 0),
         source: source(results),
         traces: TracesData { mode, before, ids: ids.collect() },
+        process: results.generator.as_ref().and_then(|seen| seen.process.as_ref()),
         marks: &marks.all,
         workloads: workloads.collect(),
     };

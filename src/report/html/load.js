@@ -27,8 +27,26 @@ function loadStrips() {
   return [rates, users, queue].filter((strip) => strip.layers.length);
 }
 
-function loadChart(host) {
-  const strips = loadStrips();
+// What the load generator's process held, and how late iterations began where arrivals are planned.
+function processStrips() {
+  const held = charts.process, strips = [];
+  if (!held) return strips;
+  const strip = (title, name, grid, values, first) => strips.push({ title, first, layers: [{ kind: "line", solid: true, colour: "var(--w0)", name, grid, values }] });
+  strip("of memory", "MB", held, held.memory_bytes.map((bytes) => bytes / 1e6));
+  if (held.descriptors.some((n) => n > 0)) strip("descriptors", "open", held, held.descriptors);
+  strip("threads", "", held, held.threads);
+  for (const w of charts.workloads) {
+    const all = w.offered?.series;
+    if (w.offered?.asked_per_s && all.queue_time_mean_ms?.length) strip("mean queue time", `${charts.workloads.length > 1 ? `${shorten(w.name, 24)}: ` : ""}ms`, all, all.queue_time_mean_ms);
+  }
+  return strips;
+}
+function processChart(host) {
+  const held = charts.process, chart = loadChart(host, processStrips());
+  return () => chart(held.start_s * 1e6, (held.start_s + held.step_s * held.threads.length) * 1e6, { x0: 66, x1: host.clientWidth - 10 });
+}
+
+function loadChart(host, strips) {
   if (!strips.length) { host.hidden = true; return () => {}; }
   // A strip's height, and that of its titles above it. A phone has less room.
   const strip = () => (host.clientWidth < 500 ? 50 : 74), TITLES = 22;

@@ -75,6 +75,8 @@ pub(super) struct Page {
     mode: &'static str,
     seen: usize,
     facts: Vec<FactGroup>,
+    /// What the load generator held over time.
+    process: Option<String>,
     command: String,
     /// The scenario's text, line by line; absent in runs of earlier builds.
     scenario: Option<Vec<String>>,
@@ -219,6 +221,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         },
         seen: super::refs::shown(traces.stored).count(),
         facts: environment::facts(results),
+        process: environment::process(results),
         command: environment::command(results),
         scenario: environment::scenario(results),
         probe: probe::sentence(results),

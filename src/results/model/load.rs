@@ -45,6 +45,10 @@ pub struct LoadSeries {
     pub busy: Vec<u64>,
     /// Iterations that were due and had not started at the end of each interval.
     pub queued: Vec<u64>,
+    /// The mean queue time of the iterations that started in each interval; 0 if none started, empty in results that
+    /// were written before it was known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_time_mean_ms: Vec<f64>,
     /// The longest queue time of an iteration that started in each interval; 0 if none started.
     pub queue_time_max_ms: Vec<f64>,
     /// Iterations that are planned to be due per second, in the middle of each interval; empty where virtual users set

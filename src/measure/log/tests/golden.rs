@@ -153,6 +153,7 @@ fn end() -> End {
             suspended_s: 0.25,
             wall_clock_jump_s: -1.5,
             unrecorded: 2,
+            process: None,
             workers: vec![WorkerVitals {
                 workloads: vec![0, 1],
                 worker: 3,
