@@ -1,8 +1,8 @@
 //! Hides secrets in text from other sources: responses of servers, errors of libraries, rendered expectations.
 //!
 //! The process knows its secret texts ([`hide`]); every message is passed through [`masked`] where it is made, and once
-//! more where it is printed. A secret is also found percent-encoded, escaped as in JSON, in Base64, and cut off at the
-//! end of a message. Nothing here runs while requests succeed.
+//! more where it is printed. A secret is also found percent-encoded (once or twice), escaped as in JSON, HTML and
+//! Python, in Base64 or hexadecimal, and cut off at the end of a message. Nothing here runs while requests succeed.
 //!
 //! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it is alone
 //! in quotes. A deployment with one gets a warning.
@@ -22,10 +22,12 @@ pub const MASK: &str = "***";
 pub const SHORT_BELOW: usize = 4;
 /// A secret that a message cuts off is found by this many bytes of it.
 const CUT_BYTES_MIN: usize = 8;
-/// Below this length, the Base64 of a secret is too short to be distinguished from other text.
+/// Below this length, the Base64 or hexadecimal form of a secret is too short to be distinguished from other text.
 const BASE64_BYTES_MIN: usize = 6;
-/// How many texts learned during the run are kept; the oldest are forgotten first.
-const LEARNED_MAX: usize = 512;
+/// The longest reference of HTML that is read, such as `&#x10FFFF;`.
+const REFERENCE_BYTES_MAX: usize = 10;
+/// How many texts learned during the run are kept, some six for each secret; the oldest are forgotten first.
+const LEARNED_MAX: usize = 768;
 
 static KNOWN: RwLock<Known> = RwLock::new(Known { written: Vec::new(), learned: VecDeque::new() });
 
@@ -78,7 +80,8 @@ pub fn hide_as_written(text: &str) {
     }
 }
 
-/// The text itself, and what is in the Base64 of any text around it.
+/// The text itself, its bytes in hexadecimal, and what is in the Base64 of any text around it. What is escaped
+/// character by character needs no form here: [`escaped`] reads it.
 fn forms(text: &str) -> Vec<String> {
     let mut forms = Vec::new();
     if text.trim().is_empty() || text == MASK {
@@ -88,6 +91,12 @@ fn forms(text: &str) -> Vec<String> {
     if text.len() < BASE64_BYTES_MIN {
         return forms;
     }
+    let lower = hex::encode(text.as_bytes());
+    let upper = lower.to_ascii_uppercase();
+    if upper != lower {
+        forms.push(upper);
+    }
+    forms.push(lower);
     for before in 0..3 {
         let mut bytes = vec![0; before];
         bytes.extend_from_slice(text.as_bytes());
@@ -166,7 +175,7 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
 fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     let (here, secret) = (&text[at..], secret.as_bytes());
     let first = *secret.first()?;
-    if here[0] != first && !matches!(here[0], b'%' | b'\\' | b'+') {
+    if here[0] != first && !matches!(here[0], b'%' | b'\\' | b'+' | b'&') {
         return None;
     }
     if secret.len() < SHORT_BELOW {
@@ -186,10 +195,12 @@ fn encoded_len(text: &[u8], secret: &[u8]) -> Option<usize> {
     let (mut at, mut matched) = (0, 0);
     while matched < secret.len() {
         let rest = &text[at..];
-        let (bytes, length) = match escaped(rest) {
-            Some((found, length)) if secret[matched..].starts_with(found.as_slice()) => (found.len(), length),
-            _ if rest.first() == Some(&secret[matched]) => (1, 1),
-            _ => return (matched >= CUT_BYTES_MIN && is_cut(rest)).then_some(at),
+        let is_next = |(found, _): &(Vec<u8>, usize)| secret[matched..].starts_with(found.as_slice());
+        let read = escaped(rest).filter(is_next).or_else(|| escaped_twice(rest).filter(is_next));
+        let (bytes, length) = match read {
+            Some((found, length)) => (found.len(), length),
+            None if rest.first() == Some(&secret[matched]) => (1, 1),
+            None => return (matched >= CUT_BYTES_MIN && is_cut(rest)).then_some(at),
         };
         (matched, at) = (matched + bytes, at + length);
     }
@@ -201,6 +212,10 @@ fn is_cut(rest: &[u8]) -> bool {
     let rest = match rest {
         [b'%', digit, after @ ..] if digit.is_ascii_hexdigit() => after,
         [b'%' | b'\\', after @ ..] => after,
+        [b'&', after @ ..] => {
+            let is_named = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'#';
+            &after[after.iter().take(REFERENCE_BYTES_MAX).take_while(is_named).count()..]
+        }
         rest => rest,
     };
     rest.is_empty() || rest.starts_with("…".as_bytes()) || rest.starts_with(b"`")
@@ -215,6 +230,8 @@ fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         (b'\\', Some(b'n')) => plain(b'\n', 2),
         (b'\\', Some(b'r')) => plain(b'\r', 2),
         (b'\\', Some(b't')) => plain(b'\t', 2),
+        (b'&', _) => reference(text),
+        (b'\\', Some(b'x')) => plain(hex::first_byte(text.get(2..)?)?, 4),
         (b'\\', Some(b'u')) => {
             let digits = text.get(2..6).and_then(|digits| std::str::from_utf8(digits).ok())?;
             let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
@@ -223,6 +240,33 @@ fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         (b'\\', Some(byte)) if byte.is_ascii_punctuation() => plain(*byte, 2),
         _ => None,
     }
+}
+
+/// The byte that is percent-encoded twice at the start of `text`, as a URL within a URL is, and its length.
+fn escaped_twice(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let byte = hex::first_byte(text.strip_prefix(b"%25")?)?;
+    Some((vec![byte], 5))
+}
+
+/// The character of HTML's reference at the start of `text`, as servers write it in error pages, and its length.
+fn reference(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let end = text.iter().take(REFERENCE_BYTES_MAX).position(|byte| *byte == b';')?;
+    let c = match std::str::from_utf8(text.get(1..end)?).ok()? {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        other => {
+            let number = other.strip_prefix('#')?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            char::from_u32(code.ok()?)?
+        }
+    };
+    Some((c.to_string().into_bytes(), end + 1))
 }
 
 /// Adds `user:password@` of URLs, with any password.
@@ -273,6 +317,18 @@ mod tests {
             ("c4n4ry-hunter2", "c4n4ry-hum", "c4n4ry-hum"),
             ("c4n4ry-h/nter2", "is `c4n4ry-h%2`: no", "is `***%2`: no"),
             ("c4n4ry", "a c4n", "a c4n"),
+            ("Tok&en/\"Sec<ret>42", "is Tok&amp;en/&quot;Sec&lt;ret&gt;42.", "is ***."),
+            ("it's & <b>", "&#105;t&#39;s &amp; &#x3C;b&#X3e;", "***"),
+            ("it's-so", "it&#x27;s-so it&apos;s-so it&#039;s-so", "*** *** ***"),
+            ("a&amp;b-c", "a&amp;b-c", "***"),
+            ("a&b-c", "a&b-c&d", "***&d"),
+            ("c4n4ry&hunter2", "ends with c4n4ry&amp;hu", "ends with ***"),
+            ("c4n4ry-h<nter2", "is `c4n4ry-h&l…`: no", "is `***&l…`: no"),
+            ("pa ss/wörd", "k=pa%2520ss%252Fw%25C3%25B6rd&y=1", "k=***&y=1"),
+            ("100%25-x", "100%2525-x", "***"),
+            ("hunter-2", "68756e7465722d32, x68756E7465722D32", "***, x***"),
+            ("short", "73686f7274", "73686f7274"),
+            ("a/b\u{fc}cd", r"b'a/b\xc3\xbccd'", "b'***'"),
             ("x", "an example: `x`, not x", "an example: `***`, not x"),
             ("", "nothing", "nothing"),
             ("  ", "a  b", "a  b"),
