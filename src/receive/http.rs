@@ -2,13 +2,23 @@
 //!
 //! Source: the OTLP specification 1.9, "OTLP/HTTP".
 
-use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, ORIGIN, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::answer::{AnswerBody, RETRY_SECONDS, Refusal, accepted_json, accepted_protobuf};
 use super::intake::{Export, Format, Intake, Signal};
+
+/// Where a browser says that a request comes from (Fetch Metadata). Other clients leave it out.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Whether a web page sends this request, even one whose name was made to lead here (DNS rebinding): browsers name the
+/// page's origin with every POST, and exporters of spans do not.
+pub(super) fn is_of_page(headers: &HeaderMap) -> bool {
+    let own = |value: &HeaderValue| matches!(value.as_bytes(), b"none" | b"same-origin");
+    headers.contains_key(ORIGIN) || !headers.get_all(FETCH_SITE).iter().all(own)
+}
 
 /// Answers a request.
 pub(super) async fn answer(parts: Parts, mut body: Incoming, intake: &Intake) -> Response<AnswerBody> {
@@ -34,6 +44,10 @@ async fn export(
     body: &mut Incoming,
     intake: &Intake,
 ) -> Result<(Format, u64), Refusal> {
+    if is_of_page(&parts.headers) {
+        let text = "spans of web pages are not received: leave out the headers Origin and Sec-Fetch-Site";
+        return Err(Refusal::Unsupported(StatusCode::FORBIDDEN, text.to_owned()));
+    }
     let signal = signal(parts.uri.path())?;
     if parts.method != Method::POST {
         let text = format!("only POST is supported at /{}", signal.path());
@@ -116,7 +130,6 @@ fn response(status: StatusCode, format: Format, body: Vec<u8>) -> Response<Answe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderName;
 
     fn headers(name: HeaderName, values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
@@ -136,6 +149,23 @@ mod tests {
             assert_eq!(format(&headers(CONTENT_TYPE, &[value])), expected, "{value}");
         }
         assert_eq!(format(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn web_pages_are_known_by_what_browsers_add() {
+        for (name, value, expected) in [
+            (ORIGIN, "http://evil.example:4318", true),
+            (ORIGIN, "null", true),
+            (FETCH_SITE, "cross-site", true),
+            (FETCH_SITE, "same-site", true),
+            (FETCH_SITE, "same-origin", false),
+            (FETCH_SITE, "none", false),
+            (CONTENT_TYPE, "application/json", false),
+        ] {
+            assert_eq!(is_of_page(&headers(name.clone(), &[value])), expected, "{name}: {value}");
+        }
+        assert!(is_of_page(&headers(FETCH_SITE, &["none", "cross-site"])));
+        assert!(!is_of_page(&HeaderMap::new()));
     }
 
     #[test]

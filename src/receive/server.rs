@@ -383,7 +383,8 @@ async fn answer(
 ) -> Result<Response<AnswerBody>, Infallible> {
     let _under_way = UnderWay::new(&seat, &shared);
     let (parts, body) = request.into_parts();
-    Ok(if grpc::is_call(&parts.headers) {
+    // A web page's call is refused in words of HTTP, which a browser shows.
+    Ok(if grpc::is_call(&parts.headers) && !otlp_http::is_of_page(&parts.headers) {
         grpc::answer(parts, body, &shared.intake).await
     } else {
         otlp_http::answer(parts, body, &shared.intake).await

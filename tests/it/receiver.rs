@@ -377,6 +377,37 @@ fn what_is_not_otlp_is_refused_by_http() {
     assert_eq!((refused.busy, refused.incomplete, counts.requests, counts.spans), (0, 0, 0, 0));
 }
 
+/// A page of any site, one whose name was made to lead here among them, can send neither spans nor a preflight.
+#[test]
+fn web_pages_are_refused() {
+    let (receiver, kept) = started(Options::default());
+    let (address, json, protobuf) = (receiver.addresses()[0], body_of(JSON), body_of(PROTOBUF));
+    let (origin, site) = ("origin", "sec-fetch-site");
+    for (method, path, kind, body, name, value) in [
+        ("POST", TRACES, JSON, &json, origin, "http://evil.example:4318"),
+        ("POST", TRACES, JSON, &json, origin, "null"),
+        ("POST", TRACES, PROTOBUF, &protobuf, site, "cross-site"),
+        ("POST", "/v1/logs", JSON, &json, site, "same-site"),
+        ("OPTIONS", TRACES, JSON, &Vec::new(), origin, "https://evil.example"),
+        ("POST", EXPORT, "application/grpc", &framed(0, &protobuf), origin, "https://evil.example"),
+    ] {
+        for (by, send) in [("HTTP/1.1", http1 as fn(_, &_, &_, &[_], &[_]) -> _), ("HTTP/2", http2)] {
+            let answer = send(address, method, path, &[("content-type", kind), (name, value)], body);
+            let (_, message) = answer.status_message();
+            assert_eq!(answer.status, 403, "{by} {method} {path} {name}: {value}: {message}");
+            assert!(message.contains("web pages"), "{message}");
+            assert_eq!(answer.header("access-control-allow-origin"), "");
+        }
+    }
+    assert!(kept.taken().is_empty());
+    // No browser sends a POST of a page without its origin.
+    for value in ["none", "same-origin"] {
+        let answer = http1(address, "POST", TRACES, &[("content-type", JSON), (site, value)], &json);
+        assert_eq!((answer.status, kept.taken().len()), (200, wanted().len()), "{value}");
+    }
+    assert_eq!(receiver.stop().refused.unsupported, 12);
+}
+
 #[test]
 fn what_is_not_otlp_is_refused_by_grpc() {
     let (receiver, kept) = started(limited(|limits| {
