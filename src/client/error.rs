@@ -52,7 +52,7 @@ pub enum ClientError {
     /// A template, an answer or a redirect named a host that is not listed; nothing was sent to it.
     #[error("the request was not sent: {0}")]
     Target(String),
-    /// A redirect has an invalid URL, forms a loop, or is one too many.
+    /// A redirect has an invalid URL, forms a loop, is one too many, or would take a body to a host that is no target.
     #[error("the redirect cannot be followed: {reason}")]
     Redirect {
         /// Why.

@@ -145,6 +145,9 @@ impl Pool {
                     format!("there are more than {redirects_max} redirects, the last to {}", hop.address());
                 return Err(ClientError::Redirect { reason });
             }
+            if let Some(before) = visited.last() {
+                hop.check_body(before, request.body, self.worker.connector.settings.guard())?;
+            }
             if let Some(followed) = &mut self.followed {
                 let (method, url) = (hop.method.clone(), hop.address());
                 followed.push(Followed { status: answer.status, method, url });

@@ -2,14 +2,17 @@
 //!
 //! A function of a request and an answer; [`super::pool`] sends. Secrets stay with the origin to which the
 //! scenario sent them. Other origins only get headers that describe the wanted answer, and so does every
-//! later request of the chain, even if it returns to the first origin.
+//! later request of the chain, even if it returns to the first origin. A body goes to another origin only if
+//! that is a target of the deployment.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use crate::base::masking::masked;
 
+use super::body::Content;
 use super::error::ClientError;
+use super::guard::Guard;
 use super::headers::HeaderBlock;
 use super::url::{Origin, push_escaped_path};
 
@@ -84,6 +87,23 @@ impl Hop {
         }))
     }
 
+    /// Refuses to send the body again to an origin that is neither that of `before` nor a target. Nobody can tell which
+    /// part of a body is secret, and without its body, it would be another request.
+    pub(super) fn check_body(&self, before: &Self, body: &Content, guard: &Guard) -> Result<(), ClientError> {
+        let sends_body = self.with_body && !body.is_empty();
+        if !sends_body || self.origin == before.origin || guard.is_target(&self.origin) {
+            return Ok(());
+        }
+        // A host that no request may go to has an error of its own.
+        guard.admit(&self.origin)?;
+        let reason = format!(
+            "it would take the request's body to {}, which is not a target of the deployment; add the host to `targets` \
+             if it may have what the body holds, or check the redirect itself with `redirects: 0`",
+            self.address()
+        );
+        Err(ClientError::Redirect { reason })
+    }
+
     /// True for the same request to the same URL.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         (&self.method, &self.origin, &self.path) == (&other.method, &other.origin, &other.path)
@@ -113,7 +133,9 @@ impl Hop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::guard::HostPattern;
     use crate::client::url::BaseUrl;
+    use bytes::Bytes;
     use http::HeaderValue;
     use proptest::prelude::*;
 
@@ -211,6 +233,38 @@ mod tests {
         assert_eq!(names(&away), ["user-agent", "content-type"]);
         let back = away.next(StatusCode::FOUND, Some(&to("http://h/b"))).unwrap().unwrap();
         assert_eq!((names(&back), back.foreign), (vec!["user-agent".to_owned()], true));
+    }
+
+    #[test]
+    fn bodies_go_to_the_same_origin_and_to_targets_only() {
+        let origin = |url: &str| BaseUrl::parse(url).unwrap().root().origin;
+        let guard = Guard::new(
+            vec![origin("http://h"), origin("http://second")],
+            vec![origin("http://literal")],
+            vec![HostPattern::parse("allowed").unwrap()],
+        );
+        for (first, status, body, location, expected) in [
+            ("http://h/a", 307, "secret", "/b", None),
+            ("http://h/a", 308, "secret", "http://second/", None),
+            ("http://h/a", 307, "secret", "http://allowed/", Some("redirect")),
+            ("http://h/a", 308, "secret", "https://allowed/", Some("redirect")),
+            ("http://h/a", 307, "secret", "http://literal/", Some("redirect")),
+            ("http://h/a", 307, "secret", "http://nowhere/", Some("target")),
+            ("http://h/a", 307, "secret", "https://h/", Some("target")),
+            ("http://h/a", 307, "", "http://allowed/", None),
+            ("http://h/a", 302, "secret", "http://allowed/", None),
+            ("http://h/a", 303, "secret", "http://allowed/", None),
+            ("http://literal/a", 307, "secret", "/b", None),
+            ("http://literal/a", 307, "secret", "http://h/", None),
+            ("http://allowed/a", 307, "secret", "http://allowed:81/", Some("redirect")),
+        ] {
+            let before = from(&Method::POST, first);
+            let status = StatusCode::from_u16(status).unwrap();
+            let hop = before.next(status, Some(&to(location))).unwrap().unwrap();
+            let body = Content::Bytes(Bytes::from_static(body.as_bytes()));
+            let class = hop.check_body(&before, &body, &guard).err().map(|error| error.class());
+            assert_eq!(class, expected, "{first} {status} {location}");
+        }
     }
 
     proptest! {

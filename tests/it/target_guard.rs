@@ -109,6 +109,15 @@ fn redirects_lead_to_listed_hosts_only() {
     ] {
         check(name, allowed, go, location, &expected);
     }
+    let (post, empty) = ("{ action: a, post: /go, json: { a: 1 } }", "{ action: a, post: /go }");
+    for (name, allowed, action, location, expected) in [
+        ("a body, to an allowed host", "'OTHER'", post, "http://OTHER/", Fails("redirect", "to `targets`")),
+        ("a body, to a host that is not listed", "", post, "http://OTHER/", REFUSED),
+        ("a body, to the target itself", "", post, "http://GOOD/end", Stays),
+        ("no body, to an allowed host", "'OTHER'", empty, "http://OTHER/", Reaches),
+    ] {
+        check(name, allowed, action, location, &expected);
+    }
     let literal = "{ action: a, get: /go }, { action: b, get: 'http://OTHER/' }";
     let bench = Bench::new();
     bench.load(
