@@ -3,6 +3,9 @@
 //! The engine looks up a filter only when it runs it, which may be hours into a load. To report unknown names before
 //! the load, this module finds the names in the text and asks the engine whether it has them.
 
+use minijinja::machinery::{Token as EngineToken, WhitespaceConfig, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
 /// What follows `|` or `is`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -139,6 +142,21 @@ pub fn calls(text: &str, name: &str) -> bool {
         });
     });
     called
+}
+
+/// Whether a text may use a variable of this name. The engine's own tokens decide, so nothing in the text can hide it,
+/// not even a variable of the same name that the text itself sets.
+#[must_use]
+pub fn uses(text: &str, name: &str) -> bool {
+    let mut after_sign = false;
+    tokenize(text, false, SyntaxConfig, WhitespaceConfig::default()).map_while(Result::ok).any(
+        |(token, _)| {
+            let is_sign = matches!(token, EngineToken::Dot | EngineToken::Pipe);
+            // `x.name` is a member, and `x | name` a filter.
+            let is_other = std::mem::replace(&mut after_sign, is_sign);
+            !is_other && matches!(token, EngineToken::Ident(word) if word == name)
+        },
+    )
 }
 
 /// The members of a variable that a text uses, `{{ name.member }}` or `{{ name['member'] }}`, except where it says what to
@@ -301,6 +319,25 @@ mod tests {
     }
 
     #[test]
+    fn no_text_hides_that_it_uses_a_variable() {
+        for (text, expected) in [
+            ("{{ u }}", true),
+            ("x{{ u.a | lower }}", true),
+            ("{{ v[u['a']] ~ 1 }}", true),
+            ("{% set u = u %}{{ u.a }}", true),
+            ("{% for x in u | items %}{{ x }}{% endfor %}", true),
+            ("{% raw %} endraw {# {% endraw %}{% set u = u %}{{ u.a }}", true),
+            ("{{ '}}' ~ u.a }}", true),
+            ("u {u} u.a", false),
+            ("{{ v.u }}{{ 'u' }}{{ v['u'] }}{{ uu }}", false),
+            ("{# {{ u }} #}{% raw %}{{ u }}{% endraw %}", false),
+            ("{\"u\": \"{{ v }}\"}", false),
+        ] {
+            assert_eq!(uses(text, "u"), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn filters_and_tests_are_found_by_name() {
         use Kind::{Filter, Test};
         for (text, expected) in [
@@ -346,6 +383,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "(\\{\\{|\\}\\}|\\{%|%\\}|\\{#|#\\}|raw|endraw|is|not|filter|\\||'|\"|\\\\| |\\PC){0,30}") {
             let _ = named(&text);
+            let _ = uses(&text, "is");
         }
     }
 }

@@ -20,6 +20,7 @@ use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
 use super::headers::{holds_secret, request_header};
 use super::poll::Poll;
+use super::references::UNKNOWN;
 use super::tags::Tags;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
@@ -101,6 +102,9 @@ impl Compiler<'_> {
     ) -> Option<Action> {
         let place = at(node, &[key]);
         let (base, path, foreign) = self.target(step, written, node, place)?;
+        if foreign {
+            self.without_credentials(key, node, &base);
+        }
         let path_text = self.text(path, place);
         let label = match &step.request {
             // A faulty text stands for itself: its name must not be that of another action.
@@ -169,6 +173,22 @@ impl Compiler<'_> {
         })
     }
 
+    /// Refuses the deployment's credentials in what a request sends to `base`, which is not a target: a scenario may be
+    /// by somebody who must not have them.
+    fn without_credentials(&mut self, key: &str, node: &Node, base: &BaseUrl) {
+        let Some(deployment) = self.deployment else { return };
+        // This may be the host of a target whose URL is not known offline.
+        let unknown = BaseUrl::parse(UNKNOWN).ok();
+        if deployment.targets.iter().any(|(_, target)| Some(target) == unknown.as_ref()) {
+            return;
+        }
+        for key in [key, "query", "headers", "json", "form", "body", "multipart"] {
+            if let Some(sent) = node.get(key) {
+                self.refuse_credentials(sent, base);
+            }
+        }
+    }
+
     fn extracts(&mut self, step: &step::Step, node: &Node) -> Vec<Extract> {
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
@@ -216,7 +236,8 @@ impl Compiler<'_> {
                     && !of_catalog.contains(&base.origin);
                 if foreign {
                     self.warnings.push(format!(
-                        "{base} is not a target of the deployment: neither credentials nor trace headers are sent there"
+                        "{base} is not a target of the deployment: bench adds neither credentials nor trace headers, but \
+                         sends what the scenario puts into the request"
                     ));
                 }
                 Some((base, path, foreign))

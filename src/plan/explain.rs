@@ -139,7 +139,7 @@ fn of_action(action: &Action) -> StepLine {
         Body::Multipart(_) => details.push("multipart body".to_owned()),
     }
     if !action.authorised {
-        details.push("no credentials".to_owned());
+        details.push("no credentials added".to_owned());
     }
     if action.poll.is_some() {
         details.push("repeated until a condition holds".to_owned());

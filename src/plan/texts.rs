@@ -4,6 +4,7 @@ use crate::base::diagnostics::Fault;
 use crate::base::template::{self, Text};
 use crate::base::template_names;
 use crate::base::yaml::Node;
+use crate::client::url::BaseUrl;
 use crate::config::check::did_you_mean;
 
 use super::compiler::{BUILT_IN, Compiler};
@@ -133,6 +134,25 @@ impl Compiler<'_> {
             },
             |known| format!("did you mean `{known}`?"),
         )));
+    }
+
+    /// Refuses the deployment's credentials, such as `{{ auth.password }}`, in all texts below `node`, which are sent to a
+    /// host that is not a target.
+    pub(super) fn refuse_credentials(&mut self, node: &Node, host: &BaseUrl) {
+        use crate::base::yaml::Kind;
+        match &node.kind {
+            Kind::Text { text, .. } if template_names::uses(text, "auth") => {
+                let message = format!(
+                    "`auth` has the deployment's credentials, but {host} is not a target of the deployment"
+                );
+                let help =
+                    "add the host to `targets` of the deployment if it may have them, or do not send `auth`";
+                self.faults.push(Fault::error(node.span.clone(), message).help(help));
+            }
+            Kind::List(items) => items.iter().for_each(|item| self.refuse_credentials(item, host)),
+            Kind::Map(entries) => entries.iter().for_each(|(_, node)| self.refuse_credentials(node, host)),
+            _ => {}
+        }
     }
 
     /// Checks that templates can use a variable's name.

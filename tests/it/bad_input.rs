@@ -663,6 +663,36 @@ fn steps() {
     check_all(rows.map(|(steps, message, help)| (scenario(RUNNER, steps, rest), message, help)));
 }
 
+#[test]
+fn credentials_of_the_deployment_are_not_for_other_hosts() {
+    for (step, column) in [
+        ("get: 'http://h/{{ auth.token }}'", 12),
+        ("request: 'GET http://h/?t={{ auth.token }}'", 16),
+        ("post: 'http://h/', json: { a: ['{{ auth.password }}'] }", 38),
+        ("post: 'http://h/', form: { a: '{{ auth[\"password\"] }}' }", 37),
+        ("post: 'http://h/', body: 'x{% set auth = auth %}{{ auth }}'", 32),
+        ("post: 'http://h/', multipart: { a: '{{ auth.password }}' }", 42),
+        ("get: 'http://h/', query: { a: [1, '{{ auth | string }}'] }", 41),
+        ("get: 'http://127.0.0.1:3/', headers: { A: 'Bearer {{ auth.token }}' }", 49),
+    ] {
+        let said = refused("s.yaml", scenario(RUNNER, &format!("  - {{ {step} }}"), ""));
+        assert!(said.contains(&format!("s.yaml:5:{column}\n")), "{step}: {said}");
+        assert!(said.contains("is not a target of the deployment"), "{step}: {said}");
+        assert!(said.contains("= help: add the host to `targets` of the deployment"), "{step}: {said}");
+        assert!(said.ends_with("s.yaml: 1 fault\n"), "{step}: {said}");
+    }
+    for step in [
+        "post: 'http://127.0.0.1:2/', json: { a: '{{ auth.password }}' }",
+        "post: /, body: '{{ auth.token }}'",
+        "post: 'http://h/', json: { auth: '{{ user }}' }",
+        "post: 'http://h/', body: 'auth {{ user }}'",
+    ] {
+        let text = scenario(RUNNER, &format!("  - {{ {step} }}"), "variables: { user: admin }");
+        let (code, said) = validate("s.yaml", text);
+        assert_eq!(code, Some(0), "{step}: {said}");
+    }
+}
+
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn documents() {
