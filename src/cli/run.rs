@@ -195,6 +195,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     let mut options = match name.to_str().filter(|name| UrlRun::is_url(name)) {
         Some(text) => {
             let plan = url.request(text)?.plan(&shape, deployment.as_deref(), save.save.as_deref())?;
+            if let Some(path) = save.save.as_ref().filter(|_| !plan.environment.is_empty()) {
+                let variables = plan.environment.join(", ");
+                output::say(&format!(
+                    "{} holds no secrets: set {variables} before you run it",
+                    path.display()
+                ));
+            }
             RunOptions {
                 deployment: Some(plan.deployment),
                 target: plan.target,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::files::make_directory;
 use crate::client::options::Version;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::{Event, Sink};
@@ -19,8 +20,25 @@ use crate::results::trace::StoredTrace;
 pub(super) struct Temporary(PathBuf);
 
 impl Temporary {
-    pub(super) fn new() -> Self {
-        Self(std::env::temp_dir().join(format!("bench-once-{}", uuid::Uuid::new_v4())))
+    /// Makes the directory, for its owner only.
+    ///
+    /// # Errors
+    /// The directory of all temporary files is not there: nobody would remove it, so it is not made.
+    pub(super) fn make(kind: &str) -> Result<Self, HarnessError> {
+        Self::make_within(&std::env::temp_dir(), kind)
+    }
+
+    fn make_within(all: &Path, kind: &str) -> Result<Self, HarnessError> {
+        let temporary = Self::within(all, kind);
+        make_directory(temporary.path()).map_err(|error| {
+            HarnessError::failed(format!("cannot make a temporary directory in {}: {error}", all.display()))
+                .remedy("set TMPDIR to a directory that exists and that you can write to")
+        })?;
+        Ok(temporary)
+    }
+
+    fn within(all: &Path, kind: &str) -> Self {
+        Self(all.join(format!("bench-{kind}-{}", uuid::Uuid::new_v4())))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -72,7 +90,7 @@ impl Single {
 /// # Errors
 /// When nothing ran.
 pub fn single(mut options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Single, HarnessError> {
-    let (folder, observed) = (Temporary::new(), Arc::new(Observed::default()));
+    let (folder, observed) = (Temporary::make("once")?, Arc::new(Observed::default()));
     options.out = folder.path().to_path_buf();
     options.once = Some(Arc::clone(&observed));
     options.load.workers = Some(1);
@@ -131,4 +149,33 @@ pub(super) fn only_of_the_trace(events: &Sink) -> Sink {
             events.event(event);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_directory_of_temporary_files_is_named_and_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = Temporary::make_within(&missing, "test").err().unwrap().to_string();
+        assert!(error.contains("missing: ") && error.contains("TMPDIR"), "{error}");
+        assert!(!missing.exists());
+        let made = Temporary::make_within(folder.path(), "test").unwrap();
+        let path = made.path().to_path_buf();
+        assert!(path.is_dir());
+        drop(made);
+        assert!(!path.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_sees_what_is_in_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let made = Temporary::make_within(folder.path(), "test").unwrap();
+        let mode = std::fs::metadata(made.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 }

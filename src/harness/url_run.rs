@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::base::files;
+use crate::base::masking::{hide_as_written, names_secret};
 use crate::base::secret::redacted_url;
 use crate::config;
 use crate::config::runner::{Constant, Runner};
@@ -18,6 +19,11 @@ use super::options::YamlFile;
 const OWN_DEPLOYMENT: &str = "deployment.yaml";
 /// The methods with keys of their own in a scenario's steps.
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+
+/// A shorter secret in a URL is an ordinary word that also occurs in reports, and is not hidden there.
+const HIDDEN_BYTES_MIN: usize = 8;
+/// The longest name of an action, in characters.
+const NAME_CHARS_MAX: usize = 200;
 
 /// How many iterations there are unless something else is wanted.
 const TIMES_DEFAULT: u64 = 200;
@@ -52,6 +58,8 @@ pub struct UrlPlan {
     pub deployment: YamlFile,
     /// The base URL that replaces the default target of a deployment that the caller gave.
     pub target: Option<String>,
+    /// The environment variables from which the saved scenario takes its secrets; none of them is written.
+    pub environment: Vec<String>,
 }
 
 impl UrlRun {
@@ -63,7 +71,7 @@ impl UrlRun {
     }
 
     /// The scenario and the deployment; the latter is `deployment`, if there is one. With `save`, both are also written:
-    /// the scenario to that file, and a deployment that was made here beside it.
+    /// the scenario to that file, without its secrets, and a deployment that was made here beside it.
     ///
     /// # Errors
     /// The URL is malformed, the method is unknown, the load contradicts itself, or a file cannot be written.
@@ -74,12 +82,23 @@ impl UrlRun {
         save: Option<&Path>,
     ) -> Result<UrlPlan, HarnessError> {
         let (origin, path) = split(&self.url)?;
+        let options = path.split_once('?').map_or("", |(_, options)| options);
+        let secrets = options.split('&').filter_map(secret_option).map(|(_, secret)| secret);
+        secrets.filter(|secret| secret.len() >= HIDDEN_BYTES_MIN).for_each(hide_as_written);
         let beside = save.map(|save| deployment_beside(save, deployment));
         let scenario = written(&self.scenario(&path, shape, beside.as_deref())?)?;
         let made = written(&self.deployment(origin))?;
+        let mut environment = Vec::new();
         if let Some(save) = save {
             let own = deployment.is_none().then(|| save.with_file_name(OWN_DEPLOYMENT));
-            write_new(save, &scenario)?;
+            let mut secrets = Secrets::default();
+            let (request, path) = self.without(&path, &mut secrets);
+            let mut saved = request.scenario(&path, shape, beside.as_deref())?;
+            environment = secrets.environment();
+            if !environment.is_empty() {
+                saved["variables"] = secrets.variables();
+            }
+            write_new(save, &format!("{}{}", secrets.comment(), written(&saved)?))?;
             own.map_or(Ok(()), |own| write_new(&own, &made))?;
         }
         Ok(UrlPlan {
@@ -87,7 +106,20 @@ impl UrlRun {
             deployment: deployment
                 .map_or_else(|| YamlFile::text("deployment of the URL", made), YamlFile::from),
             target: deployment.map(|_| origin.to_owned()),
+            environment,
         })
+    }
+
+    /// The request and its path with templates in place of secrets, which stay in `secrets`.
+    fn without(&self, path: &str, secrets: &mut Secrets) -> (Self, String) {
+        let path = match path.split_once('?') {
+            Some((path, options)) => format!("{path}?{}", secrets.in_options(options)),
+            None => path.to_owned(),
+        };
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), secrets.in_header(name, value)));
+        let headers = headers.collect();
+        let body = self.body.as_deref().map(|body| secrets.in_body(body));
+        (Self { headers, body, ..self.clone() }, path)
     }
 
     fn scenario(
@@ -109,6 +141,11 @@ impl UrlRun {
             true => Map::from_iter([(key, Value::from(path))]),
             false => Map::from_iter([("request".to_owned(), Value::from(format!("{upper} {path}")))]),
         };
+        if let Some((path, _)) = path.split_once('?') {
+            // The name stands in every result, and an option may be a secret.
+            let name = format!("{upper} {path}");
+            step.insert("action".to_owned(), name.chars().take(NAME_CHARS_MAX).collect::<String>().into());
+        }
         if !self.headers.is_empty() {
             let headers = self.headers.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
             step.insert("headers".to_owned(), Value::Object(headers.collect()));
@@ -148,6 +185,119 @@ impl UrlRun {
         }
         deployment
     }
+}
+
+/// The secrets of a request that is saved, each with the variable that stands for it.
+#[derive(Default)]
+struct Secrets(Vec<(String, String)>);
+
+impl Secrets {
+    /// The variable for a secret; equal ones share one.
+    fn variable(&mut self, hint: &str, secret: &str) -> String {
+        if let Some((name, _)) = self.0.iter().find(|(_, known)| known == secret) {
+            return name.clone();
+        }
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        let mut name: String = hint.chars().map(plain).collect();
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            name.insert_str(0, "secret_");
+        }
+        if !names_secret(hint) {
+            // `auth` and `user` mean something else in templates.
+            name.push_str("_token");
+        }
+        let taken = |name: &str| self.0.iter().any(|(known, _)| known == name);
+        if taken(&name) {
+            name = (2_u32..).map(|n| format!("{name}_{n}")).find(|name| !taken(name)).unwrap_or_default();
+        }
+        self.0.push((name.clone(), secret.to_owned()));
+        name
+    }
+
+    fn in_header(&mut self, name: &str, value: &str) -> String {
+        const SCHEMES: [&str; 4] = ["Bearer", "Basic", "Token", "Digest"];
+        const ENDS: [&str; 3] = ["key", "auth", "signature"];
+        let scheme = value
+            .split_once(' ')
+            .filter(|(scheme, _)| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)));
+        let (before, secret) =
+            scheme.map_or((String::new(), value), |(scheme, rest)| (format!("{scheme} "), rest));
+        let lower = name.to_ascii_lowercase();
+        let is_secret = names_secret(name) || scheme.is_some() || ENDS.iter().any(|end| lower.ends_with(end));
+        if !is_secret || secret.trim().is_empty() || value.contains("{{") {
+            return value.to_owned();
+        }
+        format!("{before}{{{{ {} }}}}", self.variable(name, secret))
+    }
+
+    /// The options of a URL, or the fields of a form. A value stays encoded as it was.
+    fn in_options(&mut self, options: &str) -> String {
+        let pairs = options.split('&').map(|pair| match secret_option(pair) {
+            Some((name, secret)) => format!("{name}={{{{ {} }}}}", self.variable(name, secret)),
+            None => pair.to_owned(),
+        });
+        pairs.collect::<Vec<String>>().join("&")
+    }
+
+    fn in_body(&mut self, body: &str) -> String {
+        match serde_json::from_str::<Value>(body) {
+            Ok(json) => {
+                let mut text = body.to_owned();
+                self.in_members(&json, &mut text);
+                text
+            }
+            Err(_) if !body.contains(char::is_whitespace) => self.in_options(body),
+            Err(_) => body.to_owned(),
+        }
+    }
+
+    fn in_members(&mut self, json: &Value, text: &mut String) {
+        match json {
+            Value::Array(items) => items.iter().for_each(|item| self.in_members(item, text)),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    let literal = value.to_string();
+                    match value.as_str() {
+                        Some(secret) if is_secret(name, secret) && text.contains(&literal) => {
+                            let template = format!("{{{{ {} | tojson }}}}", self.variable(name, secret));
+                            *text = text.replace(&literal, &template);
+                        }
+                        _ => self.in_members(value, text),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The environment variables that hold them.
+    fn environment(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| name.to_ascii_uppercase()).collect()
+    }
+
+    /// The scenario's variables.
+    fn variables(&self) -> Value {
+        let variables =
+            self.0.iter().map(|(name, _)| (name.clone(), json!({ "env": name.to_ascii_uppercase() })));
+        Value::Object(variables.collect())
+    }
+
+    /// What the saved file says about them; empty if there are none.
+    fn comment(&self) -> String {
+        match self.environment().join(", ") {
+            names if names.is_empty() => names,
+            names => format!("# Secrets of the request are not written here. Set before a run: {names}\n"),
+        }
+    }
+}
+
+fn is_secret(name: &str, value: &str) -> bool {
+    names_secret(name) && !value.is_empty() && !value.contains("{{")
+}
+
+/// Name and value, if this option of a URL is a secret.
+fn secret_option(pair: &str) -> Option<(&str, &str)> {
+    pair.split_once('=').filter(|(name, value)| is_secret(name, value))
 }
 
 fn is_method(text: &str) -> bool {

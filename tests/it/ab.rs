@@ -361,6 +361,21 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         assert!(std::fs::read_dir(bench.path().join("runs")).unwrap().next().is_none(), "nothing ran");
     }
 
+    /// What answers is no proof that the build runs: somebody else may have its port.
+    #[test]
+    fn a_command_that_ends_is_not_measured_even_if_something_answers() {
+        let port = free_address().port();
+        let Some(bench) = folder(port) else { return };
+        // The server is what stays; the command itself ends while bench waits for it, or during the round.
+        let command = format!("python3 server.py {port} 1 & sleep 2; echo no such port; exit 3");
+        let ended = compare(&bench, &command, &command, &["--round", "5s"]).expect_code(69);
+        assert!(ended.stderr.contains("the command ended (exit status: 3)"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no such port"), "{}", ended.stderr);
+        assert!(!ended.stdout.contains("PASS"), "{}", ended.stdout);
+        assert!(std::fs::read_dir(bench.path().join("runs")).unwrap().next().is_none(), "nothing was judged");
+        nothing_answers(port);
+    }
+
     /// It ran once, and A runs each time: that is B's own doing.
     #[test]
     fn a_build_that_starts_no_more_fails() {

@@ -144,7 +144,7 @@ fn what_would_not_run_elsewhere_is_refused() {
                 std::fs::write(path.join("deployments/shop.yaml"), text).unwrap();
             },
             65,
-            "holds a secret itself, `profiler.hmac_key`",
+            "holds a secret itself, `profiler.hmac_key` in line 2",
         ),
         (
             "files that are too large",
@@ -210,6 +210,41 @@ fn what_would_not_run_elsewhere_is_refused() {
         assert!(ended.stderr.contains(words), "{what}: {}", ended.stderr);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{what}: {}", ended.stderr);
     }
+}
+
+/// Whatever its place is, a secret in a deployment is named and never printed.
+#[test]
+fn a_deployment_that_holds_a_secret_is_refused() {
+    for (line, key) in [
+        ("headers: { Authorization: 'Bearer s3cr3t-s3cr3t' }", "headers.Authorization"),
+        ("headers: { X-Api-Key: s3cr3t-s3cr3t }", "headers.X-Api-Key"),
+        (
+            "profiler: { connection_string: 'redis://:s3cr3t-s3cr3t@127.0.0.1:9' }",
+            "profiler.connection_string",
+        ),
+        ("proxy: 'http://u:s3cr3t-s3cr3t@127.0.0.1:9'", "proxy"),
+        ("auth: { bearer: { token: { env: NOPE, default: s3cr3t-s3cr3t } } }", "auth.bearer.token"),
+    ] {
+        let bench = folder("http://127.0.0.1:9");
+        let text = format!("name: d\ntargets: {{ default: 'http://127.0.0.1:9' }}\n{line}\n");
+        bench.write("deployments/shop.yaml", text);
+        let ended = print(&bench, &KUBERNETES).expect_code(65);
+        let words = format!("holds a secret itself, `{key}` in line 3");
+        for part in [words.as_str(), "{env: NAME}"] {
+            assert!(ended.stderr.contains(part), "{line}: {}", ended.stderr);
+        }
+        assert!(!(ended.stdout + &ended.stderr).contains("s3cr3t-s3cr3t"), "{line}");
+    }
+}
+
+#[test]
+fn a_missing_directory_of_temporary_files_stays_missing() {
+    let bench = folder("http://127.0.0.1:9");
+    let missing = bench.path().join("missing");
+    let mut command = bench.command(&KUBERNETES);
+    let ended = Bench::end(command.env("SHOP_KEY", "v3ry-s3cr3t").env("TMPDIR", &missing)).expect_code(1);
+    assert!(ended.stderr.contains("TMPDIR") && ended.stdout.is_empty(), "{}", ended.stderr);
+    assert!(!missing.exists());
 }
 
 #[test]

@@ -80,6 +80,51 @@ fn what_was_run_is_saved_as_files_that_run() {
     assert!(again.stderr.contains("mine.yaml exists already"), "{}", again.stderr);
 }
 
+/// Names of actions stand in every result, badge and summary.
+#[test]
+fn options_of_a_url_are_in_no_name_and_no_file() {
+    let (server, bench) = (server(), Bench::new());
+    let url = format!("{}/x?access_token=s3cr3t-4711&page=2", server.url());
+    let ended = bench.run(&["run", &url, "-n", "2"]).expect_code(0);
+    assert_eq!(server.seen()[0].path, "/x?access_token=s3cr3t-4711&page=2");
+    assert_eq!(bench.results()["workloads"][0]["actions"][0]["name"], "GET /x");
+    assert!(!(ended.stdout + &ended.stderr).contains("s3cr3t-4711"));
+    for entry in std::fs::read_dir(bench.run_directory()).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = if path.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+        assert!(!String::from_utf8_lossy(&bytes).contains("s3cr3t-4711"), "{}", path.display());
+    }
+}
+
+#[test]
+fn secrets_of_a_request_are_not_saved() {
+    let (server, bench) = (server(), Bench::new());
+    let url = format!("{}/x?access_token=s3cr3t-1&page=2", server.url());
+    let body = r#"{"user": "ann", "password": "s3cr3t-2"}"#;
+    let (bearer, token) = ("Authorization: Bearer s3cr3t-3", "X-Auth-Token: s3cr3t-4");
+    let words = ["run", &url, "-n", "1", "-H", bearer, "-H", token, "--data", body, "--save", "mine.yaml"];
+    bench.run(&words).expect_code(0);
+    let saved = std::fs::read_to_string(bench.path().join("mine.yaml")).unwrap();
+    assert!(!saved.contains("s3cr3t"), "{saved}");
+    let variables = [
+        ("ACCESS_TOKEN", "s3cr3t-1"),
+        ("PASSWORD", "s3cr3t-2"),
+        ("AUTHORIZATION", "s3cr3t-3"),
+        ("X_AUTH_TOKEN", "s3cr3t-4"),
+    ];
+    for (name, _) in variables {
+        assert!(saved.contains(&format!("env: {name}")), "{name}: {saved}");
+    }
+    // With them, it sends the same.
+    Bench::end(bench.command(&["run", "mine.yaml", "-n", "1"]).envs(variables)).expect_code(0);
+    let seen = server.seen();
+    let parts = |seen: &crate::server::Seen| {
+        let headers = ["authorization", "x-auth-token"].map(|name| seen.headers[name].clone());
+        (seen.path.clone(), seen.body.clone(), headers)
+    };
+    assert_eq!((seen.len(), parts(&seen[0])), (2, parts(&seen[1])));
+}
+
 /// `-d` gives credentials, key and everything else; the URL is its default target.
 #[test]
 fn a_deployment_goes_with_a_url() {

@@ -15,6 +15,7 @@ use crate::results::model::RunStatus;
 use crate::verdict::paired::{Offered, Round, Span};
 
 use super::arms::Arm;
+use super::service::Service;
 use super::{AbOptions, Comparison, Ended, TRACES_COUNTED, TRACES_OF_ROUND, counts};
 
 /// The rounds of a pair that ran.
@@ -152,7 +153,7 @@ impl Comparison {
         let arm = if is_b { &self.job.b } else { &self.job.a };
         let directory = self.directory.join(round_name(number, part, is_b));
         let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupt);
-        let service = service
+        let mut service = service
             .map_err(|error| if is_interrupted() { Ended::Interrupted } else { Ended::Failed(error) })?;
         let wanted = run::Round {
             directory: &directory,
@@ -167,7 +168,16 @@ impl Comparison {
             },
         };
         let ended = run::round(self.run_options(arm, (number, part)), &wanted, &self.interrupt, &self.events);
+        let gone = service.as_mut().and_then(Service::ended);
         drop(service);
+        let was_interrupted = match &ended {
+            Ok(ended) => ended.results.run.status == RunStatus::Interrupted,
+            Err(error) => error.kind() == Kind::Interrupted,
+        };
+        if let Some(text) = gone.filter(|_| !was_interrupted) {
+            // Who knows what was measured: something else may answer at the same place.
+            return Err(Ended::Failed(HarnessError::unreachable(format!("{}: {text}", arm.side().name))));
+        }
         let ended = ended.map_err(|error| match error.kind() {
             Kind::Interrupted => Ended::Interrupted,
             _ => Ended::Failed(error),

@@ -19,6 +19,8 @@ use crate::harness::interrupt::Interrupt;
 const START_MAX: Duration = Duration::from_secs(120);
 /// How long it may take to end before it is ended by force.
 const END_MAX: Duration = Duration::from_secs(10);
+/// How long it must go on once something answers: what cannot have its port ends soon.
+const STEADY: Duration = Duration::from_millis(200);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The largest part of its output to show if it does not start, in bytes.
@@ -126,7 +128,17 @@ impl Service {
             }
             std::thread::sleep(POLL_EVERY);
         }
-        Ok(())
+        std::thread::sleep(STEADY);
+        self.ended().map_or(Ok(()), Err)
+    }
+
+    /// Why what answers may not be this build: its command, which stays in the foreground, has ended.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!(
+            "the command ended ({status}), so that what answers may be something else{}",
+            self.output()
+        ))
     }
 
     /// The end of its output.

@@ -3,14 +3,19 @@
 //! What else is needed is found by reading the files again where nothing but the bundle is.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::files::{create_private, owner_only};
+use crate::base::masking::names_secret;
 use crate::base::secret::Secret;
+use crate::base::yaml::{self, Kind, Node};
 use crate::client::keystone::Identity;
 use crate::harness::environment::Environment;
 use crate::harness::error::HarnessError;
 use crate::harness::files;
+use crate::harness::single::Temporary;
 use crate::plan::deployment::Auth;
 use crate::plan::references::UNKNOWN;
 
@@ -28,13 +33,13 @@ pub(super) struct Bundle {
     pub(super) variables: BTreeSet<String>,
 }
 
-/// A directory that is removed at the end.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A secret that a deployment holds itself.
+#[derive(Debug)]
+struct Inline {
+    /// Its key, with those above it.
+    key: String,
+    /// The line that it begins in, if that is known.
+    line: Option<usize>,
 }
 
 impl Bundle {
@@ -44,12 +49,8 @@ impl Bundle {
     /// All faults of the files, here or where only the bundle is.
     pub(super) fn of(launch: &LaunchOptions, include: &[PathBuf]) -> Result<Self, HarnessError> {
         let plan = launch.check()?;
-        if let Some(key) = inline_secret(&plan.deployment.file)? {
-            return Err(HarnessError::input(format!(
-                "{} holds a secret itself, `{key}`: everybody who may read these files could read it",
-                plan.deployment.file.display()
-            ))
-            .remedy("write it as {env: NAME}, and give it to the other machines apart from the files"));
+        if let Some(inline) = inline_secret(&plan.deployment.file)? {
+            return Err(inline.refused(&plan.deployment.file));
         }
         let all = [&launch.scenario, &plan.deployment.file].into_iter().chain(include);
         let absolute = all.map(|path| found(path)).collect::<Result<Vec<PathBuf>, _>>()?;
@@ -72,12 +73,9 @@ impl Bundle {
 
     /// Reads the files where there are no others; returns the variables that were looked up and found.
     fn try_alone(&self, launch: &LaunchOptions) -> Result<BTreeSet<String>, HarnessError> {
-        let folder = Temporary(std::env::temp_dir().join(format!("bench-bundle-{}", uuid::Uuid::new_v4())));
+        let folder = Temporary::make("bundle")?;
         for (name, bytes) in &self.files {
-            let path = folder.0.join(name);
-            let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-            written
-                .and_then(|()| std::fs::write(&path, bytes))
+            write_private(&folder.path().join(name), bytes)
                 .map_err(HarnessError::cannot("try the files on their own"))?;
         }
         let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
@@ -88,12 +86,12 @@ impl Bundle {
             Some(value)
         });
         let mut alone = launch.clone();
-        alone.scenario = folder.0.join(&self.scenario);
-        alone.deployment = Some(folder.0.join(&self.deployment));
+        alone.scenario = folder.path().join(&self.scenario);
+        alone.deployment = Some(folder.path().join(&self.deployment));
         alone.load.environment = environment;
         let checked = alone.check();
         checked.map_err(|error| {
-            let said = error.to_string().replace(&format!("{}/", folder.0.display()), "");
+            let said = error.to_string().replace(&format!("{}/", folder.path().display()), "");
             HarnessError::input(format!("on the other machines, a file will be missing: {said}"))
                 .remedy("add each such file with --include FILE; name it in the scenario by a relative path")
         })?;
@@ -103,8 +101,104 @@ impl Bundle {
     }
 }
 
-/// The key of a secret that is written into a deployment itself.
-fn inline_secret(file: &Path) -> Result<Option<&'static str>, HarnessError> {
+/// Writes a file that only its owner can read, and the directories above it: what is copied may not be for others.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    owner_only(&mut builder);
+    path.parent().map_or(Ok(()), |folder| builder.create(folder))?;
+    create_private(path)?.write_all(bytes)
+}
+
+impl Inline {
+    fn refused(&self, file: &Path) -> HarnessError {
+        let line = self.line.map_or_else(String::new, |line| format!(" in line {line}"));
+        let text = format!(
+            "{} holds a secret itself, `{}`{line}: everybody who may read these files could read it",
+            file.display(),
+            self.key
+        );
+        HarnessError::input(text)
+            .remedy("write it as {env: NAME} or {file: PATH}, and give its value to each machine")
+    }
+}
+
+/// A secret that is written into a deployment itself, or into a default.
+fn inline_secret(file: &Path) -> Result<Option<Inline>, HarnessError> {
+    let source = files::source(&file.into())?;
+    let (root, _) = yaml::parse_all(&source);
+    if let Some((key, at)) = root.as_ref().and_then(|root| written_secret(root, &[])) {
+        let before = source.text.get(..at).unwrap_or_default();
+        return Ok(Some(Inline { key, line: Some(1 + before.matches('\n').count()) }));
+    }
+    Ok(resolved_secret(file)?.map(|key| Inline { key: key.to_owned(), line: None }))
+}
+
+/// The first text of a document that is or may be a secret: its keys, and where it begins.
+fn written_secret(node: &Node, keys: &[&str]) -> Option<(String, usize)> {
+    let found = |at: &Node| Some((keys.join("."), at.span.start));
+    match &node.kind {
+        Kind::Map(entries) => entries.iter().find_map(|(key, value)| {
+            // The default of a reference stands for the value itself.
+            let is_default = key.name == "default" && node.get("env").is_some();
+            let own: Vec<&str> =
+                keys.iter().copied().chain((!is_default).then_some(key.name.as_str())).collect();
+            written_secret(value, &own)
+        }),
+        Kind::List(items) => items.iter().find_map(|item| written_secret(item, keys)),
+        Kind::Text { text, .. } if is_secret(keys, text) => found(node),
+        _ => None,
+    }
+}
+
+/// Whether the text at these keys is a secret.
+fn is_secret(keys: &[&str], text: &str) -> bool {
+    // Keys below these are names that users choose.
+    const NAMED: [&str; 3] = ["targets", "hosts", "sni"];
+    const WITH_USER: [&str; 3] = ["connection_string", "profiler_conn_str", "proxy"];
+    let (name, above) = match keys {
+        [.., above, name] => (*name, *above),
+        [name] => (*name, ""),
+        [] => return false,
+    };
+    if text.is_empty() {
+        return false;
+    }
+    if above == "headers" {
+        return is_secret_header(name, text);
+    }
+    if WITH_USER.contains(&name) || above == "proxy" {
+        // A password may hold a slash, and a proxy needs no scheme: wherever it is, an `@` ends the user.
+        return text.contains('@') || has_secret_option(text);
+    }
+    let in_url = text.contains("://") && (authority(text).contains('@') || has_secret_option(text));
+    in_url || !NAMED.contains(&above) && names_secret(name)
+}
+
+/// Whether a header's value is a secret, by its name or by its scheme.
+fn is_secret_header(name: &str, value: &str) -> bool {
+    const SCHEMES: [&str; 4] = ["Bearer", "Basic", "Token", "Digest"];
+    let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
+    let name = name.to_ascii_lowercase();
+    names_secret(&name)
+        || ["key", "auth", "signature"].iter().any(|end| name.ends_with(end))
+        || SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// Host and port of a URL, with the user before them.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+fn has_secret_option(url: &str) -> bool {
+    let options = url.split_once('?').map_or("", |(_, options)| options);
+    let mut pairs = options.split(['&', '#']).filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| !value.is_empty() && names_secret(name))
+}
+
+/// The key of a secret that is known once the deployment is read, whatever its kind.
+fn resolved_secret(file: &Path) -> Result<Option<&'static str>, HarnessError> {
     // Offline, what is elsewhere stays unknown.
     let known = files::deployment(&file.into(), &Environment::offline())?;
     let is_inline = |secret: &Secret| secret.expose() != UNKNOWN && !secret.expose().is_empty();
@@ -137,4 +231,63 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
         }
     }
     common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::diagnostics::Source;
+
+    fn found(text: &str) -> Option<String> {
+        let root = yaml::parse_all(&Source::new("d.yaml", text)).0.unwrap();
+        written_secret(&root, &[]).map(|(key, _)| key)
+    }
+
+    #[test]
+    fn secrets_are_found_wherever_they_are_written() {
+        for (text, expected) in [
+            ("headers: { Authorization: 'Bearer abc' }", "headers.Authorization"),
+            ("headers: { X-Api-Key: abc }", "headers.X-Api-Key"),
+            ("headers: { X-Custom: 'Basic abc' }", "headers.X-Custom"),
+            ("headers: { Cookie: { env: C, default: abc } }", "headers.Cookie"),
+            ("profiler: { hmac_keys: [{ env: A }, abc] }", "profiler.hmac_keys"),
+            ("profiler: { connection_string: 'redis://:pw@h:1' }", "profiler.connection_string"),
+            ("profiler: { connection_string: 'redis://h:1/0?password=x' }", "profiler.connection_string"),
+            ("proxy: 'u:pw@h:1'", "proxy"),
+            ("proxy: { https: 'http://u:pw@h:1' }", "proxy.https"),
+            ("auth: { bearer: { token: { env: NOPE, default: abc } } }", "auth.bearer.token"),
+            ("auth: { keystone: { password: abc } }", "auth.keystone.password"),
+            ("openstack: { admin: { username: u, password: abc } }", "openstack.admin.password"),
+        ] {
+            assert_eq!(found(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn references_and_what_is_public_stay() {
+        for text in [
+            "headers: { Authorization: { env: TOKEN }, X-Tenant: blue, Accept: text/html }",
+            "targets: { token: 'http://h:1/a@b', default: 'http://h:2' }",
+            "profiler: { hmac_key: { file: key }, connection_string: 'redis://h:1/0?ssl_cert_reqs=none' }",
+            "profiler: { hmac_key: { env: KEY, default: '' }, headers: [osprofiler] }",
+            "proxy: { http: 'http://h:1', except: [a.example] }",
+            "auth: { command: { run: ./token.sh, pointer: /access_token } }",
+            "auth: { command: { run: [token, { env: ARGUMENT }, --quiet] } }",
+            "auth: { oauth2: { token_url: 'https://h/token', client_secret: { env: S } } }",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn copies_are_for_their_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scenarios/users.csv");
+        write_private(&path, b"id\n1\n").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(std::fs::read(&path).unwrap(), b"id\n1\n");
+    }
 }

@@ -127,9 +127,16 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
     // It is the same one for all shards: whoever comes first makes it.
     make_directory(folder).map_err(|error| cannot(folder, &error))?;
     let correction_ns = announce(&own, &ready).map_err(|error| cannot(&own, &error))?;
+    is_ours(folder, &own).map_err(|error| cannot(folder, &error))?;
     let (start, deadline) = (folder.join("start.json"), tokio::time::Instant::now() + longest);
     loop {
-        if let Some(Beginning { unix_ns }) = read(&start) {
+        let all_are_ready = without(folder, shard.count(), &[READY]).map(|missing| missing.is_empty());
+        // Whatever a file says, no load begins before all shards are there.
+        if let (true, Some(Beginning { unix_ns })) =
+            (all_are_ready.map_err(|error| cannot(folder, &error))?, read(&start))
+        {
+            let now_ns = unix_now_ns().saturating_add_signed(correction_ns);
+            is_soon(unix_ns, now_ns, longest).map_err(|error| cannot(&start, &error))?;
             return Ok((unix_ns, correction_ns));
         }
         let there: Option<Ready> = read(&own);
@@ -163,6 +170,34 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// Refuses a directory that another user made: who owns it decides when the load begins.
+#[cfg(unix)]
+fn is_ours(folder: &Path, own: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    // By what is stored there, not by this process's user: a network file system may map users.
+    let owner = |path: &Path| std::fs::symlink_metadata(path).map(|facts| facts.uid());
+    if owner(folder)? == owner(own)? {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"))
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &Path, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Refuses a beginning that no shard would write: one that is further away than the others may be waited for.
+fn is_soon(unix_ns: u64, now_ns: u64, longest: Duration) -> io::Result<()> {
+    // Clocks that were compared by a slow directory may still differ a little.
+    let latest_ns = now_ns.saturating_add(saturating_nanos(longest.saturating_add(LEAD * 2)));
+    if unix_ns <= latest_ns {
+        return Ok(());
+    }
+    let ahead = format_ns(unix_ns.saturating_sub(now_ns));
+    Err(io::Error::other(format!("the load would begin only in {ahead}, which none of the shards wrote")))
 }
 
 /// Says that this shard is ready; returns how far the directory's clock is ahead of this process's.
@@ -295,6 +330,36 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let error = block_on(meet(&file, shard(0, 2), Duration::ZERO)).unwrap_err().to_string();
         assert!(error.contains("--together"), "{error}");
+    }
+
+    #[test]
+    fn a_beginning_that_no_shard_wrote_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let forge = |unix_ns: u64| {
+            let text = serde_json::to_string(&Beginning { unix_ns }).unwrap();
+            std::fs::write(folder.path().join("start.json"), text).unwrap();
+        };
+        forge(1);
+        let alone = block_on(meet(folder.path(), shard(0, 2), Duration::ZERO)).unwrap_err().to_string();
+        assert!(alone.contains("1 of 2 shards did not come"), "{alone}");
+        std::fs::write(folder.path().join(name(READY, 1)), "{}").unwrap();
+        forge(unix_now_ns() + saturating_nanos(Duration::from_secs(3_600)));
+        let late = block_on(meet(folder.path(), shard(0, 2), Duration::ZERO)).unwrap_err().to_string();
+        assert!(late.contains("the load would begin only in"), "{late}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let meeting = folder.path().join("run");
+        make_directory(&meeting).unwrap();
+        if std::os::unix::fs::chown(&meeting, Some(65_534), None).is_err() {
+            println!("skipped: only root can give a directory away");
+            return;
+        }
+        let error = block_on(meet(&meeting, shard(0, 2), Duration::ZERO)).unwrap_err().to_string();
+        assert!(error.contains("it belongs to another user"), "{error}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
     }
     let once = LoadShape { concurrency: Some(1), times: Some(1), ..LoadShape::default() };
     let plan = request.plan(&once, options.deployment.as_deref(), None)?;
-    let folder = Temporary::new();
+    let folder = Temporary::make("once")?;
     let run_options = RunOptions {
         deployment: Some(plan.deployment),
         target: plan.target,
