@@ -16,6 +16,7 @@ pub mod template;
 pub mod template_names;
 pub mod units;
 pub mod visible;
+pub mod visible_lines;
 pub mod yaml;
 pub mod yaml_place;
 pub mod yaml_text;

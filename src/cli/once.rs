@@ -54,7 +54,11 @@ pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit
                 .ok()?;
             String::from_utf8(text).ok()
         };
-        output::show(&once::text(&single.observations, single.missing, detail, style, tree))?;
+        let mut text = once::text(&single.observations, single.missing, detail, style, tree);
+        if !single.results.deployment.tls_verified {
+            text.push_str("\nTLS NOT VERIFIED: the deployment has `tls: { verify: false }`\n");
+        }
+        output::show(&text)?;
     }
     single.fault().map_or(Ok(Exit::Ok), Err)
 }

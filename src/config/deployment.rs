@@ -68,7 +68,7 @@ pub struct Deployment {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// Verify the servers' certificates (default true). If this is off, every result says so.
+    /// Verify the servers' certificates (default true). If this is off, reports, JUnit files and `results.json` say so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// A file with PEM certificates to trust instead of the system's: those of issuers, or a server's own, such as

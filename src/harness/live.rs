@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::saturating_nanos;
 use crate::client::plain::PlainClient;
+use crate::client::tls;
 use crate::measure::meter::{Elsewhere, Meter};
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
@@ -79,7 +80,6 @@ impl WatchOptions {
         listener: Option<TcpListener>,
         plan: &Plan,
         facts: RunFacts,
-        client: &PlainClient,
         runtime: &Runtime,
         events: &Sink,
     ) -> Result<Watched, HarnessError> {
@@ -108,14 +108,22 @@ impl WatchOptions {
             }
             None => None,
         };
-        let pusher = self.otlp.clone().map(|url| {
+        let client = self.otlp.as_ref().map(|_| self.direct(plan)).transpose()?;
+        let pusher = self.otlp.clone().zip(client).map(|(url, client)| {
             let stop = CancellationToken::new();
             let events = Arc::clone(events);
-            let pusher = Pusher { url, client: client.clone(), shared: Arc::clone(&shared), events };
+            let pusher = Pusher { url, client, shared: Arc::clone(&shared), events };
             let task = runtime.spawn(pusher.push_until(stop.clone()));
             (stop, task)
         });
         Ok(Watched { shared: Some(shared), server, pusher })
+    }
+
+    /// A client that uses no proxy: the load's may be one that only the environment names, and the receiver's
+    /// credentials are none of its business.
+    fn direct(&self, plan: &Plan) -> Result<PlainClient, HarnessError> {
+        let tls = tls::config(&plan.deployment.tls, self.wants_tls()).map_err(HarnessError::input)?;
+        PlainClient::new(&tls, &plan.http.dns).map_err(HarnessError::unreachable)
     }
 }
 

@@ -196,16 +196,46 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
     HarnessError::failed(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Appends Markdown to the file of a step's summary. A failure is only a warning.
+/// Appends Markdown to the file of a step's summary. A failure is only a warning, and so is anything but a file: a pipe
+/// without a reader would never open.
 pub(super) fn add_to(
     path: &Path,
     render: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>,
     events: &Sink,
 ) {
-    let file = std::fs::File::options().append(true).create(true).open(path);
+    let is_other = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+    let file = match is_other {
+        true => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file")),
+        false => std::fs::File::options().append(true).create(true).open(path),
+    };
     if let Err(error) = file.and_then(|mut output| render(&mut output)) {
         events.event(&Event::Warning(&format!(
             "cannot write to the file that $GITHUB_STEP_SUMMARY names: {error}"
         )));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_for_the_summary_is_a_warning_and_no_wait() {
+        use super::*;
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("summary.md"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let warnings = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&warnings);
+        let sink: Sink = Arc::new(move |event: &Event<'_>| {
+            assert!(matches!(event, Event::Warning(text) if text.contains("not a regular file")));
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        for path in [&pipe, &file, &file] {
+            add_to(path, &|output| output.write_all(b"text\n"), &sink);
+        }
+        assert_eq!(warnings.load(Ordering::Relaxed), 1);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "text\ntext\n");
     }
 }

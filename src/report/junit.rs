@@ -16,6 +16,9 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     let why = Why(screen::reason(results));
     for workload in &results.workloads {
         let mut suite = TestSuite::new(workload.name.as_str());
+        if !results.deployment.tls_verified {
+            suite.add_property(("tls", "not verified"));
+        }
         let criteria =
             results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);
         // Without profiling, an id names no trace.
@@ -156,7 +159,7 @@ mod tests {
 
     /// For each element of Jenkins's schema (junit-10.xsd of its xunit plugin) that ours uses: the attributes that
     /// it must have, those that it may have, and the elements within it.
-    const SCHEMA: [Element; 7] = [
+    const SCHEMA: [Element; 9] = [
         ("testsuites", &[], &["name", "time", "tests", "failures", "errors"], &["testsuite"]),
         (
             "testsuite",
@@ -186,6 +189,8 @@ mod tests {
         ("error", &[], &["type", "message"], &[]),
         ("failure", &[], &["type", "message"], &[]),
         ("system-out", &[], &[], &[]),
+        ("properties", &[], &[], &["property"]),
+        ("property", &["name", "value"], &[], &[]),
     ];
 
     /// Holds XML to the schema; gives how often each element is there.
@@ -257,6 +262,11 @@ mod tests {
         results.verdict.criteria.clear();
         results.verdict.invalid.clear();
         results.run.status = RunStatus::Finished;
-        hold(&render(&results).unwrap());
+        for (tls_verified, properties) in [(true, 0), (false, results.workloads.len())] {
+            results.deployment.tls_verified = tls_verified;
+            let xml = render(&results).unwrap();
+            hold(&xml);
+            assert_eq!(xml.matches("<property name=\"tls\" value=\"not verified\"/>").count(), properties);
+        }
     }
 }

@@ -309,6 +309,12 @@ fn traces() {
     ] {
         says(&format!("{arguments:?}"), &mut bench.command(arguments), None);
     }
+    // A title, a rule and a row: a name's line breaks make no further rows, in a file either.
+    let ranked = bench.run(&["trace", "rank", "t.json"]).expect_code(0).stdout;
+    assert_eq!(ranked.lines().count(), 3, "{ranked}");
+    bench.run(&["trace", "rank", "t.json", "-o", "ranked.txt"]).expect_code(0);
+    let written = std::fs::read_to_string(bench.path().join("ranked.txt")).unwrap();
+    assert!(written.lines().count() == 3 && !written.contains(is_deceptive), "{written:?}");
 }
 
 /// On a terminal there are colours of bench's own; what a name brings along is written out all the same.

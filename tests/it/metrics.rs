@@ -208,6 +208,22 @@ fn unchunked((head, body): &(String, String)) -> String {
     whole
 }
 
+/// Credentials in the receiver's URL are not for a proxy that the environment happens to name.
+#[test]
+fn metrics_are_pushed_through_no_proxy() {
+    let receiver = Server::start(|_, wire| wire.answer("200 OK", "application/x-protobuf", ""));
+    let server = Server::answering_after(Duration::from_millis(1));
+    let bench = Bench::new();
+    let dns = "dns: { hosts: { metrics.example: 127.0.0.1 } }";
+    bench.load(&server.url(), dns, &format!("runner: {{ constant: {{ times: 5, concurrency: 1 }} }}\n{GET}"));
+    let url = format!("http://user:p4ssw0rd@metrics.example:{}", receiver.address().port());
+    let mut command = bench.command(&["run", "scenario.yaml", "--otlp", &url]);
+    let ended = Bench::end(command.env("http_proxy", "http://127.0.0.1:1")).expect_code(0);
+    assert!(!ended.stderr.contains("cannot be pushed"), "{}", ended.stderr);
+    assert!(receiver.seen().iter().all(|seen| seen.headers.contains_key("authorization")));
+    assert!(!receiver.seen().is_empty());
+}
+
 #[test]
 fn a_receiver_of_otlp_gets_counts_and_trace_ids() {
     let bodies = Arc::new(Mutex::new(Vec::new()));

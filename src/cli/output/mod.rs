@@ -20,6 +20,7 @@ use super::exit::{self, Exit};
 use super::signals::Signals;
 use crate::base::masking::masked;
 use crate::base::visible::{for_terminal, visible};
+use crate::base::visible_lines::{Lines, is_json};
 use crate::harness::HarnessError;
 use crate::report::document::terminal::{Style, wrapped};
 
@@ -115,22 +116,35 @@ pub(super) fn columns(stream: Stream) -> Option<usize> {
 }
 
 /// Standard output for the product of a command.
-pub(super) struct Product(BufWriter<Patient<Stdout>>);
+pub(super) struct Product {
+    stream: BufWriter<Patient<Stdout>>,
+    /// For a terminal, which must not obey what a service wrote into the product.
+    lines: Option<Lines>,
+}
 
-/// Starts writing the product of a command.
+/// Starts writing the product of a command. A file or a pipe gets it unchanged.
 pub(super) fn product() -> Product {
+    let lines = is_terminal(Stream::Output).then(Lines::default);
+    Product { lines, ..unchanged() }
+}
+
+/// The same, unchanged for a terminal as well.
+fn unchanged() -> Product {
     wait_until(&ERROR, Lane::is_idle);
     wait_until(&OUTPUT, Lane::is_idle);
-    Product(BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, Patient(io::stdout())))
+    let stream = BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, Patient(io::stdout()));
+    Product { stream, lines: None }
 }
 
 impl Write for Product {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        let Some(lines) = &mut self.lines else { return self.stream.write(bytes) };
+        self.stream.write_all(lines.ended_by(bytes).as_bytes())?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.stream.flush()
     }
 }
 
@@ -138,24 +152,34 @@ impl Product {
     /// Writes the rest, unless an error occurred before. A reader that closed the stream is fine; anything else is an
     /// error.
     pub(super) fn finish(mut self, written: io::Result<()>) -> Result<(), HarnessError> {
-        let written = written.and_then(|()| self.0.flush());
+        let written = written.and_then(|()| self.end());
         // Failed writes are not tried again.
-        let _ = self.0.into_parts();
+        let _ = self.stream.into_parts();
         match written {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
             _ => Ok(()),
         }
     }
+
+    fn end(&mut self) -> io::Result<()> {
+        if let Some(lines) = &mut self.lines {
+            self.stream.write_all(lines.rest().as_bytes())?;
+        }
+        self.stream.flush()
+    }
 }
 
 /// Writes a product for people, such as a table, as a line.
 pub(super) fn show(text: &str) -> Result<(), HarnessError> {
-    deliver(&clean(text, Stream::Output))
+    write_line(unchanged(), &clean(text, Stream::Output))
 }
 
-/// Writes a product unchanged, as a line: JSON, a shell script, Markdown.
+/// Writes a product unchanged, as a line: JSON (with more escapes for a terminal), a shell script, Markdown.
 pub(super) fn deliver(text: &str) -> Result<(), HarnessError> {
-    let mut product = product();
+    write_line(if is_json(text) { product() } else { unchanged() }, text)
+}
+
+fn write_line(mut product: Product, text: &str) -> Result<(), HarnessError> {
     let written = writeln!(product, "{}", text.trim_end());
     product.finish(written)
 }

@@ -211,10 +211,9 @@ impl Run {
         };
         self.contexts = self.contexts(&prepared);
         let watch = &self.options.watch;
-        let (client, facts) = (&prepared.client, self.facts());
         let mut watched =
-            watch.start(listeners.metrics, &self.plan, facts, client, &self.runtime, &self.events)?;
-        self.receive_spans(listeners.spans, client)?;
+            watch.start(listeners.metrics, &self.plan, self.facts(), &self.runtime, &self.events)?;
+        self.receive_spans(listeners.spans, &prepared.client)?;
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
