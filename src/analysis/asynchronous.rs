@@ -308,7 +308,7 @@ mod tests {
                     trace_id: point.id.to_string(),
                     parent_id: point.parent.to_string(),
                     timestamp: timestamp(ANCHOR_NS + ms * 1_000_000),
-                    info,
+                    info: info.into(),
                     project: Some(point.service.to_owned()),
                     service: Some(point.service.to_owned()),
                 }

@@ -99,8 +99,8 @@ mod tests {
             duration_us: Some(1),
             self_us: Some(1),
             error: None,
-            info: serde_json::Map::new(),
-            stop_info: serde_json::Map::new(),
+            info: serde_json::Map::new().into(),
+            stop_info: serde_json::Map::new().into(),
         };
         let points = calls.iter().flat_map(|(name, times)| vec![point(name); *times]).collect();
         TraceTree { first_unix_us: 0, points, unreadable: 0 }

@@ -137,7 +137,7 @@ mod tests {
             trace_id: id.to_string(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:00.{us:06}"),
-            info: serde_json::Map::new(),
+            info: serde_json::Map::new().into(),
             project: None,
             service: Some(service.into()),
         };
@@ -218,7 +218,7 @@ mod tests {
             trace_id: id.to_string(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:00.{us:06}"),
-            info: serde_json::Map::new(),
+            info: serde_json::Map::new().into(),
             project: None,
             service: Some(service.into()),
         };
@@ -288,7 +288,7 @@ mod tests {
                 trace_id: id.to_string(),
                 parent_id: if id == 0 { "b".into() } else { parent.to_string() },
                 timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1_000, ms % 1_000),
-                info: info.as_object().cloned().unwrap_or_default(),
+                info: info.as_object().cloned().unwrap_or_default().into(),
                 project: Some(project.into()),
                 service: Some(project.into()),
             };

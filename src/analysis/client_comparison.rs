@@ -52,6 +52,8 @@ pub fn of_workload(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Map, Value, json};
     use uuid::Uuid;
 
@@ -86,17 +88,17 @@ mod tests {
             duration_us: Some(us),
             self_us: Some(self_us),
             error: None,
-            info: Map::new(),
-            stop_info: Map::new(),
+            info: Map::new().into(),
+            stop_info: Map::new().into(),
         }
     }
 
     fn compared(seen: Seen, side: Side) -> Compared {
         let all_us = seen.wait_us + seen.connect_us;
         let mut action = point(ACTION, Some(0), (0, all_us, seen.wait_us));
-        action.info.insert("name".into(), json!("buy"));
-        action.stop_info.insert("status".into(), Value::from(200));
-        action.stop_info.insert("body_bytes".into(), Value::from(seen.body_bytes));
+        action.info_mut().insert("name".into(), json!("buy"));
+        Arc::make_mut(&mut action.stop_info).insert("status".into(), Value::from(200));
+        Arc::make_mut(&mut action.stop_info).insert("body_bytes".into(), Value::from(seen.body_bytes));
         let mut points = vec![point(ITERATION, None, (0, all_us, 0)), action];
         if seen.connect_us > 0 {
             points.push(point("connect", Some(1), (0, seen.connect_us, seen.connect_us)));

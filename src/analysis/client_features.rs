@@ -124,7 +124,7 @@ mod tests {
             trace_id: id.into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:{second:02}.000000"),
-            info: info.as_object().cloned().unwrap_or_else(Info::new),
+            info: info.as_object().cloned().unwrap_or_else(Info::new).into(),
             project: Some(REPORTER.into()),
             service: Some(REPORTER.into()),
         };
@@ -158,7 +158,7 @@ mod tests {
             ]
         );
         let mut records: Vec<Record> = action("1", 100, 1).into();
-        records[1].info.insert("address".into(), "10.0.0.3".into());
+        records[1].info_mut().insert("address".into(), "10.0.0.3".into());
         let rows = serde_json::json!({"name": "t", "rows": {"users": 17, "teams": "not a number"}});
         records.insert(0, record("iteration-start", "0", "b", 1, rows));
         records.push(record("iteration-stop", "0", "b", 2, Value::Null));
@@ -167,7 +167,7 @@ mod tests {
             ["client.address 10.0.0.3 ", "client.row 17 users", "client.status 200 list"]
         );
         for no_address in [Value::from("<script>"), Value::from(7), Value::Null] {
-            records[2].info.insert("address".into(), no_address);
+            records[2].info_mut().insert("address".into(), no_address);
             assert_eq!(shown(records.clone()), ["client.row 17 users", "client.status 200 list"]);
         }
     }

@@ -117,7 +117,7 @@ fn attributes(point: &Point) -> BTreeSet<(String, String)> {
     if let Some(host) = &point.host {
         found.push(("host".to_owned(), host.clone()));
     }
-    for (key, value) in point.info.iter().chain(&point.stop_info) {
+    for (key, value) in point.info.iter().chain(point.stop_info.iter()) {
         collect(key, value, 1, &mut found);
     }
     found.into_iter().collect()
@@ -168,8 +168,8 @@ mod tests {
             duration_us: Some(own_us),
             self_us: Some(own_us),
             error: None,
-            info: info.as_object().cloned().unwrap_or_default(),
-            stop_info: serde_json::Map::new(),
+            info: info.as_object().cloned().unwrap_or_default().into(),
+            stop_info: serde_json::Map::new().into(),
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
                         json!({"host": host, "x": {"host": number}})
                     };
                     let mut point = point(["a", "b", "c"][*host], &named(*info), *own_us);
-                    point.stop_info = named(*stop).as_object().cloned().unwrap_or_default();
+                    point.stop_info = named(*stop).as_object().cloned().unwrap_or_default().into();
                     point
                 })
                 .collect();

@@ -94,7 +94,7 @@ pub(super) fn of_point(point: &Point) -> Vec<Feature> {
         own.filter(|(_, value)| value.len() <= VALUE_MAX).map(|(key, value)| Feature::new(key, value)),
     );
     for info in [&point.info, &point.stop_info] {
-        for (key, value) in info {
+        for (key, value) in info.iter() {
             match (key.as_str(), value) {
                 ("events", Value::Array(events)) => {
                     events.iter().take(EVENTS_MAX).for_each(|one| event(one, &mut found))

@@ -186,7 +186,7 @@ mod tests {
             trace_id: id.to_string(),
             parent_id: parent.to_string(),
             timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at_us / 1_000_000 % 60, at_us % 1_000_000),
-            info: Info::new(),
+            info: Info::new().into(),
             project: Some("p".into()),
             service: Some("s".into()),
         };

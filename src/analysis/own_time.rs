@@ -129,7 +129,7 @@ mod tests {
             trace_id: id.into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1000, ms % 1000),
-            info: Info::new(),
+            info: Info::new().into(),
             project: Some(project.into()),
             service: Some(project.into()),
         };

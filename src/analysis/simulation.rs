@@ -116,7 +116,7 @@ impl Pass<'_> {
             trace_id: id.to_owned(),
             parent_id: parent_id.to_owned(),
             timestamp: timestamp(u64::try_from(unix_us).unwrap() * 1_000),
-            info: json!({"host": HOSTS[host]}).as_object().cloned().unwrap(),
+            info: json!({"host": HOSTS[host]}).as_object().cloned().unwrap().into(),
             project: Some(reporter.to_owned()),
             service: Some(reporter.to_owned()),
         });

@@ -219,8 +219,8 @@ mod tests {
             duration_us: Some(self_us * 2),
             self_us: Some(self_us),
             error: None,
-            info: info.as_object().cloned().unwrap_or_default(),
-            stop_info: serde_json::Map::new(),
+            info: info.as_object().cloned().unwrap_or_default().into(),
+            stop_info: serde_json::Map::new().into(),
         }
     }
 

@@ -22,7 +22,8 @@ pub(super) fn run_path() -> impl TypedValueParser<Value = PathBuf> {
 /// List the stored runs and comparisons, newest first: time, verdict, p99, name, cause and directory.
 ///
 /// Every command that takes a run's directory also takes the name in the first column, `latest` for the newest run in
-/// runs/, and `DIR/latest` for the newest in DIR. A run whose files are damaged is listed as such.
+/// runs/, and `DIR/latest` for the newest in DIR. A run whose files are damaged is listed as such. Verdict and figures are
+/// those that results.json states; of a run from elsewhere, `bench check` works the verdict out anew from run.log.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunsArguments {
     /// The directory of the runs.

@@ -16,6 +16,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::base::files::open_regular;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
@@ -99,12 +100,25 @@ pub struct Opened {
     pub reader: Box<dyn BufRead>,
 }
 
-/// Opens a file and detects its kind.
+/// Opens a file that the user names, which may be a pipe, and detects its kind.
 ///
 /// # Errors
 /// Fails if it cannot be read.
 pub fn open(path: &Path) -> io::Result<Opened> {
-    let mut reader = BufReader::new(File::open(path)?);
+    opened(File::open(path)?)
+}
+
+/// Opens a file that was found in a run's directory. That may come from elsewhere, so a pipe or device in it, which
+/// might never end, is refused.
+///
+/// # Errors
+/// Fails if it is not a regular file or cannot be read.
+pub fn open_stored(path: &Path) -> io::Result<Opened> {
+    opened(open_regular(path)?)
+}
+
+fn opened(file: File) -> io::Result<Opened> {
+    let mut reader = BufReader::new(file);
     let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
     while reader.fill_buf().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     let kind = match reader.fill_buf()?.iter().find(begins) {
@@ -385,7 +399,7 @@ fn own_point(
             trace_id: id("trace_id"),
             parent_id: id("parent_id"),
             timestamp: timestamp(unix_us.saturating_mul(1_000)),
-            info,
+            info: info.into(),
             project: text("project"),
             service: text("service"),
         }

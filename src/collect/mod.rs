@@ -49,7 +49,8 @@ pub struct Fetched {
     pub error: Option<String>,
 }
 
-/// Checks that the collector answers.
+/// Checks that the collector answers. Connects as the services of the run do: a SQLite file that they will write to is
+/// created.
 ///
 /// # Errors
 /// Fails with the reason and the host, without the password.
@@ -73,7 +74,7 @@ pub async fn fetch(
     let mut fetched = Fetched::default();
     let (mut rejected, mut connected) = (None, None);
     let work = async {
-        match Collector::connect(connection).await {
+        match Collector::connect_to_read(connection).await {
             Ok(collector) => {
                 let mut fetcher =
                     Fetcher { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
@@ -169,7 +170,7 @@ pub(crate) fn mask_record(record: &mut Record) {
     if let Cow::Owned(name) = masked(&record.name) {
         record.name = name;
     }
-    record.info.values_mut().for_each(mask_json);
+    record.info_mut().values_mut().for_each(mask_json);
 }
 
 type Answer = Result<Stored, DriverError>;
@@ -237,6 +238,6 @@ mod tests {
         mask_record(&mut record);
         assert_eq!(record.name, "wsgi ***-start");
         let info = json!({"host": "h", "request": {"query": "key=***&x=1", "headers": ["***", 1]}});
-        assert_eq!(serde_json::Value::Object(record.info), info);
+        assert_eq!(serde_json::Value::Object((*record.info).clone()), info);
     }
 }

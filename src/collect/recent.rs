@@ -9,7 +9,7 @@ use crate::osprofiler::summary::TraceQuery;
 /// # Errors
 /// It does not answer, or cannot list traces.
 pub async fn newest(connection: &Secret) -> Result<Option<String>, String> {
-    let collector = Collector::connect(connection).await.map_err(|error| error.chain())?;
+    let collector = Collector::connect_to_read(connection).await.map_err(|error| error.chain())?;
     let query = TraceQuery { errors_only: false, limit: 1 };
     let listed = collector.list(&query).await.map_err(|error| error.chain())?;
     Ok(listed.into_iter().next().map(|trace| trace.timestamp))

@@ -110,15 +110,15 @@ pub(super) fn explain(
         };
         let records = asynchronous::whole(aggregate, sample, services);
         let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
-        let tree = (!services.is_empty())
-            .then(|| with_queues(TraceTree::build(&records).with_unreadable(unreadable)));
+        let tree = with_queues(TraceTree::build(&records).with_unreadable(unreadable));
+        let new = StoredTrace::of_tree(id, records, &tree);
+        let tree = (!services.is_empty()).then_some(tree);
         let read_after_ns = fetched.read_after_ns.get(&id).copied();
         let asynchronous_ns = tree.as_ref().zip(read_after_ns);
         let asynchronous_ns = asynchronous_ns
             .and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
         let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
         compared.push(of(tree, Functions::of(services)));
-        let new = StoredTrace::new(id, records, unreadable);
         let trace = StoredTrace { read_after_ns, asynchronous_ms, ..new };
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
         if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {

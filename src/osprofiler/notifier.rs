@@ -258,7 +258,7 @@ fn size_bytes(record: &Record) -> u64 {
     let texts = texts.into_iter().chain(project.iter()).chain(service.iter());
     let mut bytes: usize = 120 + texts.map(String::len).sum::<usize>();
     let mut waiting: Vec<&Value> = Vec::new();
-    for (key, value) in info {
+    for (key, value) in info.iter() {
         bytes += key.len() + 6;
         waiting.push(value);
     }

@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
             trace_id: self.trace_id.to_owned(),
             parent_id: self.parent_id.to_owned(),
             timestamp: self.timestamp.to_owned(),
-            info: self.info.map(info).unwrap_or_default(),
+            info: self.info.map(info).unwrap_or_default().into(),
             project: None,
             service: None,
         }
@@ -237,7 +237,7 @@ impl LogWriter {
             let _ = write!(out, "  {SLOW_MARK}");
         }
         if !record.info.is_empty() {
-            let _ = write!(out, " {}", Value::Object(record.info.clone()));
+            let _ = write!(out, " {}", Value::Object((*record.info).clone()));
         }
         out.push('\n');
     }
@@ -276,7 +276,7 @@ mod tests {
                 let parsed = Line::parse(line).unwrap_or_else(|error| panic!("{line} {error}"));
                 let mut record = parsed.record();
                 // Mistral's JSON has other separators and keys than a record.
-                record.info = Info::new();
+                record.info = Info::new().into();
                 writer.append(&record, &mut written);
             }
             for (ours, theirs) in written.lines().zip(log.lines()) {
@@ -369,7 +369,7 @@ mod tests {
                     name: format!("{name}{suffix}"),
                     base_id: "b".into(), trace_id: "t".into(), parent_id: "p".into(),
                     timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000),
-                    info: Info::new(), project: None, service: None,
+                    info: Info::new().into(), project: None, service: None,
                 });
             }
             let (mut writer, mut text) = (LogWriter::default(), String::new());

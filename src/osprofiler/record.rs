@@ -5,6 +5,7 @@
 //! must not depend on a particular storage.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -88,9 +89,9 @@ pub struct Record {
     pub parent_id: String,
     /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
     pub timestamp: String,
-    /// Details. `host` is the reporter's host name.
+    /// Details. `host` is the reporter's host name. Shared, because traces are kept in more than one form.
     #[serde(default)]
-    pub info: Info,
+    pub info: Arc<Info>,
     /// The reporter's project, for instance `keystone`.
     #[serde(default)]
     pub project: Option<String>,
@@ -128,6 +129,11 @@ pub enum RecordError {
 }
 
 impl Record {
+    /// The info, to change it: a copy of its own, if it is shared.
+    pub fn info_mut(&mut self) -> &mut Info {
+        Arc::make_mut(&mut self.info)
+    }
+
     /// Reads a record from its JSON.
     ///
     /// # Errors
@@ -158,7 +164,7 @@ impl Record {
     /// Fills in the reporting service's identity.
     #[must_use]
     pub fn reported_by(mut self, identity: &Identity) -> Self {
-        self.info.insert("host".to_owned(), Value::String(identity.host.clone()));
+        self.info_mut().insert("host".to_owned(), Value::String(identity.host.clone()));
         self.project = Some(identity.project.clone());
         self.service = Some(identity.service.clone());
         self

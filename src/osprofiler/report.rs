@@ -5,6 +5,7 @@
 //! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -57,9 +58,9 @@ pub struct Point {
     /// The error in the stop record.
     pub error: Option<PointError>,
     /// The info of the start record.
-    pub info: Info,
-    /// The info of the stop record, without the host, which the start record has too.
-    pub stop_info: Info,
+    pub info: Arc<Info>,
+    /// The info of the stop record.
+    pub stop_info: Arc<Info>,
 }
 
 /// An error that ended a point.
@@ -143,6 +144,11 @@ impl TraceTree {
 }
 
 impl Point {
+    /// The info of the start record, to change it: a copy of its own, if it is shared.
+    pub fn info_mut(&mut self) -> &mut Info {
+        Arc::make_mut(&mut self.info)
+    }
+
     /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
     /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
     #[must_use]
@@ -306,8 +312,16 @@ pub fn reporter(project: &str, service: &str) -> String {
     }
 }
 
-fn without_host(info: &Info) -> Info {
-    info.iter().filter(|(key, _)| *key != "host").map(|(key, value)| (key.clone(), value.clone())).collect()
+fn without_host(info: &Arc<Info>) -> Arc<Info> {
+    if !info.contains_key("host") {
+        return Arc::clone(info);
+    }
+    let others: Info = info
+        .iter()
+        .filter(|(key, _)| *key != "host")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    others.into()
 }
 
 fn error(stop_info: &Info) -> Option<PointError> {

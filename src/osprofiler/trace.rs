@@ -277,7 +277,7 @@ impl Scope {
             trace_id: self.trace.id().to_owned(),
             parent_id: self.parent.id().to_owned(),
             timestamp: timestamp(shared.clock.wall_anchor_unix_ns().saturating_add(at_ns)),
-            info: info(),
+            info: info().into(),
             project: None,
             service: None,
         };

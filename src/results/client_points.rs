@@ -196,8 +196,10 @@ impl<'a> Client<'a> {
                 timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
                 // OSProfiler's readers expect a host in each record.
                 info: match info {
-                    Some(Value::Object(info)) => info.into_iter().chain([host.clone()]).collect(),
-                    _ => Info::from_iter([host.clone()]),
+                    Some(Value::Object(info)) => {
+                        info.into_iter().chain([host.clone()]).collect::<Info>().into()
+                    }
+                    _ => Info::from_iter([host.clone()]).into(),
                 },
                 project: Some(REPORTER.to_owned()),
                 service: Some(REPORTER.to_owned()),
@@ -219,7 +221,7 @@ mod tests {
             trace_id: id.into(),
             parent_id: parent.into(),
             timestamp: "2026-11-20T22:52:01.123456".into(),
-            info: Info::new(),
+            info: Info::new().into(),
             project: None,
             service: None,
         }

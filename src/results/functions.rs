@@ -91,7 +91,7 @@ mod tests {
             trace_id: id.into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:01.{us:06}"),
-            info: info.as_object().cloned().unwrap_or_default(),
+            info: info.as_object().cloned().unwrap_or_default().into(),
             project: None,
             service: None,
         }

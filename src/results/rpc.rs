@@ -91,7 +91,7 @@ pub fn with_queues(tree: TraceTree) -> TraceTree {
         }
         let called = method(&tree.points[above]).map(str::to_owned);
         if let Some(called) = called.filter(|_| method(&tree.points[index]).is_none()) {
-            let function = tree.points[index].info.entry("function").or_insert_with(|| json!({}));
+            let function = tree.points[index].info_mut().entry("function").or_insert_with(|| json!({}));
             if let Some(function) = function.as_object_mut() {
                 function.insert("name".to_owned(), called.into());
             }
@@ -126,8 +126,9 @@ fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
         info: json!({"name": method(caller).unwrap_or_default(), "of": what})
             .as_object()
             .cloned()
-            .unwrap_or_default(),
-        stop_info: serde_json::Map::new(),
+            .unwrap_or_default()
+            .into(),
+        stop_info: serde_json::Map::new().into(),
     };
     let is_time = |(from_us, to_us): &(u64, u64)| from_us < to_us;
     let message = Some(message).filter(is_time).map(|times| point("message", times));
@@ -232,7 +233,7 @@ mod tests {
                 timestamp: timestamp(
                     1_700_000_000_000_000_000 + 1_000_000 * if is_start { start } else { end },
                 ),
-                info,
+                info: info.into(),
                 project: Some("nova".into()),
                 service: Some(service.into()),
             }

@@ -270,7 +270,7 @@ fn nested<'v>(map: &'v Map<String, Value>, key: &str, depth: usize) -> Option<&'
 fn keys_of(point: &Point, keys: &mut BTreeSet<String>) {
     const KEYS_MAX: usize = 1_000;
     for info in [&point.info, &point.stop_info] {
-        for (key, value) in info {
+        for (key, value) in info.iter() {
             match value {
                 Value::Object(inner) if key == "attributes" || key == RESOURCE => {
                     keys.extend(inner.keys().cloned())
@@ -309,8 +309,8 @@ mod tests {
             duration_us: Some(10),
             self_us: Some(10),
             error: None,
-            info: info.as_object().cloned().unwrap_or_default(),
-            stop_info: Map::new(),
+            info: info.as_object().cloned().unwrap_or_default().into(),
+            stop_info: Map::new().into(),
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         points[4].error =
             Some(crate::osprofiler::report::PointError { etype: "Timeout".into(), message: String::new() });
         points[4].stop_info =
-            json!({"etype": "Timeout", "request": {"status_code": 503}}).as_object().unwrap().clone();
+            json!({"etype": "Timeout", "request": {"status_code": 503}}).as_object().unwrap().clone().into();
         TraceTree { first_unix_us: 0, points, unreadable: 0 }
     }
 
@@ -411,7 +411,7 @@ mod tests {
             info = json!({"a": info.clone(), "a.a": info["a"].clone()});
         }
         let mut tree = tree();
-        tree.points[2].info = info.as_object().unwrap().clone();
+        tree.points[2].info = info.as_object().unwrap().clone().into();
         let key = ["a"; 400].join(".");
         let (_, selector) = metric(&format!("count(trace where attr(\"{key}\") = 1) == 0"));
         assert_eq!(figure(&tree, &selector, Figure::Calls), 0);

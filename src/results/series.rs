@@ -3,9 +3,9 @@
 //! Times are counted in buckets of at most 1/32 of their value, and percentiles are the middle of a bucket, which is enough
 //! for a small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
 
-use crate::measure::intervals::Intervals;
 use super::model::Series;
 use crate::base::statistics::order::{bucket_of_rank, rank};
+use crate::measure::intervals::Intervals;
 
 /// With fewer intervals than this, intervals with few samples are not merged.
 const INTERVALS_FEW: u64 = 24;

@@ -3,14 +3,15 @@
 //! The file `traces/<trace_id>.json` has the records as they came from the collector, so that every analysis is
 //! possible offline. The points are computed from the records when the file is read.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::client_points::REPORTER;
 use super::model::TraceState;
 use super::rpc::with_queues;
-use crate::osprofiler::record::Record;
+use crate::osprofiler::record::{Info, Record};
 use crate::osprofiler::report::{Point, TraceTree};
 
 /// A fetched trace.
@@ -82,10 +83,10 @@ pub struct StoredPoint {
     /// The exception that it ended with.
     pub error: Option<String>,
     /// What was recorded at its start.
-    pub info: Value,
+    pub info: Arc<Info>,
     /// What was recorded at its stop.
     #[serde(default)]
-    pub stop_info: Value,
+    pub stop_info: Arc<Info>,
 }
 
 impl StoredTrace {
@@ -93,9 +94,15 @@ impl StoredTrace {
     #[must_use]
     pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
         let tree = with_queues(TraceTree::build(&records).with_unreadable(unreadable));
+        Self::of_tree(trace_id, records, &tree)
+    }
+
+    /// A trace with its points, from the tree of its records.
+    #[must_use]
+    pub fn of_tree(trace_id: Uuid, records: Vec<Record>, tree: &TraceTree) -> Self {
         let points = tree.points.iter().map(StoredPoint::from).collect();
-        let (read_after_ns, asynchronous_ms) = (None, None);
-        Self { trace_id, state: state(&tree), records, unreadable, read_after_ns, asynchronous_ms, points }
+        let (unreadable, read_after_ns, asynchronous_ms) = (tree.unreadable, None, None);
+        Self { trace_id, state: state(tree), records, unreadable, read_after_ns, asynchronous_ms, points }
     }
 
     /// Its tree, with the times that messages of RPC waited.
@@ -149,8 +156,8 @@ impl From<&Point> for StoredPoint {
             duration_us: point.duration_us,
             self_us: point.self_us.unwrap_or(0),
             error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
-            info: Value::Object(point.info.clone()),
-            stop_info: Value::Object(point.stop_info.clone()),
+            info: Arc::clone(&point.info),
+            stop_info: Arc::clone(&point.stop_info),
         }
     }
 }

@@ -33,8 +33,10 @@ impl Held {
     /// The memory and the threads in `/proc/self/stat`, as proc(5) describes it.
     fn from_stat(stat: &str, page_bytes: u64) -> Self {
         // The second field is the program's name, in brackets, and may hold anything; the third follows the last of them.
-        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let fields: Vec<&str> =
+            stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+        let field =
+            |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         Self { memory_bytes: field(24).saturating_mul(page_bytes), descriptors: 0, threads: field(20) }
     }
 
@@ -94,7 +96,9 @@ mod tests {
     #[test]
     fn memory_and_threads_are_read_whatever_the_program_is_called() {
         let of = |name: &str| {
-            format!("4711 ({name}) S 1 1 1 0 -1 4194304 90 0 0 0 3 4 0 0 20 0 7 0 12345 999424 321 18446744073709551615 1")
+            format!(
+                "4711 ({name}) S 1 1 1 0 -1 4194304 90 0 0 0 3 4 0 0 20 0 7 0 12345 999424 321 18446744073709551615 1"
+            )
         };
         let expected = Held { memory_bytes: 321 * 4096, descriptors: 0, threads: 7 };
         for (stat, expected) in [

@@ -164,7 +164,7 @@ fn poisoned_trace(trace: &StoredTrace, text: &str) -> StoredTrace {
         let stopped = record.name.ends_with("-stop");
         Record {
             name: format!("{text}{}", if stopped { "-stop" } else { "-start" }),
-            info: object(if stopped { &stop } else { &info }),
+            info: object(if stopped { &stop } else { &info }).into(),
             project: Some(text.to_owned()),
             service: Some(text.to_owned()),
             ..record.clone()

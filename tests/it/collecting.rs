@@ -114,6 +114,39 @@ fn spans_that_came_late_are_taken_from_a_file() {
     assert!(named.contains("SELECT item"), "{named}");
 }
 
+/// A run's directory may come from elsewhere, and a deployment in it would choose what is contacted.
+#[test]
+fn a_deployment_inside_of_the_run_is_used_only_if_it_is_named() {
+    let (bench, server) = (Bench::new(), crate::server::Server::answering_after(std::time::Duration::ZERO));
+    let (own, before) = (bench.path().join("own"), bench.path().join("before"));
+    std::fs::create_dir(&own).unwrap();
+    let collector = bench.path().join("collector.db");
+    let deployment = format!(
+        "targets: {{ default: \"{}\" }}\nprofiler: {{ hmac_key: k, connection_string: \"sqlite:///{}\" }}\n",
+        server.url(),
+        collector.display()
+    );
+    bench.write("own/d.yaml", &deployment);
+    bench.write(
+        "s.yaml",
+        "title: t\ndeployment: own/d.yaml\nrunner: { serial: { times: 5 } }\ntrace: { settle: 100ms }\n\
+         iteration: [ { get: /x } ]\n",
+    );
+    bench.run(&["run", "s.yaml"]).expect_code(0);
+    let collect = |more: &[&str]| bench.run(&[&["collect", "own", "--wait", "100ms"], more].concat());
+    // What the log names is in the run's directory now.
+    std::fs::rename(&own, &before).unwrap();
+    std::fs::rename(bench.run_directory(), &own).unwrap();
+    let said = collect(&[]).expect_code(64).stderr;
+    assert!(said.contains("own/d.yaml is not here"), "{said}");
+    std::fs::rename(before.join("d.yaml"), own.join("d.yaml")).unwrap();
+    let said = collect(&[]).expect_code(64).stderr;
+    assert!(said.contains("own/d.yaml lies in its own directory, which is not trusted"), "{said}");
+    assert!(said.contains("give -d DEPLOYMENT"), "{said}");
+    let said = collect(&["-d", "own/d.yaml"]).stderr;
+    assert!(said.contains("wanted traces are complete now"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_collected_says_why() {
     let (bench, server) = (Bench::new(), crate::server::Server::answering_after(std::time::Duration::ZERO));

@@ -261,7 +261,7 @@ fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<Record> {
         trace_id: trace_id.to_owned(),
         parent_id: parent_id.to_owned(),
         timestamp: format!("2026-11-21T10:00:{second:02}.{us:06}"),
-        info: json!({"host": "vm", "db": {"statement": "SELECT 'é'\n"}}).as_object().unwrap().clone(),
+        info: json!({"host": "vm", "db": {"statement": "SELECT 'é'\n"}}).as_object().unwrap().clone().into(),
         project: Some("keystone".to_owned()),
         service: None,
     };
@@ -271,7 +271,7 @@ fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<Record> {
         record("db-stop", "b", "a", 2),
         record("wsgi-stop", "a", base_id, 3),
     ];
-    records[2].info.extend(etype.map(|etype| ("etype".to_owned(), json!(etype))));
+    records[2].info_mut().extend(etype.map(|etype| ("etype".to_owned(), json!(etype))));
     records
 }
 

@@ -324,7 +324,7 @@ fn reporting_service(url: String) -> Server {
             trace_id: point.clone(),
             parent_id: context.parent_id.clone(),
             timestamp: timestamp(now()),
-            info: Info::from_iter([("host".to_owned(), "vm".into())]),
+            info: Info::from_iter([("host".to_owned(), "vm".into())]).into(),
             project: Some("api".to_owned()),
             service: Some("api".to_owned()),
         };

@@ -534,7 +534,7 @@ async fn check_bounds(url: &str, double: impl AsyncFn(&str)) {
     let mut odd = Record { base_id: Uuid::new_v4().to_string(), ..model };
     odd.name = format!("{}\0-start", "鍵".repeat(300));
     odd.project = Some("é".repeat(300));
-    odd.info.insert("large".to_owned(), "\0x".repeat(500_000).into());
+    odd.info_mut().insert("large".to_owned(), "\0x".repeat(500_000).into());
     collector.write(std::slice::from_ref(&odd)).await.unwrap();
     let read = collector.records(&odd.base_id).await.unwrap();
     assert_eq!(read[0].info, odd.info);

@@ -114,6 +114,49 @@ fn a_link_pipe_or_directory_in_the_way_is_replaced_or_named() {
 }
 
 #[test]
+fn traces_that_are_no_files_hang_nothing_and_the_users_own_pipe_is_read() {
+    let (bench, run) = ran();
+    let run_path = run.to_str().unwrap();
+    let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let trace = contents(&run.join("traces")).into_keys().next().unwrap();
+    let kept = fs::read(&trace).unwrap();
+    for is_pipe in [true, false] {
+        fs::remove_file(&trace).unwrap();
+        if is_pipe {
+            pipe(&trace);
+        } else {
+            symlink("/dev/zero", &trace).unwrap();
+        }
+        for command in ["show", "list", "stats", "rank"] {
+            let ended = bench.run(&["trace", command, run_path]).expect_code(65);
+            assert!(ended.stderr.contains("not a regular file"), "{command}: {}", ended.stderr);
+        }
+    }
+    let named = bench.path().join("named");
+    pipe(&named);
+    let shown = std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&named, &kept).unwrap());
+        bench.run(&["trace", "show", named.to_str().unwrap()])
+    });
+    assert!(shown.expect_code(0).stdout.contains("points over"));
+}
+
+#[test]
+fn a_link_in_the_place_of_the_demos_collector_is_not_followed() {
+    let (bench, run) = ran();
+    let (collector, mine) = (run.join("demo-traces.db"), bench.path().join("mine.db"));
+    fs::rename(&collector, &mine).unwrap();
+    symlink(&mine, &collector).unwrap();
+    fs::remove_dir_all(run.join("traces")).unwrap();
+    let before = fs::read(&mine).unwrap();
+    let ended = bench.run(&["collect", run.to_str().unwrap(), "--wait", "100ms"]);
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!run.join("traces").exists());
+    assert!(fs::read(&mine).unwrap() == before);
+    assert!(!bench.path().join("mine.db-wal").exists());
+}
+
+#[test]
 fn a_log_or_results_that_are_no_files_are_refused_and_hang_nothing() {
     let (bench, run) = ran();
     let run_path = run.to_str().unwrap();

@@ -126,7 +126,7 @@ async fn a_base_id_that_is_no_uuid_is_one_trace() {
         trace_id: trace_id.into(),
         parent_id: parent_id.into(),
         timestamp: format!("2026-11-20T22:52:{second:02}.000001"),
-        info: serde_json::Map::new(),
+        info: serde_json::Map::new().into(),
         project: None,
         service: None,
     };
@@ -163,7 +163,7 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
             trace_id: Uuid::new_v4().to_string(),
             parent_id: base_id.clone(),
             timestamp: format!("2026-11-20T22:52:{n:02}.000000"),
-            info: info.as_object().cloned().unwrap(),
+            info: info.as_object().cloned().unwrap().into(),
             project: Some(format!("p{}", n % 2)),
             service: Some("s".into()),
         };
@@ -205,7 +205,7 @@ async fn jaeger_lists_more_traces_than_one_answer_holds() {
                 trace_id: trace_id.clone(),
                 parent_id: base_id.clone(),
                 timestamp: format!("2026-11-20T22:52:01.{n:06}"),
-                info: serde_json::Map::new(),
+                info: serde_json::Map::new().into(),
                 project: None,
                 service: Some(format!("s{}", n % 2)),
             });
@@ -301,7 +301,7 @@ async fn refusals_are_told_and_only_passing_ones_tried_again() {
         trace_id: Uuid::from_u128(5).to_string(),
         parent_id: id.clone(),
         timestamp: "2026-11-20T22:52:01.000000".into(),
-        info: serde_json::Map::new(),
+        info: serde_json::Map::new().into(),
         project: None,
         service: None,
     };
@@ -351,7 +351,7 @@ async fn more_open_points_than_are_held_are_sent_unfinished() {
         trace_id: Uuid::from_u128(u128::from(n) + 1).to_string(),
         parent_id: base_id.clone(),
         timestamp: "2026-11-20T22:52:01.000000".into(),
-        info: serde_json::Map::new(),
+        info: serde_json::Map::new().into(),
         project: None,
         service: None,
     };

@@ -20,8 +20,8 @@ fn point(name: &str, info: Value) -> Point {
         duration_us: Some(1),
         self_us: Some(1),
         error: None,
-        info,
-        stop_info: Map::new(),
+        info: info.into(),
+        stop_info: Map::new().into(),
     }
 }
 
@@ -165,7 +165,7 @@ fn a_value_that_is_everywhere_is_compared_at_each_point() {
 fn several_rows_and_addresses_are_listed_and_of_several_bounds_one() {
     let client = |name: &str, info: Value, stop: Value| {
         let Value::Object(stop_info) = stop else { panic!("{stop}") };
-        Point { project: Some("bench".into()), stop_info, ..point(name, info) }
+        Point { project: Some("bench".into()), stop_info: stop_info.into(), ..point(name, info) }
     };
     let trace = |row: usize, address: String, bytes: u64| {
         let stop = json!({"status": 200, "address": address, "body_bytes": bytes});

@@ -130,7 +130,7 @@ mod tests {
             trace_id: id.into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:01.{us:06}"),
-            info: Info::new(),
+            info: Info::new().into(),
             project: None,
             service: None,
         };

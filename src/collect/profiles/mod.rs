@@ -200,7 +200,7 @@ fn carrying(
         trace_id: format!("{point}{ADDED}{number}"),
         parent_id: point.to_owned(),
         timestamp: last.map(|record| record.timestamp.clone()).unwrap_or_default(),
-        info,
+        info: info.into(),
         project: last.and_then(|record| record.project.clone()),
         service: last.and_then(|record| record.service.clone()),
     };

@@ -1,4 +1,5 @@
-//! The list of runs and comparisons. What is damaged is listed as such.
+//! The list of runs and comparisons. What is damaged is listed as such. Reading every log would take long, so what a
+//! run's results.json says is not compared with its log; that is for `check` and `report`.
 
 use std::path::Path;
 

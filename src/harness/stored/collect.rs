@@ -112,10 +112,12 @@ pub fn collect(
         merged = with_profiles(merged, profiles, events)?;
     }
     directory.store_traces(&merged).map_err(HarnessError::cannot("store the traces"))?;
+    let states: BTreeMap<Uuid, TraceState> =
+        stored.iter().chain(&merged).map(|trace| (trace.trace_id, trace.state)).collect();
+    // Thousands of traces take much memory, and the report reads what it needs.
+    drop((stored, new, merged));
     let finished = super::report(&options.run_dir, &options.report, events)?;
-    let known = stored.iter().filter(|trace| !merged.iter().any(|new| new.trace_id == trace.trace_id));
-    let states: Vec<TraceState> = merged.iter().chain(known).map(|trace| trace.state).collect();
-    let of = |state| states.iter().filter(|other| **other == state).count();
+    let of = |state| states.values().filter(|other| **other == state).count();
     Ok(Collected {
         finished,
         wanted: wanted.len(),
@@ -212,8 +214,12 @@ impl CollectOptions {
             }
             None if nothing_else => {
                 let header = aggregate.header();
+                let file = &header.deployment.file;
                 let what = match &header.collector {
-                    Some(_) => format!("the run's deployment {} is not here", header.deployment.file),
+                    Some(_) if self.brings(Path::new(file)) => {
+                        format!("the run's deployment {file} lies in its own directory, which is not trusted")
+                    }
+                    Some(_) => format!("the run's deployment {file} is not here"),
                     None => "the run has no collector, and none is given".to_owned(),
                 };
                 let help = "give -d DEPLOYMENT, --connection-string URL, or --from FILE";
@@ -224,17 +230,20 @@ impl CollectOptions {
         Ok(all)
     }
 
-    /// The given collector, or the one of the run's own deployment.
+    /// The given collector, or the one of the run's own deployment. A run's directory may come from elsewhere: neither a
+    /// link in it nor a deployment that it brings chooses what is contacted.
     fn connection(&self, aggregate: &Aggregate) -> Result<Option<Secret>, HarnessError> {
         let header = &aggregate.header().deployment;
         let demo = self.run_dir.join(COLLECTOR_FILE);
-        if self.connection.is_none() && self.deployment.is_none() && demo.is_file() {
+        let has_demo = || std::fs::symlink_metadata(&demo).is_ok_and(|found| found.is_file());
+        if self.connection.is_none() && self.deployment.is_none() && has_demo() {
             let path =
                 std::path::absolute(&demo).map_err(HarnessError::cannot("find the demo's collector"))?;
             return Ok(Some(Secret::new(format!("sqlite://{}", path.display()))));
         }
         let own = Path::new(&header.file);
-        let own = || (aggregate.header().collector.is_some() && own.is_file()).then(|| own.into());
+        let is_own = || aggregate.header().collector.is_some() && own.is_file() && !self.brings(own);
+        let own = || is_own().then(|| own.into());
         let source = TraceSource {
             given: Vec::new(),
             deployment: self.deployment.clone().or_else(own),
@@ -244,6 +253,12 @@ impl CollectOptions {
             events: crate::harness::event::silent(),
         };
         source.connection()
+    }
+
+    /// True if this file lies in the run's directory.
+    fn brings(&self, file: &Path) -> bool {
+        let (file, run_dir) = (std::fs::canonicalize(file), std::fs::canonicalize(&self.run_dir));
+        file.is_ok_and(|file| run_dir.is_ok_and(|run_dir| file.starts_with(run_dir)))
     }
 
     /// Asks the collector.

@@ -74,7 +74,8 @@ impl TraceSource {
         };
         must_exist(connection.expose())?;
         let runtime = housekeeping::runtime()?;
-        let collector = runtime.block_on(Collector::connect(&connection)).map_err(|error| failed(&error))?;
+        let collector =
+            runtime.block_on(Collector::connect_to_read(&connection)).map_err(|error| failed(&error))?;
         Ok((runtime, collector))
     }
 }
@@ -251,9 +252,14 @@ fn with_dashes(id: &str) -> String {
     text
 }
 
-/// Opens a file.
+/// Opens a file that the user names.
 fn open(path: &Path) -> Result<Opened, HarnessError> {
     trace_files::open(path).map_err(|error| unreadable(path, error))
+}
+
+/// Opens a file of a run's directory.
+fn open_stored(path: &Path) -> Result<Opened, HarnessError> {
+    trace_files::open_stored(path).map_err(|error| unreadable(path, error))
 }
 
 impl TraceSource {
@@ -274,7 +280,7 @@ impl TraceSource {
         }
         let mut all = Loaded::default();
         for path in paths {
-            let loaded = self.read(&path, open(&path)?, ids)?;
+            let loaded = self.read(&path, open_stored(&path)?, ids)?;
             all.traces.extend(loaded.traces);
             all.others.extend(loaded.others);
         }
@@ -293,7 +299,7 @@ impl TraceSource {
         if !path.is_file() {
             return Ok(Vec::new());
         }
-        Ok(self.read(&path, open(&path)?, ids)?.traces)
+        Ok(self.read(&path, open_stored(&path)?, ids)?.traces)
     }
 
     /// A file's traces, only `ids` if any are given; warns about what could not be read.

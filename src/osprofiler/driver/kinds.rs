@@ -188,6 +188,17 @@ pub(super) async fn connect(connection: &str) -> Result<Arc<dyn Driver>, DriverE
     (kind.access(scheme)?.connect)(connection, redacted_url(connection)).await
 }
 
+/// As [`connect`], for who writes nothing.
+pub(super) async fn connect_to_read(connection: &str) -> Result<Arc<dyn Driver>, DriverError> {
+    #[cfg(feature = "sqlite")]
+    if super::sql::is_file(connection) {
+        let target = redacted_url(connection);
+        let collector = super::sql::SqlCollector::connect_to_read(connection, target).await?;
+        return Ok(Arc::new(collector) as Arc<dyn Driver>);
+    }
+    connect(connection).await
+}
+
 pub(super) fn check(connection: &str) -> Result<(), DriverError> {
     let (kind, scheme, rest) = kind(connection)?;
     let (access, target) = (kind.access(scheme)?, redacted_url(connection));

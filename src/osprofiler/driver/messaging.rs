@@ -418,7 +418,7 @@ mod tests {
             trace_id: "t".into(),
             parent_id: "b".into(),
             timestamp: "2026-11-20T22:52:01.123456".into(),
-            info: serde_json::json!({"host": "vm"}).as_object().cloned().unwrap_or_default(),
+            info: serde_json::json!({"host": "vm"}).as_object().cloned().unwrap_or_default().into(),
             project: Some("demo".into()),
             service: Some("api".into()),
         }

@@ -116,6 +116,15 @@ impl Collector {
         Ok(Self { driver: kinds::connect(connection.expose()).await? })
     }
 
+    /// Connects to a collector that is only read: a SQLite file is neither created nor changed, and one without
+    /// OSProfiler's table holds no traces. Elsewhere, it is [`Collector::connect`].
+    ///
+    /// # Errors
+    /// As there; also a missing SQLite file.
+    pub async fn connect_to_read(connection: &Secret) -> Result<Self, DriverError> {
+        Ok(Self { driver: kinds::connect_to_read(connection.expose()).await? })
+    }
+
     /// A collector of another kind than those known here.
     #[must_use]
     pub fn of(driver: Arc<dyn Driver>) -> Self {

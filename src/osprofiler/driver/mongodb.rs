@@ -111,13 +111,14 @@ impl MongoCollector {
         let collection = self.database.collection::<Record>(RECORDS);
         let find = collection.find(doc! { "base_id": base_id }).into_future();
         let mut cursor = answer("read from", &self.target, find).await?;
-        let (mut stored, mut bytes) = (Stored::default(), 0);
+        let (mut stored, mut seen, mut bytes) = (Stored::default(), 0, 0);
         while answer("read from", &self.target, cursor.advance()).await? {
             bytes += cursor.current().as_bytes().len();
-            if stored.seen() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
+            if seen == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
                 let (base_id, target) = (base_id.to_owned(), self.target.clone());
                 return Err(DriverError::TooLarge { base_id, target });
             }
+            seen += 1;
             let malformed = |error: mongodb::error::Error| {
                 RecordError::Malformed(<serde_json::Error as serde::de::Error>::custom(error))
             };
@@ -125,7 +126,10 @@ impl MongoCollector {
             let timed = record.and_then(|record| {
                 record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
             });
-            stored.add(base_id, &self.target, timed);
+            // A server that answers with other traces than it was asked for is not believed.
+            if timed.as_ref().map_or(true, |record| record.base_id == base_id) {
+                stored.add(base_id, &self.target, timed);
+            }
         }
         Ok(stored)
     }
@@ -165,8 +169,8 @@ fn document(record: &Record) -> Document {
         if let Some(host) = record.host() {
             info.insert("host".to_owned(), host.into());
         }
-        info.insert("json".to_owned(), Value::Object(record.info.clone()).to_string().into());
-        serialize_to_document(&Record { info, ..record.clone() }).unwrap_or_default()
+        info.insert("json".to_owned(), Value::Object((*record.info).clone()).to_string().into());
+        serialize_to_document(&Record { info: info.into(), ..record.clone() }).unwrap_or_default()
     })
 }
 
@@ -239,7 +243,7 @@ mod tests {
                 trace_id: "t".into(),
                 parent_id: "b".into(),
                 timestamp: "2026-11-20T22:52:01.123456".into(),
-                info: info.as_object().cloned().unwrap_or_default(),
+                info: info.as_object().cloned().unwrap_or_default().into(),
                 project: None,
                 service: None,
             };

@@ -269,7 +269,7 @@ fn send(operation: &Operation, reporter: &Reporter, profile: &FunctionProfile) {
         trace_id: trace_id.clone(),
         parent_id: operation.about.point_id.clone(),
         timestamp: at.clone(),
-        info,
+        info: info.into(),
         project: None,
         service: None,
     };

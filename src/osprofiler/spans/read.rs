@@ -223,7 +223,7 @@ fn add(
             trace_id: id.to_owned(),
             parent_id: parent_id.to_owned(),
             timestamp: timestamp(time_ns),
-            info,
+            info: info.into(),
             project: point.project.clone(),
             service: point.service.clone(),
         };

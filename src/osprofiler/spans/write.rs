@@ -146,10 +146,10 @@ fn add_what_is_lost(span: &mut Span, point: &str, start: Option<&Record>, stop: 
         keep(NAME, point.to_owned());
     }
     let whole = |info: &Info| Value::Object(info.clone()).to_string();
-    if let Some(start) = start.filter(|start| start.info != read.start) {
+    if let Some(start) = start.filter(|start| *start.info != read.start) {
         keep(START_INFO, whole(&start.info));
     }
-    if let Some(stop) = stop.filter(|stop| stop.info != read.stop) {
+    if let Some(stop) = stop.filter(|stop| *stop.info != read.stop) {
         keep(STOP_INFO, whole(&stop.info));
     }
 }

@@ -65,7 +65,7 @@ fn a_profiler_writes_osprofilers_records() {
     let records = notifier.records();
     let names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();
     assert_eq!(names, ["my-op-start", "db-start", "db-stop", "my-op-stop"]);
-    assert_eq!(Value::Object(records[0].info.clone()), json!({"a": 1, "host": "vm"}));
+    assert_eq!(Value::Object((*records[0].info).clone()), json!({"a": 1, "host": "vm"}));
     assert_eq!(records[0].parent_id, "parent");
     assert_eq!(records[1].parent_id, records[0].trace_id);
     assert_eq!(records[2].trace_id, records[1].trace_id);

@@ -56,7 +56,7 @@ async fn call(request: Request<()>) -> Result<Response<HeaderMap>, String> {
 }
 
 fn without_host(records: &[Record], at: usize) -> Value {
-    let mut info = records[at].info.clone();
+    let mut info = (*records[at].info).clone();
     for key in ["host", "busy_us", "idle_us"] {
         info.remove(key);
     }

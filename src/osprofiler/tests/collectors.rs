@@ -31,8 +31,11 @@ fn records(base_id: &str, count: u32) -> Vec<Record> {
         .map(|n| {
             let mut record = record("a-start", &n.to_string(), "é\"'", n);
             record.base_id = base_id.to_owned();
-            record.info =
-                json!({"db": {"statement": "x\n'\u{1F600}"}, "host": "vm"}).as_object().unwrap().clone();
+            record.info = json!({"db": {"statement": "x\n'\u{1F600}"}, "host": "vm"})
+                .as_object()
+                .unwrap()
+                .clone()
+                .into();
             record.project = (n % 2 == 0).then(|| "demo".to_owned());
             record.service = Some("api".to_owned());
             record
@@ -137,7 +140,7 @@ async fn real_redis_gives_back_what_was_written() {
 
     let mut huge = records(&Uuid::new_v4().to_string(), 50);
     for record in &mut huge {
-        record.info.insert("x".into(), "x".repeat(3 * 1024 * 1024).into());
+        record.info_mut().insert("x".into(), "x".repeat(3 * 1024 * 1024).into());
     }
     for batch in huge.chunks(5) {
         collector.write(batch).await.unwrap();

@@ -31,9 +31,9 @@ fn trace(base_id: &str, from_us: u32, etype: Option<&str>) -> Vec<Record> {
     ];
     for record in &mut records {
         record.base_id = base_id.to_owned();
-        record.info.insert("note".to_owned(), json!("says \"etype\": not"));
+        record.info_mut().insert("note".to_owned(), json!("says \"etype\": not"));
     }
-    records[2].info.extend(etype.map(|etype| ("etype".to_owned(), json!(etype))));
+    records[2].info_mut().extend(etype.map(|etype| ("etype".to_owned(), json!(etype))));
     records
 }
 
@@ -144,6 +144,49 @@ async fn huge_payloads_and_long_names_are_bounded() {
 }
 
 #[tokio::test]
+async fn who_only_reads_creates_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("traces.db");
+    let url = Secret::new(format!("sqlite://{}", path.display()));
+    let error = Collector::connect_to_read(&url).await.unwrap_err();
+    assert!(matches!(error, DriverError::Connect { .. }), "{error:?}");
+    assert!(!path.exists());
+
+    // A file of something else, which a link or a mistake named.
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    run(&pool, "CREATE TABLE secrets (id INTEGER)").await;
+    pool.close().await;
+    let before = std::fs::read(&path).unwrap();
+    let reader = Collector::connect_to_read(&url).await.unwrap();
+    reader.probe().await.unwrap();
+    assert_eq!(reader.list(&ALL).await.unwrap(), []);
+    assert_eq!(reader.records("one").await.unwrap(), []);
+    assert!(reader.write(&trace("one", 100, None)).await.is_err());
+    reader.close().await;
+    assert!(std::fs::read(&path).unwrap() == before);
+
+    // A reader that is there before the table sees what is written later.
+    let reader = Collector::connect_to_read(&url).await.unwrap();
+    let writer = Collector::connect(&url).await.unwrap();
+    writer.write(&trace("one", 100, None)).await.unwrap();
+    assert_eq!(reader.records("one").await.unwrap().len(), 4);
+    reader.close().await;
+    writer.close().await;
+
+    let before = std::fs::read(&path).unwrap();
+    let reader = Collector::connect_to_read(&url).await.unwrap();
+    assert_eq!(reader.list(&ALL).await.unwrap().len(), 1);
+    let error = reader.write(&trace("two", 100, None)).await.unwrap_err();
+    assert!(error.chain().contains("readonly database"), "{}", error.chain());
+    reader.close().await;
+    assert!(std::fs::read(&path).unwrap() == before);
+    let names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["traces.db"]);
+}
+
+#[tokio::test]
 async fn files_that_are_no_such_table_are_refused_with_words() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("traces.db");
@@ -157,8 +200,11 @@ async fn files_that_are_no_such_table_are_refused_with_words() {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
     run(&pool, "CREATE TABLE data (id INTEGER, temperature REAL)").await;
-    let error = Collector::connect(&url).await.unwrap_err();
-    assert!(error.chain().contains("table `data`"), "{}", error.chain());
+    for error in
+        [Collector::connect(&url).await.unwrap_err(), Collector::connect_to_read(&url).await.unwrap_err()]
+    {
+        assert!(error.chain().contains("table `data`"), "{}", error.chain());
+    }
 
     // A relative path as SQLAlchemy has it, and one without a file.
     for url in ["sqlite+pysqlite://traces.db", "sqlite://:memory:"] {

@@ -13,8 +13,8 @@ fn records() -> Vec<Record> {
         record("odd \"name\"\nof two lines-stop", "q", "p", 3),
         record("wsgi-stop", "p", "base", 4),
     ];
-    records[2].info.insert("etype".to_owned(), "E".into());
-    records[3].info.insert("text".to_owned(), "ä\u{2028}\r\n".into());
+    records[2].info_mut().insert("etype".to_owned(), "E".into());
+    records[3].info_mut().insert("text".to_owned(), "ä\u{2028}\r\n".into());
     records
 }
 

@@ -55,7 +55,7 @@ where
 
 fn start_info(records: &[Record], name: &str) -> Value {
     let name = format!("{name}-start");
-    Value::Object(records.iter().find(|record| record.name == name).unwrap().info.clone())
+    Value::Object((*records.iter().find(|record| record.name == name).unwrap().info).clone())
 }
 
 #[test]

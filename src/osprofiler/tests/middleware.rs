@@ -111,7 +111,7 @@ async fn failed_and_abandoned_requests_close_their_point() {
     let notifier = Arc::new(MemoryNotifier::default());
     let layer = layer("K", &notifier);
     assert!(layer.layer(Broken { answers: true }).call(signed_request()).await.is_err());
-    let stop: Value = notifier.records()[1].info.clone().into();
+    let stop: Value = Value::Object((*notifier.records()[1].info).clone());
     assert_eq!(stop["etype"], "core::fmt::Error");
     drop(layer.layer(Broken { answers: false }).call(signed_request()));
     assert_eq!(notifier.names(), ["wsgi-start", "wsgi-stop", "wsgi-start", "wsgi-stop"]);

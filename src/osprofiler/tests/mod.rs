@@ -81,7 +81,7 @@ fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> Record {
         trace_id: trace_id.into(),
         parent_id: parent_id.into(),
         timestamp: format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
-        info: serde_json::Map::new(),
+        info: serde_json::Map::new().into(),
         project: None,
         service: None,
     }
@@ -107,5 +107,5 @@ fn stop_info(records: &[Record], name: &str) -> Value {
     let name = format!("{name}-stop");
     let stops: Vec<_> = records.iter().filter(|record| record.name == name).collect();
     assert_eq!(stops.len(), 1, "{name}");
-    Value::Object(stops[0].info.clone())
+    Value::Object((*stops[0].info).clone())
 }

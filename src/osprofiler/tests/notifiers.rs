@@ -108,11 +108,11 @@ async fn what_does_not_fit_is_dropped_and_counted() {
     assert_eq!(notifier.dropped(), 2);
     tokio::task::yield_now().await;
     let mut huge = record("huge", "id", "parent", 1);
-    huge.info.insert("text".into(), "x".repeat(5 * 1024 * 1024).into());
+    huge.info_mut().insert("text".into(), "x".repeat(5 * 1024 * 1024).into());
     notifier.notify(huge);
     assert_eq!(notifier.dropped(), 3, "longer than any reader takes");
     let mut large = record("large", "id", "parent", 1);
-    large.info.insert("text".into(), serde_json::json!([{"deep": "x".repeat(3 * 1024 * 1024)}]));
+    large.info_mut().insert("text".into(), serde_json::json!([{"deep": "x".repeat(3 * 1024 * 1024)}]));
     let (memory, notifier) = start(1_000);
     for _ in 0..50 {
         notifier.notify(large.clone());

@@ -38,7 +38,7 @@ fn record(name: &str, ids: [&str; 3], us: u64, info: Info) -> Record {
         trace_id: ids[1].into(),
         parent_id: ids[2].into(),
         timestamp: timestamp(1_795_207_554_000_000_000 + us * 1_000),
-        info,
+        info: info.into(),
         project: Some("demo".into()),
         service: Some("api".into()),
     }

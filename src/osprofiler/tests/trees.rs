@@ -110,7 +110,7 @@ fn details_say_what_a_point_did() {
         (json!({"db": {"statement": "é".repeat(200)}}), "é".repeat(200)),
     ] {
         let mut start = record("x-start", "a", "base", 0);
-        start.info = info.as_object().unwrap().clone();
+        start.info = info.as_object().unwrap().clone().into();
         assert_eq!(TraceTree::build(&[start]).points[0].detail(), expected);
     }
 }
@@ -118,7 +118,8 @@ fn details_say_what_a_point_did() {
 #[test]
 fn a_tree_keeps_names_gaps_and_overlaps() {
     let mut failed = record("my-op-stop", "a", "base", 100);
-    failed.info = json!({"etype": "ValueError", "message": {"not": "text"}}).as_object().unwrap().clone();
+    failed.info =
+        json!({"etype": "ValueError", "message": {"not": "text"}}).as_object().unwrap().clone().into();
     let tree = TraceTree::build(&[
         record("my-op-start", "a", "base", 0),
         record("db-start", "c", "a", 30),

@@ -15,10 +15,10 @@ use super::text;
 use crate::analysis::mean_tree::own_shares;
 use crate::report::words::point_name;
 use crate::results::IterationColumns;
-use crate::runner::generator::ProcessSeries;
 use crate::results::model::{
     Bucket, ComparedNode, Criterion, Distribution, Offered, Percentile, Results, Series, TraceState,
 };
+use crate::runner::generator::ProcessSeries;
 
 /// The data for the charts, except the iterations.
 #[derive(Serialize)]

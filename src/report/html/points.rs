@@ -4,18 +4,19 @@
 //! show, those with errors and the longest, with their ancestors.
 
 use std::io::{self, BufWriter};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::island::write_json;
 use super::marks::{self, CulpritData, Marks};
 use super::refs::{self, Shown, Traces};
 use crate::analysis::folding::{self, FoldedRow, RowKind};
+use crate::osprofiler::record::Info;
 use crate::osprofiler::report::TraceTree;
 use crate::report::words;
 use crate::results::model::{Explanation, Results, TraceState};
@@ -63,8 +64,8 @@ struct PointData<'a> {
     /// The index of its mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<usize>,
-    info: Value,
-    stop_info: Value,
+    info: Arc<Info>,
+    stop_info: Arc<Info>,
 }
 
 /// A row of a folded trace; points are indices of those in the file.
@@ -217,15 +218,15 @@ fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a>
 }
 
 /// The info itself, or the beginning of its JSON when it is very long.
-fn bounded_info(info: &Value) -> Value {
-    let json = info.to_string();
+fn bounded_info(info: &Arc<Info>) -> Arc<Info> {
+    let json = serde_json::to_string(info).unwrap_or_default();
     if json.len() <= INFO_BYTES_MAX {
-        return info.clone();
+        return Arc::clone(info);
     }
-    let mut cut = Map::new();
+    let mut cut = Info::new();
     cut.insert("cut from a total of bytes".to_owned(), json.len().into());
     cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
-    Value::Object(cut)
+    cut.into()
 }
 
 /// The indices of the points to show: all, or those with errors and the longest, with their ancestors.

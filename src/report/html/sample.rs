@@ -251,7 +251,7 @@ fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> 
                 trace_id: id.clone(),
                 parent_id: parent.to_string(),
                 timestamp: format!("{}.{:06}", &rfc3339(unix_ns)[..19], unix_ns / 1_000 % 1_000_000),
-                info,
+                info: info.into(),
                 project: Some("keystone".to_owned()),
                 service: Some("public".to_owned()),
             });

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use self::legacy::Knowledge;
-use self::url::Source;
+use self::url::{Source, Target};
 use super::forward::driver;
 use super::{
     CONNECT_TIMEOUT, Cause, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer,
@@ -84,6 +84,13 @@ impl RedisCollector {
             Ok(parsed) => parsed,
             Err(reason) => return Err(DriverError::Invalid { target, reason }),
         };
+        let collector = Self::new(parsed, target);
+        collector.connection().await?;
+        Ok(collector)
+    }
+
+    /// Without a connection, which the first call opens.
+    fn new(parsed: Target, target: String) -> Self {
         let shared = Shared {
             source: parsed.source,
             target,
@@ -92,9 +99,7 @@ impl RedisCollector {
             connection: Mutex::new(None),
             legacy: Mutex::default(),
         };
-        let collector = Self { shared: Arc::new(shared) };
-        collector.connection().await?;
-        Ok(collector)
+        Self { shared: Arc::new(shared) }
     }
 
     fn target(&self) -> &str {
@@ -301,20 +306,27 @@ impl Refused {
 struct Kept<'a> {
     base_id: &'a str,
     stored: Stored,
+    /// What was under the keys of the trace, of whatever trace it is.
+    seen: usize,
     bytes: usize,
 }
 
 impl<'a> Kept<'a> {
     fn new(base_id: &'a str) -> Self {
-        Self { base_id, stored: Stored::default(), bytes: 0 }
+        Self { base_id, stored: Stored::default(), seen: 0, bytes: 0 }
     }
 
+    /// Keeps a record of the trace. Anybody can write another trace's under its key; that is left out.
     fn add(&mut self, collector: &RedisCollector, json: &[u8]) -> Result<(), DriverError> {
         self.bytes += json.len();
-        if self.stored.seen() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
+        if self.seen == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
             return Err(collector.too_large(self.base_id));
         }
-        self.stored.add(self.base_id, collector.target(), Record::decode(json));
+        self.seen += 1;
+        let decoded = Record::decode(json);
+        if decoded.as_ref().map_or(true, |record| record.base_id == self.base_id) {
+            self.stored.add(self.base_id, collector.target(), decoded);
+        }
         Ok(())
     }
 }
@@ -336,5 +348,47 @@ driver!(RedisCollector {
 impl fmt::Debug for RedisCollector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "RedisCollector({})", self.target())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A collector that nothing connects to.
+    fn idle() -> RedisCollector {
+        let target = "redis://127.0.0.1:1".to_owned();
+        let parsed = super::url::parse(&target).unwrap();
+        RedisCollector::new(parsed, target)
+    }
+
+    #[test]
+    fn records_of_another_trace_under_the_key_of_this_one_are_left_out() {
+        let record = |base_id: &str, name: &str| {
+            let record = Record {
+                name: name.to_owned(),
+                base_id: base_id.to_owned(),
+                trace_id: "t".to_owned(),
+                parent_id: base_id.to_owned(),
+                timestamp: "2026-11-20T22:52:01.123456".to_owned(),
+                info: Arc::default(),
+                project: None,
+                service: None,
+            };
+            serde_json::to_vec(&record).unwrap()
+        };
+        let collector = idle();
+        let mut kept = Kept::new("one");
+        let written = [record("one", "a-start"), record("two", "b-start"), record("ONE", "c-start")];
+        for json in &written {
+            kept.add(&collector, json).unwrap();
+        }
+        kept.add(&collector, b"none").unwrap();
+        let names: Vec<&str> = kept.stored.records.iter().map(|record| record.name.as_str()).collect();
+        assert_eq!((names, kept.stored.rejected), (vec!["a-start"], 1));
+        // They count for the limits all the same, or a list of them would never end.
+        kept.seen = TRACE_RECORDS_MAX;
+        let full = kept.add(&collector, &record("two", "b-stop"));
+        assert!(matches!(full, Err(DriverError::TooLarge { .. })), "{full:?}");
     }
 }

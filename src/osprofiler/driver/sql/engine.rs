@@ -82,12 +82,16 @@ where
         let mut connection = options.connect().await?;
         ensure_table::<DB>(&mut connection, dialect).await?;
         connection.close().await?;
-        let pool = PoolOptions::<DB>::new()
-            .max_connections(CONNECTIONS_MAX)
-            .acquire_timeout(CONNECT_TIMEOUT)
-            .connect_lazy_with(options);
-        Ok(Box::new(pool) as Box<dyn Engine>)
+        Ok(Box::new(pool::<DB>(options)) as Box<dyn Engine>)
     })
+}
+
+/// Connections that are opened when they are wanted, and again after they broke.
+pub(super) fn pool<DB: Database>(options: <DB::Connection as sqlx::Connection>::Options) -> Pool<DB> {
+    PoolOptions::<DB>::new()
+        .max_connections(CONNECTIONS_MAX)
+        .acquire_timeout(CONNECT_TIMEOUT)
+        .connect_lazy_with(options)
 }
 
 /// An account that may not create tables can use one that is there; and two services that start at
@@ -111,12 +115,17 @@ where
     }
     match connection.execute(dialect.check).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!(
-            "the table `data` cannot be read as OSProfiler's ({error}); let the account read it, or name \
-             a database that has no other table of that name"
-        )
-        .into()),
+        Err(error) => Err(unreadable(&error)),
     }
+}
+
+/// The table is another one, or may not be read.
+pub(super) fn unreadable(error: &sqlx::Error) -> Cause {
+    format!(
+        "the table `data` cannot be read as OSProfiler's ({error}); let the account read it, or name \
+         a database that has no other table of that name"
+    )
+    .into()
 }
 
 fn prepared<DB>(statement: Statement) -> sqlx::query::Query<'static, DB, DB::Arguments>

@@ -82,6 +82,12 @@ fn read(url: &str) -> Result<(Opening, &'static Dialect), &'static str> {
     }
 }
 
+/// Whether a connection string names a file, which has no accounts that may only read.
+#[cfg(feature = "sqlite")]
+pub(super) fn is_file(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.split('+').next() == Some("sqlite"))
+}
+
 impl SqlCollector {
     /// Whether a connection string can be read.
     pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
@@ -89,7 +95,22 @@ impl SqlCollector {
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
-        let (opening, dialect) = match read(url) {
+        Self::opened(read(url), target).await
+    }
+
+    /// Opens a file of SQLite ([`is_file`]) without a change to it.
+    #[cfg(feature = "sqlite")]
+    pub(super) async fn connect_to_read(url: &str, target: String) -> Result<Self, DriverError> {
+        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let read = sqlite::open_to_read(scheme, rest).map(|opening| (opening, &dialect::SQLITE));
+        Self::opened(read, target).await
+    }
+
+    async fn opened(
+        read: Result<(Opening, &'static Dialect), &'static str>,
+        target: String,
+    ) -> Result<Self, DriverError> {
+        let (opening, dialect) = match read {
             Ok(read) => read,
             Err(reason) => return Err(DriverError::Invalid { target, reason }),
         };

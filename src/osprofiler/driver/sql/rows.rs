@@ -157,7 +157,7 @@ mod tests {
                 trace_id: "t".into(),
                 parent_id: "p".into(),
                 timestamp: "2026-11-20T22:52:01.123456".into(),
-                info,
+                info: info.into(),
                 project,
                 service: None,
             };

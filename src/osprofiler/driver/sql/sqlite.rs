@@ -5,16 +5,18 @@
 //! `sqlite:///traces.db` is relative too, which cannot be told from an absolute path here; written with
 //! the library, as in `sqlite+pysqlite:///traces.db`, it is read as SQLAlchemy reads it.
 //!
-//! One file serves one machine. A missing file is created, a missing directory is not.
+//! One file serves one machine. A missing file is created, a missing directory is not. Who only reads
+//! creates nothing: the file may be any of the user's, because a link or a run from elsewhere names it.
 
 use std::path::Path;
 
-use sqlx::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Sqlite};
 
-use super::super::RESPONSE_TIMEOUT;
+use super::super::{Ended, RESPONSE_TIMEOUT};
 use super::dialect::SQLITE;
-use super::engine::{self, Opening};
+use super::engine::{self, Engine, Opening, Reply};
+use super::statement::{Cells, Statement};
 
 const FORM: &str = "write it as sqlite://PATH, for instance sqlite:///tmp/traces.db";
 const MEMORY: &str =
@@ -31,6 +33,53 @@ pub(super) fn open(scheme: &str, rest: &str) -> Result<Opening, &'static str> {
         .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(RESPONSE_TIMEOUT);
     Ok(engine::open::<Sqlite>(options, &SQLITE))
+}
+
+/// Opens it to read only.
+pub(super) fn open_to_read(scheme: &str, rest: &str) -> Result<Opening, &'static str> {
+    let path = path(scheme, rest)?;
+    let options = SqliteConnectOptions::new()
+        .filename(Path::new(path))
+        .create_if_missing(false)
+        // Instead of SQLite's flag: with that, a file in WAL mode would get two others beside it, which stay.
+        .pragma("query_only", "ON")
+        .busy_timeout(RESPONSE_TIMEOUT);
+    Ok(Box::pin(async move {
+        let mut connection = options.connect().await?;
+        let checked = connection.execute(SQLITE.check).await;
+        connection.close().await?;
+        match checked {
+            Err(error) if !lacks_table(&error) => Err(engine::unreadable(&error)),
+            _ => Ok(Box::new(ReadOnly(Box::new(engine::pool::<Sqlite>(options)))) as Box<dyn Engine>),
+        }
+    }))
+}
+
+/// A file that is only read. Until something is written to it, it has no table, and so no traces.
+struct ReadOnly(Box<dyn Engine>);
+
+impl Engine for ReadOnly {
+    /// SQLite refuses them.
+    fn run(&self, statements: Vec<Statement>) -> Reply<'_, ()> {
+        self.0.run(statements)
+    }
+
+    fn rows(&self, statement: Statement) -> Reply<'_, Vec<Cells>> {
+        Box::pin(async move {
+            match self.0.rows(statement).await {
+                Err(error) if lacks_table(&error) => Ok(Vec::new()),
+                answered => answered,
+            }
+        })
+    }
+
+    fn end(&self) -> Ended<'_> {
+        self.0.end()
+    }
+}
+
+fn lacks_table(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.message() == "no such table: data")
 }
 
 fn path<'a>(scheme: &str, rest: &'a str) -> Result<&'a str, &'static str> {
