@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    BinOp, Block, Expr, ExprBinary, ExprUnary, GenericArgument, ImplItemFn, ItemFn, ItemMod, Pat, PathArguments, ReturnType,
-    Signature, Type, UnOp, parse_quote,
+    BinOp, Block, Expr, ExprBinary, ExprUnary, GenericArgument, ImplItemFn, ItemFn, ItemMod, Pat,
+    PathArguments, ReturnType, Signature, Type, UnOp, parse_quote,
 };
 
 fn main() {
@@ -25,7 +25,8 @@ fn main() {
     let mut mutator = Mutator { left_out, ..Mutator::default() };
     for path in std::env::args().skip(1) {
         mutator.file = path;
-        let text = std::fs::read_to_string(&mutator.file).unwrap_or_else(|error| panic!("{}: {error}", mutator.file));
+        let text = std::fs::read_to_string(&mutator.file)
+            .unwrap_or_else(|error| panic!("{}: {error}", mutator.file));
         let mut file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", mutator.file));
         mutator.visit_file_mut(&mut file);
         std::fs::write(Path::new(&mutator.file), prettyplease::unparse(&file)).expect("write the file");
@@ -125,7 +126,8 @@ fn of_type(of: &Type) -> Vec<Expr> {
         "String" => vec![parse_quote!(String::new()), parse_quote!("xyzzy".to_owned())],
         "Vec" => vec![parse_quote!(Vec::new())],
         "Option" => {
-            let some = inner.map(of_type).unwrap_or_default().into_iter().map(|value| parse_quote!(Some(#value)));
+            let some =
+                inner.map(of_type).unwrap_or_default().into_iter().map(|value| parse_quote!(Some(#value)));
             std::iter::once(parse_quote!(None)).chain(some).collect()
         }
         "Result" => {
@@ -194,7 +196,9 @@ impl VisitMut for Mutator {
                 let inner = expression.clone();
                 *expression = self.either(line, inner, others);
             }
-            Expr::Unary(ExprUnary { op: op @ (UnOp::Not(_) | UnOp::Neg(_)), expr, .. }) if !matches!(**expr, Expr::Lit(_)) => {
+            Expr::Unary(ExprUnary { op: op @ (UnOp::Not(_) | UnOp::Neg(_)), expr, .. })
+                if !matches!(**expr, Expr::Lit(_)) =>
+            {
                 let others = vec![(format!("without `{}`", text(op)), (**expr).clone())];
                 visit_mut::visit_expr_mut(self, expression);
                 let inner = expression.clone();
