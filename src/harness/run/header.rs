@@ -22,7 +22,10 @@ impl Run {
                 sla: workload.sla.clone(),
                 planned: plan.planned(workload),
                 asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
-                actions: named.into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
+                actions: named
+                    .into_iter()
+                    .map(|row| (row.name.to_string(), masked(&row.label).into_owned()))
+                    .collect(),
                 tags: if has_tags { tags } else { Vec::new() },
                 data: workload.data.iter().map(|data| data.allocation().clone()).collect(),
             }
