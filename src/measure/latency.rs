@@ -375,6 +375,13 @@ mod tests {
     }
 
     #[test]
+    fn the_ends_are_exact() {
+        let mut latency = Latency::new();
+        [70_001, 50_003, 90_007].into_iter().for_each(|ns| latency.record(ns, id(ns)));
+        assert_eq!((latency.min_ns(), latency.max_ns()), (50_003, 90_007));
+    }
+
+    #[test]
     fn the_histogram_is_that_of_the_library() {
         let mut library = Histogram::<u64>::new(SIGNIFICANT_DIGITS).unwrap();
         let mut latency = Latency::new();

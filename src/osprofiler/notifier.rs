@@ -129,7 +129,6 @@ pub struct NotifierReport {
     pub last_error: Option<String>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "nearly all items are records")]
 enum Item {
     Record(Record),
     /// Answered once everything before it is written or given up.

@@ -302,6 +302,9 @@ fn outliers_are_exact_and_nothing_passes_without_data() {
     assert_eq!(outcome(outliers(0), &early).0, Outcome::Fail);
     assert_eq!(outcome(outliers(1), &early).0, Outcome::Pass);
     assert_eq!(outcome(outliers(0), &early[..5]).0, Outcome::Invalid);
+    // As many as are required are enough.
+    assert_ne!(outcome(outliers(0), &early[..10]).0, Outcome::Invalid);
+    assert_eq!(outcome(outliers(0), &early[..9]).0, Outcome::Invalid);
     let failed: Vec<IterationSample> = (0..9).map(|number| iteration(number, 1, 1, true)).collect();
     for sla in [
         outliers(0),

@@ -111,6 +111,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_of_counts_varies_from_two_on() {
+        for (values, expected) in
+            [(&[][..], 0.0), (&[4.0], 0.0), (&[1.0, 3.0], 1.0), (&[1.0, 3.0, 5.0], 4.0 / 3.0)]
+        {
+            assert!((counts(values).variance_of_mean() - expected).abs() < 1e-12, "{values:?}");
+        }
+    }
+
+    #[test]
     fn equal_counts_are_exact_and_others_are_not() {
         let pair = |a: &[f64], b: &[f64]| (counts(a), counts(b));
         for (pairs, difference, exact) in [

@@ -160,6 +160,26 @@ mod tests {
         ("lognormal 1.5", 3.080_216_848_918_031, |random| (1.5 * normal(random)).exp()),
     ];
 
+    #[test]
+    fn merged_sums_are_those_of_all_samples() {
+        let of = |values: &[f64]| {
+            let mut powers = Powers::default();
+            values.iter().for_each(|value| powers.add(*value));
+            powers
+        };
+        let mut merged = of(&[1.0, 2.0, 7.0]);
+        merged.merge(&of(&[3.0, -5.0]));
+        let whole = of(&[1.0, 2.0, 7.0, 3.0, -5.0]);
+        let sums = |powers: &Powers| (powers.n, powers.first, powers.second, powers.third);
+        assert_eq!(sums(&merged), sums(&whole));
+        // By SciPy: std(ddof=1) and skew of the five.
+        let (sd, skewness) = whole.shape().unwrap();
+        assert!(
+            (sd - 4.335_896_677).abs() < 1e-8 && (skewness + 0.436_982_46).abs() < 1e-7,
+            "{sd} {skewness}"
+        );
+    }
+
     fn rounds() -> u32 {
         if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 20_000 } else { 600 }
     }

@@ -197,6 +197,16 @@ mod tests {
         row.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
     }
 
+    /// 2.5 + 2.353363 · 1.290994 · √1.25, with Student's quantile for three degrees of freedom.
+    #[test]
+    fn a_prediction_is_farther_than_the_mean_s_own_bound() {
+        let upper = prediction_upper(&[1.0, 2.0, 3.0, 4.0], 0.05).unwrap();
+        assert!((upper - 5.896_77).abs() < 1e-4, "{upper}");
+        for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
+            assert_eq!(mean_and_sd(values), None, "{values:?}");
+        }
+    }
+
     #[test]
     fn student_quantiles_are_those_of_scipy() {
         let vectors = vectors();

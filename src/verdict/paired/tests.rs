@@ -47,6 +47,14 @@ fn pairs_are_judged_by_their_bounds() {
 
 /// A rank test alone would overlook a few rounds in which nearly every iteration fails.
 #[test]
+fn ratios_have_a_geometric_mean() {
+    for (values, expected) in [(&[][..], 0.0), (&[3.0], 3.0), (&[2.0, 8.0], 4.0), (&[2.0, 0.0], 0.0)] {
+        let mean = geometric_mean(values.iter().copied());
+        assert!((mean - expected).abs() < 1e-12, "{values:?}: {mean}");
+    }
+}
+
+#[test]
 fn failures_in_few_rounds_do_not_pass() {
     for (pairs, affected, share, in_a, expected) in [
         (10, 3, 900, 0, Some(Outcome::Fail)),
