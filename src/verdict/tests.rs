@@ -317,6 +317,21 @@ fn outliers_are_exact_and_nothing_passes_without_data() {
     }
 }
 
+#[test]
+fn a_run_that_failed_or_has_no_end_never_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples: Vec<IterationSample> = (0..300).map(|number| iteration(number, 3, 5, false)).collect();
+    let mut run = log_of(&json!({ "failure_rate_max": 0.0 }), &samples, &folder.path().join("run.log"));
+    assert_eq!(verdict_of(&run).outcome, Outcome::Pass);
+    let end = run.end.take();
+    assert_ne!(verdict_of(&run).outcome, Outcome::Pass);
+    let failed = End { status: Status::Failed, error: Some("teardown failed".to_owned()), ..end.unwrap() };
+    run.end = Some(failed);
+    let verdict = verdict_of(&run);
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert!(verdict.invalid.iter().any(|why| why.contains("teardown failed")), "{:?}", verdict.invalid);
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(150))]
 
