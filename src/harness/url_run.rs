@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::base::files;
-use crate::base::masking::{hide_as_written, names_secret};
+use crate::base::masking::hide_as_written;
 use crate::base::secret::redacted_url;
+use crate::base::yaml_text::Comments;
 use crate::config;
 use crate::config::runner::{Constant, Runner};
+use crate::import::secrets::{Variables, is_secret_name, secret};
 use crate::plan::overrides::LoadShape;
 
 use super::error::HarnessError;
@@ -94,9 +96,9 @@ impl UrlRun {
             let mut secrets = Secrets::default();
             let (request, path) = self.without(&path, &mut secrets);
             let mut saved = request.scenario(&path, shape, beside.as_deref())?;
-            environment = secrets.environment();
+            environment = secrets.0.environment();
             if !environment.is_empty() {
-                saved["variables"] = secrets.variables();
+                saved["variables"] = Value::Object(secrets.0.written(&mut Comments::default()));
             }
             write_new(save, &format!("{}{}", secrets.comment(), written(&saved)?))?;
             own.map_or(Ok(()), |own| write_new(&own, &made))?;
@@ -189,51 +191,18 @@ impl UrlRun {
 
 /// The secrets of a request that is saved, each with the variable that stands for it.
 #[derive(Default)]
-struct Secrets(Vec<(String, String)>);
+struct Secrets(Variables);
 
 impl Secrets {
-    /// The variable for a secret; equal ones share one.
-    fn variable(&mut self, hint: &str, secret: &str) -> String {
-        if let Some((name, _)) = self.0.iter().find(|(_, known)| known == secret) {
-            return name.clone();
-        }
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        let mut name: String = hint.chars().map(plain).collect();
-        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            name.insert_str(0, "secret_");
-        }
-        if !names_secret(hint) {
-            // `auth` and `user` mean something else in templates.
-            name.push_str("_token");
-        }
-        let taken = |name: &str| self.0.iter().any(|(known, _)| known == name);
-        if taken(&name) {
-            name = (2_u32..).map(|n| format!("{name}_{n}")).find(|name| !taken(name)).unwrap_or_default();
-        }
-        self.0.push((name.clone(), secret.to_owned()));
-        name
-    }
-
     fn in_header(&mut self, name: &str, value: &str) -> String {
-        const SCHEMES: [&str; 4] = ["Bearer", "Basic", "Token", "Digest"];
-        const ENDS: [&str; 3] = ["key", "auth", "signature"];
-        let scheme = value
-            .split_once(' ')
-            .filter(|(scheme, _)| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)));
-        let (before, secret) =
-            scheme.map_or((String::new(), value), |(scheme, rest)| (format!("{scheme} "), rest));
-        let lower = name.to_ascii_lowercase();
-        let is_secret = names_secret(name) || scheme.is_some() || ENDS.iter().any(|end| lower.ends_with(end));
-        if !is_secret || secret.trim().is_empty() || value.contains("{{") {
-            return value.to_owned();
-        }
-        format!("{before}{{{{ {} }}}}", self.variable(name, secret))
+        let template = if value.contains("{{") { None } else { secret(&mut self.0, name, value) };
+        template.unwrap_or_else(|| value.to_owned())
     }
 
     /// The options of a URL, or the fields of a form. A value stays encoded as it was.
     fn in_options(&mut self, options: &str) -> String {
         let pairs = options.split('&').map(|pair| match secret_option(pair) {
-            Some((name, secret)) => format!("{name}={{{{ {} }}}}", self.variable(name, secret)),
+            Some((name, secret)) => format!("{name}={{{{ {} }}}}", self.0.secret(name, secret)),
             None => pair.to_owned(),
         });
         pairs.collect::<Vec<String>>().join("&")
@@ -259,7 +228,7 @@ impl Secrets {
                     let literal = value.to_string();
                     match value.as_str() {
                         Some(secret) if is_secret(name, secret) && text.contains(&literal) => {
-                            let template = format!("{{{{ {} | tojson }}}}", self.variable(name, secret));
+                            let template = format!("{{{{ {} | tojson }}}}", self.0.secret(name, secret));
                             *text = text.replace(&literal, &template);
                         }
                         _ => self.in_members(value, text),
@@ -270,21 +239,9 @@ impl Secrets {
         }
     }
 
-    /// The environment variables that hold them.
-    fn environment(&self) -> Vec<String> {
-        self.0.iter().map(|(name, _)| name.to_ascii_uppercase()).collect()
-    }
-
-    /// The scenario's variables.
-    fn variables(&self) -> Value {
-        let variables =
-            self.0.iter().map(|(name, _)| (name.clone(), json!({ "env": name.to_ascii_uppercase() })));
-        Value::Object(variables.collect())
-    }
-
     /// What the saved file says about them; empty if there are none.
     fn comment(&self) -> String {
-        match self.environment().join(", ") {
+        match self.0.environment().join(", ") {
             names if names.is_empty() => names,
             names => format!("# Secrets of the request are not written here. Set before a run: {names}\n"),
         }
@@ -292,7 +249,7 @@ impl Secrets {
 }
 
 fn is_secret(name: &str, value: &str) -> bool {
-    names_secret(name) && !value.is_empty() && !value.contains("{{")
+    is_secret_name(name) && !value.is_empty() && !value.contains("{{")
 }
 
 /// Name and value, if this option of a URL is a secret.

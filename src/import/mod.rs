@@ -15,7 +15,7 @@ mod multipart;
 pub mod openapi;
 mod replace;
 mod request;
-mod secrets;
+pub(crate) mod secrets;
 pub mod starter;
 mod words;
 

@@ -8,7 +8,7 @@ use crate::base::{percent, yaml};
 
 use super::multipart::{self, Field};
 use super::replace::{Replace, escaped};
-use super::secrets::{Variables, is_secret_name, is_secret_value};
+use super::secrets::{Variables, secret};
 
 /// A request with literal values.
 #[derive(Clone, Debug, Default)]
@@ -52,20 +52,6 @@ impl Replace for SecretsOnly<'_> {
     fn whole(&mut self, name: &str, value: &str) -> Option<String> {
         secret(self.0, name, value)
     }
-}
-
-/// The template for a value that is a secret.
-pub(super) fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
-    const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "Digest "];
-    if value.is_empty() || !(is_secret_name(name) || is_secret_value(value)) {
-        return None;
-    }
-    let scheme = SCHEMES
-        .iter()
-        .find(|scheme| value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
-    let (start, rest) = value.split_at(scheme.map_or(0, |scheme| scheme.len()));
-    let hint = if name.eq_ignore_ascii_case("authorization") { "api_token" } else { name };
-    Some(format!("{start}{{{{ {} }}}}", variables.secret(hint, rest)))
 }
 
 /// The key of a step that sends a method, and what is before the path in its value: `get` and nothing, or `request` and

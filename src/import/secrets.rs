@@ -7,7 +7,7 @@ use crate::base::yaml_text::Comments;
 
 /// The variables of a scenario that is being made. Equal secrets share one variable.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(crate) struct Variables {
     entries: Vec<Entry>,
     /// Names of extracted values.
     reserved: Vec<String>,
@@ -27,7 +27,7 @@ struct Entry {
 impl Variables {
     /// The variable that stands for a secret. Its value comes from the environment variable of the same name in upper
     /// case.
-    pub(super) fn secret(&mut self, hint: &str, secret: &str) -> String {
+    pub(crate) fn secret(&mut self, hint: &str, secret: &str) -> String {
         if let Some(known) = self.entries.iter().find(|entry| entry.secret.as_deref() == Some(secret)) {
             return known.name.clone();
         }
@@ -74,13 +74,13 @@ impl Variables {
     }
 
     /// The names of the environment variables that must be set, in order.
-    pub(super) fn environment(&self) -> Vec<String> {
+    pub(crate) fn environment(&self) -> Vec<String> {
         let names = self.entries.iter().filter_map(|entry| entry.value.get("env")?.as_str());
         names.map(str::to_owned).collect()
     }
 
     /// The value of the key `variables`, and comments on it.
-    pub(super) fn written(&self, comments: &mut Comments) -> Map<String, Value> {
+    pub(crate) fn written(&self, comments: &mut Comments) -> Map<String, Value> {
         let mut map = Map::new();
         for entry in &self.entries {
             if let Some(comment) = &entry.comment {
@@ -151,7 +151,7 @@ pub(super) fn variable_name(hint: &str) -> String {
 }
 
 /// True if a header, parameter or member of this name probably has a secret as its value.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     const WHOLE: [&str; 12] = [
         "pass",
         "pwd",
@@ -170,6 +170,26 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     WHOLE.contains(&plain.as_str())
         || names_secret(&plain)
         || ["_apikey", "_pwd", "_signature", "accesskey"].iter().any(|end| plain.ends_with(end))
+}
+
+/// The scheme of a header such as `Authorization`, with the space after it, and what follows; the scheme is empty if it is
+/// none that is known.
+pub(crate) fn split_scheme(value: &str) -> (&str, &str) {
+    const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "Digest "];
+    let scheme = SCHEMES
+        .iter()
+        .find(|scheme| value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    value.split_at(scheme.map_or(0, |scheme| scheme.len()))
+}
+
+/// The template for a value that is a secret.
+pub(crate) fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
+    if value.is_empty() || !(is_secret_name(name) || is_secret_value(value)) {
+        return None;
+    }
+    let (scheme, rest) = split_scheme(value);
+    let hint = if name.eq_ignore_ascii_case("authorization") { "api_token" } else { name };
+    Some(format!("{scheme}{{{{ {} }}}}", variables.secret(hint, rest)))
 }
 
 /// True if a text is a secret whatever its name: a JSON Web Token, or a key in a form that is widely known.

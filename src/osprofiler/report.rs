@@ -59,7 +59,7 @@ pub struct Point {
     pub error: Option<PointError>,
     /// The info of the start record.
     pub info: Arc<Info>,
-    /// The info of the stop record.
+    /// The info of the stop record, without the host, which the start record has too.
     pub stop_info: Arc<Info>,
 }
 

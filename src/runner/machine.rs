@@ -30,11 +30,15 @@ impl Watch {
             let mut readings = Readings::take();
             let (mut seen, mut held) = (Generator::default(), OverTime::default());
             let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                readings.compare(&mut seen);
+            loop {
+                let goes_on = stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout);
                 let now = Held::now();
                 seen.descriptors_max = seen.descriptors_max.max(now.descriptors);
                 held.add(offset_ns.saturating_add(saturating_nanos(began.elapsed())), now);
+                if !goes_on {
+                    break;
+                }
+                readings.compare(&mut seen);
             }
             seen.process = held.finish(saturating_nanos(EVERY));
             seen.load_s = began.elapsed().as_secs_f64();
@@ -163,6 +167,10 @@ mod tests {
         std::thread::sleep(EVERY * 3);
         let seen = watch.finish(Vec::new(), 7);
         assert_eq!((seen.unrecorded, seen.suspended_s), (7, 0.0));
+        if cfg!(target_os = "linux") {
+            let held = seen.process.expect("a reading at the end, at least");
+            assert!(held.memory_bytes.iter().all(|bytes| *bytes > 0) && !held.threads.is_empty(), "{held:?}");
+        }
         // The exact times depend on the scheduler.
         assert!(seen.load_s > 0.0 && seen.cpu_s < 3600.0);
     }

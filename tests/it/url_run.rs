@@ -109,7 +109,7 @@ fn secrets_of_a_request_are_not_saved() {
     let variables = [
         ("ACCESS_TOKEN", "s3cr3t-1"),
         ("PASSWORD", "s3cr3t-2"),
-        ("AUTHORIZATION", "s3cr3t-3"),
+        ("API_TOKEN", "s3cr3t-3"),
         ("X_AUTH_TOKEN", "s3cr3t-4"),
     ];
     for (name, _) in variables {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing of what judges and measures: which small faults does no library test notice?
 
-    tests/mutants/run.py [PART…] [--minutes 60] [--keep]     # parts: statistics measure verdict merge attribution
+    tests/mutants/run.py [PART…] [--minutes 60]     # parts: statistics measure verdict merge attribution
     tests/mutants/run.py --list [PART…]
 
 Changes a copy of the program (target/mutants/tree) so that one build holds every fault, each with a number: an operator is
@@ -40,7 +40,6 @@ PARTS = {
                     "src/analysis/critical_path.rs", "src/analysis/causes.rs", "src/analysis/comparison.rs",
                     "src/analysis/weighted.rs", "src/analysis/levels.rs", "src/analysis/compared.rs"],
 }
-ENGINE = ("base", "client", "config", "iteration", "measure", "plan", "receive", "results", "runner")
 MUTATED = '''
 /// Whether the fault of this number is turned on.
 pub fn mutated(number: u64) -> bool {

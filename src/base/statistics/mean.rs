@@ -172,7 +172,7 @@ mod tests {
         let whole = of(&[1.0, 2.0, 7.0, 3.0, -5.0]);
         let sums = |powers: &Powers| (powers.n, powers.first, powers.second, powers.third);
         assert_eq!(sums(&merged), sums(&whole));
-        // By SciPy: std(ddof=1) and skew of the five.
+        // The definitions: the squares' root over n - 1, and the third moment over the second's 1.5th power.
         let (sd, skewness) = whole.shape().unwrap();
         assert!(
             (sd - 4.335_896_677).abs() < 1e-8 && (skewness + 0.436_982_46).abs() < 1e-7,

@@ -16,6 +16,7 @@ use crate::harness::environment::Environment;
 use crate::harness::error::HarnessError;
 use crate::harness::files;
 use crate::harness::single::Temporary;
+use crate::import::secrets::{is_secret_name, split_scheme};
 use crate::plan::deployment::Auth;
 use crate::plan::references::UNKNOWN;
 
@@ -165,7 +166,7 @@ fn is_secret(keys: &[&str], text: &str) -> bool {
         return false;
     }
     if above == "headers" {
-        return is_secret_header(name, text);
+        return is_secret_name(name) || !split_scheme(text).0.is_empty();
     }
     if WITH_USER.contains(&name) || above == "proxy" {
         // A password may hold a slash, and a proxy needs no scheme: wherever it is, an `@` ends the user.
@@ -173,16 +174,6 @@ fn is_secret(keys: &[&str], text: &str) -> bool {
     }
     let in_url = text.contains("://") && (authority(text).contains('@') || has_secret_option(text));
     in_url || !NAMED.contains(&above) && names_secret(name)
-}
-
-/// Whether a header's value is a secret, by its name or by its scheme.
-fn is_secret_header(name: &str, value: &str) -> bool {
-    const SCHEMES: [&str; 4] = ["Bearer", "Basic", "Token", "Digest"];
-    let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
-    let name = name.to_ascii_lowercase();
-    names_secret(&name)
-        || ["key", "auth", "signature"].iter().any(|end| name.ends_with(end))
-        || SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 /// Host and port of a URL, with the user before them.

@@ -11,8 +11,8 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::import::replace::{Replace, escaped};
-use crate::import::request::{Recorded, method_key, secret};
-use crate::import::secrets::{Variables, is_secret_value};
+use crate::import::request::{Recorded, method_key};
+use crate::import::secrets::{Variables, is_secret_value, secret};
 
 use super::read::{Pair, Response};
 

@@ -188,7 +188,7 @@ pub(super) async fn connect(connection: &str) -> Result<Arc<dyn Driver>, DriverE
     (kind.access(scheme)?.connect)(connection, redacted_url(connection)).await
 }
 
-/// As [`connect`], for who writes nothing.
+/// Like [`connect`], for callers that only read.
 pub(super) async fn connect_to_read(connection: &str) -> Result<Arc<dyn Driver>, DriverError> {
     #[cfg(feature = "sqlite")]
     if super::sql::is_file(connection) {
