@@ -165,14 +165,14 @@ fn is_client(point: &Point) -> bool {
     point.project.as_deref() == Some(REPORTER)
 }
 
-fn kind(point: &Point) -> &str {
-    point.info.get(KIND).and_then(|kind| kind.as_str()).unwrap_or_default()
+fn is_of_kind(point: &Point, kind: &str) -> bool {
+    point.info.text_at(&[KIND]).is_some_and(|of| of == kind)
 }
 
 /// True for a span that receives or processes messages.
 #[must_use]
 pub fn is_consumer(point: &Point) -> bool {
-    kind(point) == CONSUMER
+    is_of_kind(point, CONSUMER)
 }
 
 /// Whose clock timed a point: its host's, or where that is unknown, its service's.
@@ -265,7 +265,7 @@ fn gaps(tree: &TraceTree) -> HashSet<Gap> {
     services
         .filter_map(|(index, point)| {
             let has_no_parent = point.parent.is_none();
-            let is_unconsumed = kind(point) == PRODUCER && children[index].is_empty();
+            let is_unconsumed = is_of_kind(point, PRODUCER) && children[index].is_empty();
             let is_gap = has_no_parent || is_unconsumed;
             is_gap.then(|| (point.reporter(), statement::name_and_kind(point), has_no_parent))
         })

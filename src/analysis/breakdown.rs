@@ -61,7 +61,7 @@ const FURTHER_KINDS: &str = "points of further kinds";
 #[must_use]
 pub fn break_down<T: Borrow<TraceTree>>(trees: &[T], timed: usize) -> Breakdowns {
     let mut breakdowns = Breakdowns::default();
-    let mut places: HashMap<Kind, usize> = HashMap::new();
+    let mut places = Places::default();
     let shifts = shifts(&trees[..timed.min(trees.len())], &mut breakdowns);
     let lacking = foreign::lacking(trees);
     for (number, tree) in trees.iter().enumerate() {
@@ -76,14 +76,7 @@ pub fn break_down<T: Borrow<TraceTree>>(trees: &[T], timed: usize) -> Breakdowns
             let mut at: HashMap<usize, usize> = HashMap::new();
             for (index, &place) in place_of.iter().enumerate() {
                 let (exclusive, own) = (exclusive[place], own[place]);
-                let mut kind = kind(tree, index);
-                if places.len() >= KINDS_MAX && !places.contains_key(&kind) {
-                    kind = Kind { name: FURTHER_KINDS.to_owned(), ..Kind::default() };
-                }
-                let of_kind = *places.entry(kind).or_insert_with_key(|kind| {
-                    breakdowns.kinds.push(kind.clone());
-                    breakdowns.kinds.len() - 1
-                });
+                let of_kind = places.of(tree, index, &mut breakdowns.kinds);
                 kind_of.push(of_kind);
                 let place = *at.entry(of_kind).or_insert_with(|| {
                     parts.push(Part { kind: of_kind, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
@@ -109,6 +102,51 @@ fn float(us: u64) -> f64 {
     us as f64
 }
 
+/// The indices of kinds.
+#[derive(Default)]
+struct Places<'a> {
+    of_kind: HashMap<Kind, usize>,
+    /// By what kinds are made of, which needs no new text for each point.
+    of_parts: HashMap<[&'a str; 6], usize>,
+}
+
+impl<'a> Places<'a> {
+    /// The index of a point's kind, which may be new.
+    fn of(&mut self, tree: &'a TraceTree, index: usize, kinds: &mut Vec<Kind>) -> usize {
+        let parts = parts(tree, index);
+        if let Some(&known) = self.of_parts.get(&parts) {
+            return known;
+        }
+        let mut kind = kind(tree, index);
+        let is_further = self.of_kind.len() >= KINDS_MAX && !self.of_kind.contains_key(&kind);
+        if is_further {
+            kind = Kind { name: FURTHER_KINDS.to_owned(), ..Kind::default() };
+        }
+        let found = *self.of_kind.entry(kind).or_insert_with_key(|kind| {
+            kinds.push(kind.clone());
+            kinds.len() - 1
+        });
+        if !is_further {
+            self.of_parts.insert(parts, found);
+        }
+        found
+    }
+}
+
+/// What the kind of a point is made of: equal parts, equal kinds.
+fn parts(tree: &TraceTree, index: usize) -> [&str; 6] {
+    let point = &tree.points[index];
+    let (project, service) = (point.project.as_deref(), point.service.as_deref());
+    let (project, service) = (project.unwrap_or_default(), service.unwrap_or_default());
+    if point.name == QUEUE {
+        return [project, service, QUEUE, "", "", ""];
+    }
+    let name = if is_poll(tree, index) { PAUSE } else { point.name.as_str() };
+    let parent = point.parent.map(|parent| &tree.points[parent]);
+    let (above, call) = parent.map_or(("", ""), |parent| (parent.name.as_str(), statement::kind(parent)));
+    [project, service, name, statement::kind(point), above, call]
+}
+
 /// The kind of a point.
 #[must_use]
 pub fn kind(tree: &TraceTree, index: usize) -> Kind {
@@ -120,7 +158,12 @@ pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     let parent =
         point.parent.map(|parent| statement::name_and_kind(&tree.points[parent])).unwrap_or_default();
     let name = if is_poll(tree, index) { PAUSE } else { point.name.as_str() };
-    Kind { service: point.reporter(), name: name.to_owned(), detail: statement::kind(point), parent }
+    Kind {
+        service: point.reporter(),
+        name: name.to_owned(),
+        detail: statement::kind(point).to_owned(),
+        parent,
+    }
 }
 
 /// The host whose clock timed a point, or where that is unknown, its service; empty for the client. The client has a

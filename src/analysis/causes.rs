@@ -121,6 +121,8 @@ fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use uuid::Uuid;
 
@@ -165,8 +167,8 @@ mod tests {
                 top: false,
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
-                tree: Some(calling(&called, until_us)),
-                functions: Functions::default(),
+                tree: Some(calling(&called, until_us).into()),
+                functions: Arc::default(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
@@ -191,8 +193,8 @@ mod tests {
                 top: false,
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
-                tree: Some(calling(&[("delivery", "wsgi", 1_000, 2_000)], until_us)),
-                functions: at_work(ms),
+                tree: Some(calling(&[("delivery", "wsgi", 1_000, 2_000)], until_us).into()),
+                functions: at_work(ms).into(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000, slow_ms)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 10)));
@@ -263,8 +265,8 @@ mod tests {
                 top: false,
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
-                tree: Some(spread(&mut random, own_us, call_us, of_call)),
-                functions: Functions::default(),
+                tree: Some(spread(&mut random, own_us, call_us, of_call).into()),
+                functions: Arc::default(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, own_us, call_us)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 1_000)));
@@ -316,8 +318,8 @@ mod tests {
                 top: false,
                 trace_id: Uuid::nil(),
                 sample: IterationSample::default(),
-                tree: Some(polling(requests)),
-                functions: Functions::default(),
+                tree: Some(polling(requests).into()),
+                functions: Arc::default(),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, requests)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 4)));

@@ -52,7 +52,6 @@ pub fn of_workload(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use serde_json::{Map, Value, json};
     use uuid::Uuid;
@@ -97,8 +96,8 @@ mod tests {
         let all_us = seen.wait_us + seen.connect_us;
         let mut action = point(ACTION, Some(0), (0, all_us, seen.wait_us));
         action.info_mut().insert("name".into(), json!("buy"));
-        Arc::make_mut(&mut action.stop_info).insert("status".into(), Value::from(200));
-        Arc::make_mut(&mut action.stop_info).insert("body_bytes".into(), Value::from(seen.body_bytes));
+        action.stop_info.to_mut().insert("status".into(), Value::from(200));
+        action.stop_info.to_mut().insert("body_bytes".into(), Value::from(seen.body_bytes));
         let mut points = vec![point(ITERATION, None, (0, all_us, 0)), action];
         if seen.connect_us > 0 {
             points.push(point("connect", Some(1), (0, seen.connect_us, seen.connect_us)));
@@ -117,8 +116,8 @@ mod tests {
             top: false,
             trace_id: Uuid::from_u128(seen.number.into()),
             sample,
-            tree: Some(tree),
-            functions: crate::results::functions::Functions::default(),
+            tree: Some(tree.into()),
+            functions: std::sync::Arc::default(),
         }
     }
 

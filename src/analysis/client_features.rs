@@ -43,12 +43,13 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
     for point in tree.points.iter().filter(|point| is_client(point) && point.name == ACTION).take(ACTIONS_MAX)
     {
         let name: String = point.detail().chars().take(POINT_CHARS_MAX).collect();
-        let number = |key: &str| point.stop_info.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let stop = point.stop_info.read();
+        let number = |key: &str| stop.get(key).and_then(Value::as_u64).unwrap_or(0);
         let status = number("status");
         if status > 0 {
             found.insert(feature(STATUS, status.to_string(), &name, 0));
         }
-        let address = point.stop_info.get(client_points::ADDRESS).and_then(Value::as_str);
+        let address = stop.get(client_points::ADDRESS).and_then(Value::as_str);
         let address = address.filter(|text| is_address(text));
         found.extend(address.map(|address| Feature::new(ADDRESS, address.to_owned())));
         found.extend(levels(ANSWER, number("body_bytes"), ANSWER_MIN, &name, bytes));

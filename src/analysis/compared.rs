@@ -1,5 +1,7 @@
 //! The fetched iterations of a workload, broken down together.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::attribution::Breakdown;
@@ -21,9 +23,9 @@ pub struct Compared {
     /// What the client measured; its workload is that which is asked about.
     pub sample: IterationSample,
     /// The tree; `None` if the collector did not have it.
-    pub tree: Option<TraceTree>,
+    pub tree: Option<Arc<TraceTree>>,
     /// The functions that services reported with it.
-    pub functions: Functions,
+    pub functions: Arc<Functions>,
 }
 
 /// The traces of a workload, broken down together.
@@ -39,7 +41,7 @@ impl<'a> Traces<'a> {
             compared.iter().filter(|one| usize::from(one.sample.workload) == workload).collect();
         all.sort_by_key(|one| one.side == Side::Failed);
         let timed = all.iter().take_while(|one| one.side != Side::Failed).count();
-        let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_ref().unwrap_or(none)).collect();
+        let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_deref().unwrap_or(none)).collect();
         let breakdowns = break_down(&trees, timed);
         Self { compared: all, trees, breakdowns }
     }

@@ -117,7 +117,7 @@ fn attributes(point: &Point) -> BTreeSet<(String, String)> {
     if let Some(host) = &point.host {
         found.push(("host".to_owned(), host.clone()));
     }
-    for (key, value) in point.info.iter().chain(point.stop_info.iter()) {
+    for (key, value) in point.info.read().iter().chain(point.stop_info.read().iter()) {
         collect(key, value, 1, &mut found);
     }
     found.into_iter().collect()

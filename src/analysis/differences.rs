@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::feature::{AT_LEAST, CLIENT, Feature};
 use super::features;
+use crate::base::parallel;
 use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
 use crate::osprofiler::report::TraceTree;
 use crate::results::model::{AttributeDifference, AttributeValue, Differences};
@@ -30,6 +31,8 @@ const ALIKE: f64 = 0.9;
 /// At most this many differences are listed, and this many values with each.
 const FOUND_MAX: usize = 8;
 const SAME_MAX: usize = 3;
+/// The values of so many traces are looked up at once.
+const AT_ONCE: usize = 64;
 /// More values than this are never kept at a time.
 const VALUES_MAX: usize = 50_000;
 /// An attribute with more values than this in two or more traces each is left out.
@@ -133,9 +136,7 @@ pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -
     let trees: Vec<&TraceTree> = slow.iter().chain(typical).copied().collect();
     let of = (slow.len(), typical.len());
     let mut table = Table { limit: VALUES_MAX, ..Table::default() };
-    for (trace, tree) in trees.iter().enumerate() {
-        table.add(trace, features::of_trace(tree));
-    }
+    add_all(&mut table, &trees, features::of_trace);
     at_points(&mut table, &trees, of);
     let left_out = table.left_out.len() as u64;
     let groups = groups(table, trees.len());
@@ -193,8 +194,16 @@ fn at_points(table: &mut Table, trees: &[&TraceTree], (slow, typical): (usize, u
     if everywhere.is_empty() {
         return;
     }
-    for (trace, tree) in trees.iter().enumerate() {
-        table.add(trace, features::at_points(tree, &everywhere));
+    add_all(table, trees, |tree| features::at_points(tree, &everywhere));
+}
+
+/// Adds what `of` gives for each trace.
+fn add_all(table: &mut Table, trees: &[&TraceTree], of: impl Fn(&TraceTree) -> BTreeSet<Feature> + Sync) {
+    for (number, some) in trees.chunks(AT_ONCE).enumerate() {
+        let found = parallel::map(some.to_vec(), &of);
+        for (trace, features) in (number * AT_ONCE..).zip(found) {
+            table.add(trace, features);
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 //! not by what they say. Free text and long
 //! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::client_features;
 use super::feature::{Feature, POINT, POINT_CHARS_MAX};
 use super::statement;
+use crate::osprofiler::info::SharedInfo;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::RESOURCE;
 use crate::results::client_points::REPORTER;
@@ -48,8 +49,16 @@ fn is_of_service(point: &&Point) -> bool {
 /// The values of a trace, without their points.
 pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
     let mut found = client_features::of_trace(tree);
+    let mut seen = HashSet::new();
     for point in tree.points.iter().filter(is_of_service) {
-        found.extend(of_point(point));
+        let mut of_it = of_itself(point);
+        // Many points of a trace share an info.
+        for info in [&point.info, &point.stop_info] {
+            if info.address().is_some_and(|address| seen.insert((address, point.error.is_some()))) {
+                of_info(info, point.error.is_some(), &mut of_it);
+            }
+        }
+        found.extend(of_it);
         if found.len() >= OF_TRACE_MAX {
             break;
         }
@@ -83,6 +92,15 @@ pub(super) fn point_value(name: &str, detail: &str) -> String {
 
 /// The values of a point.
 pub(super) fn of_point(point: &Point) -> Vec<Feature> {
+    let mut found = of_itself(point);
+    for info in [&point.info, &point.stop_info] {
+        of_info(info, point.error.is_some(), &mut found);
+    }
+    found
+}
+
+/// What a point is and who reported it.
+fn of_itself(point: &Point) -> Vec<Feature> {
     let mut found = vec![Feature::new(POINT, point_text(point))];
     let own = [
         ("service", (point.service.is_some() || point.project.is_some()).then(|| point.reporter())),
@@ -93,20 +111,22 @@ pub(super) fn of_point(point: &Point) -> Vec<Feature> {
     found.extend(
         own.filter(|(_, value)| value.len() <= VALUE_MAX).map(|(key, value)| Feature::new(key, value)),
     );
-    for info in [&point.info, &point.stop_info] {
-        for (key, value) in info.iter() {
-            match (key.as_str(), value) {
-                ("events", Value::Array(events)) => {
-                    events.iter().take(EVENTS_MAX).for_each(|one| event(one, &mut found))
-                }
-                ("attributes" | RESOURCE, Value::Object(inner)) => collect_all("", inner, &mut found),
-                // The error's text is free.
-                ("message", _) if point.error.is_some() => {}
-                _ => collect(key, value, 1, &mut found),
+    found
+}
+
+/// Adds the values of an info.
+fn of_info(info: &SharedInfo, is_of_error: bool, found: &mut Vec<Feature>) {
+    for (key, value) in info.read().iter() {
+        match (key.as_str(), value) {
+            ("events", Value::Array(events)) => {
+                events.iter().take(EVENTS_MAX).for_each(|one| event(one, found))
             }
+            ("attributes" | RESOURCE, Value::Object(inner)) => collect_all("", inner, found),
+            // The error's text is free.
+            ("message", _) if is_of_error => {}
+            _ => collect(key, value, 1, found),
         }
     }
-    found
 }
 
 fn event(event: &Value, found: &mut Vec<Feature>) {

@@ -152,11 +152,11 @@ impl OfCall {
         let of = |is_it: &dyn Fn(Option<&str>) -> bool| {
             let is_served = |index: &&usize| {
                 let point = &tree.points[**index];
-                point.name == RPC && is_it(method(point))
+                point.name == RPC && is_it(method(point).as_deref())
             };
             self.below.iter().find(is_served).copied()
         };
-        of(&|known| known.is_some() && known == called).or_else(|| of(&|known| known.is_none()))
+        of(&|known| known.is_some() && known == called.as_deref()).or_else(|| of(&|known| known.is_none()))
     }
 
     /// Points that are certainly of other requests, each with how long after the call.

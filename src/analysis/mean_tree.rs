@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::{asynchronous, statement};
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::report::{Point, TraceTree, reporter};
 use crate::results::model::ComparedNode;
 
 /// At most this many nodes go to the results: the longest, with all nodes above them.
@@ -17,13 +17,13 @@ const SHOWN_MAX: usize = 300;
 const NODES_MAX: usize = 20_000;
 const DEPTH_MAX: u32 = 48;
 
-/// The reporting service, the point's name and its detail.
-type Key = (String, String, String);
+/// The reporting project and service, the point's name and its detail.
+type Key<'a> = [&'a str; 4];
 
-struct Node {
+struct Node<'a> {
     parent: Option<usize>,
     depth: u32,
-    key: Key,
+    key: Key<'a>,
     /// For slow and for typical iterations.
     sums_us: [f64; 2],
     self_us: [f64; 2],
@@ -32,7 +32,7 @@ struct Node {
     starts_us: f64,
 }
 
-impl Node {
+impl Node<'_> {
     fn start_us(&self) -> f64 {
         self.starts_us / (self.calls[0] + self.calls[1]).max(1.0)
     }
@@ -44,12 +44,13 @@ pub fn mean_tree(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<ComparedNod
     let nodes = merged(slow, typical);
     let (slow_count, typical_count) = (float(slow.len().max(1)), float(typical.len().max(1)));
     let node = |index: usize| {
-        let Node { depth, key: (service, name, detail), sums_us, self_us, calls, .. } = &nodes[index];
+        let Node { depth, key: [project, service, name, detail], sums_us, self_us, calls, .. } =
+            &nodes[index];
         ComparedNode {
             depth: *depth,
-            service: service.clone(),
-            name: name.clone(),
-            detail: detail.clone(),
+            service: reporter(project, service),
+            name: (*name).to_owned(),
+            detail: (*detail).to_owned(),
             slow_ms: sums_us[0] / slow_count / 1e3,
             typical_ms: sums_us[1] / typical_count / 1e3,
             slow_self_ms: self_us[0] / slow_count / 1e3,
@@ -66,9 +67,9 @@ pub fn mean_tree(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<ComparedNod
     depth_first(&nodes, &shown).into_iter().map(node).collect()
 }
 
-fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut known: HashMap<(Option<usize>, Key), usize> = HashMap::new();
+fn merged<'a>(slow: &[&'a TraceTree], typical: &[&'a TraceTree]) -> Vec<Node<'a>> {
+    let mut nodes: Vec<Node<'a>> = Vec::new();
+    let mut known: HashMap<(Option<usize>, Key<'a>), usize> = HashMap::new();
     let sides = slow.iter().map(|tree| (0, *tree)).chain(typical.iter().map(|tree| (1, *tree)));
     for (side, tree) in sides {
         // The node of each point of this trace; `None` for points that are left out.
@@ -83,11 +84,10 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
                 places.push(None);
                 continue;
             }
-            let (parent, key) =
-                (parent.flatten(), (point.reporter(), point.name.clone(), statement::kind(point)));
-            let place = known.get(&(parent, key.clone())).copied().or_else(|| {
+            let (parent, key) = (parent.flatten(), key(point));
+            let place = known.get(&(parent, key)).copied().or_else(|| {
                 (nodes.len() < NODES_MAX).then(|| {
-                    known.insert((parent, key.clone()), nodes.len());
+                    known.insert((parent, key), nodes.len());
                     nodes.push(Node {
                         parent,
                         depth,
@@ -112,8 +112,13 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
     nodes
 }
 
+fn key(point: &Point) -> Key<'_> {
+    let (project, service) = (point.project.as_deref(), point.service.as_deref());
+    [project.unwrap_or_default(), service.unwrap_or_default(), &point.name, statement::kind(point)]
+}
+
 /// The nodes to show: the longest, with all nodes above them.
-fn longest(nodes: &[Node], weights: &[f64]) -> Vec<bool> {
+fn longest(nodes: &[Node<'_>], weights: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]).then(one.cmp(&other)));
     let mut shown = vec![false; nodes.len()];
@@ -129,7 +134,7 @@ fn longest(nodes: &[Node], weights: &[f64]) -> Vec<bool> {
     shown
 }
 
-fn depth_first(nodes: &[Node], shown: &[bool]) -> Vec<usize> {
+fn depth_first(nodes: &[Node<'_>], shown: &[bool]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut open: Vec<usize> = Vec::new();
     for index in (0..nodes.len()).filter(|&index| shown[index]) {

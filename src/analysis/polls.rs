@@ -80,7 +80,7 @@ pub fn is_one_request_more<'a>(longer_us: f64, pauses: impl Iterator<Item = (&'a
 }
 
 fn requests(point: &Point) -> u64 {
-    point.stop_info.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
+    point.stop_info.value("requests").and_then(|requests| requests.as_u64()).unwrap_or(1)
 }
 
 fn is_client(point: &Point) -> bool {

@@ -4,6 +4,8 @@
 //! Each case draws one tree of calls over three hosts. Every trace runs it with noise; in slow traces one point takes
 //! longer.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use uuid::Uuid;
 
@@ -15,7 +17,6 @@ use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::client_points::SCHEDULING_DELAY;
-use crate::results::functions::Functions;
 use crate::results::model::{
     Basis, Comparison, Explanation, IterationOutcome, IterationRow, Place, SlowIteration, TraceState,
 };
@@ -170,7 +171,14 @@ fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<Compared>) {
         };
         let side = if slow { Side::Slow } else { Side::Typical };
         let tree = Some(TraceTree::build(&records));
-        Compared { side, top: false, trace_id: base_id, sample, tree, functions: Functions::default() }
+        Compared {
+            side,
+            top: false,
+            trace_id: base_id,
+            sample,
+            tree: tree.map(Arc::new),
+            functions: Arc::default(),
+        }
     };
     (planted, (0..SLOW + TYPICAL).map(iteration).collect())
 }

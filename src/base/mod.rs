@@ -10,6 +10,7 @@ pub mod diagnostics;
 pub mod files;
 pub mod ids;
 pub mod masking;
+pub mod parallel;
 pub mod programs;
 pub mod statistics;
 pub mod template;

@@ -4,7 +4,6 @@ use crate::harness::single::single;
 use crate::harness::{HarnessError, Interrupt, RunOptions};
 use crate::report::once::{self, Detail, curl};
 use crate::report::trace;
-use crate::results::functions::Functions;
 
 use super::exit::Exit;
 use super::output::{self, Stream};
@@ -49,8 +48,8 @@ pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit
         let tree = |id: uuid::Uuid| {
             let found = single.traces.iter().find(|trace| trace.trace_id == id && arguments.verbose)?;
             let mut text = Vec::new();
-            let functions = Functions::of(&found.records);
-            trace::text::write(&id.to_string(), &found.tree(), false, None, &functions, style, &mut text)
+            let functions = &found.functions;
+            trace::text::write(&id.to_string(), &found.tree, false, None, functions, style, &mut text)
                 .ok()?;
             String::from_utf8(text).ok()
         };

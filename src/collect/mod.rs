@@ -20,8 +20,10 @@ use crate::base::clock::Nanos;
 use crate::base::masking::{mask_json, masked};
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError, Stored};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::info::SharedInfo;
+use crate::osprofiler::record::{Record, share};
+use crate::osprofiler::report::count_points;
+use crate::results::trace::StoredRecords;
 
 /// The number of traces fetched at the same time.
 const PARALLEL_MAX: usize = 8;
@@ -47,6 +49,47 @@ pub struct Fetched {
     pub read_after_ns: HashMap<Uuid, Nanos>,
     /// The collector's last error if it cost a trace, else the unreadable records.
     pub error: Option<String>,
+    /// Of traces that come from their files: the client's own records there, and the time of asynchronous work.
+    stored: HashMap<Uuid, InFile>,
+}
+
+type InFile = (Vec<Record>, Option<f64>);
+
+/// What is known of one trace.
+#[derive(Debug)]
+pub struct FetchedTrace {
+    /// The records of the services; empty for an absent trace.
+    pub services: Vec<Record>,
+    /// The number of unreadable records.
+    pub unreadable: u64,
+    /// How long after the response of its iteration it was read; absent where that is not known.
+    pub read_after_ns: Option<Nanos>,
+    /// Of a trace from its file: the client's own records there, and the time of asynchronous work in milliseconds.
+    pub stored: Option<InFile>,
+}
+
+impl Fetched {
+    /// Adds a trace from its file, which need not be written again if nothing changes and it `is_here`.
+    pub fn add_stored(&mut self, trace: StoredRecords, is_here: bool) {
+        let StoredRecords { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = trace;
+        let (services, client) = StoredRecords::split(records);
+        self.records.insert(trace_id, services);
+        self.unreadable.insert(trace_id, unreadable);
+        self.read_after_ns.extend(read_after_ns.map(|after_ns| (trace_id, after_ns)));
+        if is_here {
+            self.stored.insert(trace_id, (client, asynchronous_ms));
+        }
+    }
+
+    /// Takes what is known of a trace; `None` without an answer.
+    pub fn take(&mut self, trace_id: Uuid) -> Option<FetchedTrace> {
+        Some(FetchedTrace {
+            services: self.records.remove(&trace_id)?,
+            unreadable: self.unreadable.get(&trace_id).copied().unwrap_or(0),
+            read_after_ns: self.read_after_ns.get(&trace_id).copied(),
+            stored: self.stored.remove(&trace_id),
+        })
+    }
 }
 
 /// Checks that the collector answers. Connects as the services of the run do: a SQLite file that they will write to is
@@ -158,7 +201,8 @@ impl Fetcher<'_> {
         for record in &mut records {
             mask_record(record);
         }
-        let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
+        share(&mut records);
+        let complete = !records.is_empty() && count_points(&records).1 == 0;
         let len = records.len();
         let before = self.fetched.records.insert(wanted.id, records).map(|before| before.len());
         complete && (before == Some(len) || !wanted.recent)
@@ -170,7 +214,13 @@ pub(crate) fn mask_record(record: &mut Record) {
     if let Cow::Owned(name) = masked(&record.name) {
         record.name = name;
     }
-    record.info_mut().values_mut().for_each(mask_json);
+    // Without escapes, a secret stands in the text as it is.
+    let is_plain = |text: &str| !text.contains('\\') && matches!(masked(text), Cow::Borrowed(_));
+    if !record.info.text().is_some_and(is_plain) {
+        let mut info = record.info.read().into_owned();
+        info.values_mut().for_each(mask_json);
+        record.info = SharedInfo::as_text(&info);
+    }
 }
 
 type Answer = Result<Stored, DriverError>;

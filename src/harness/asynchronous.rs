@@ -1,5 +1,9 @@
 //! Asynchronous work of a run's iterations, from their traces.
 
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
 use crate::analysis::asynchronous;
 use crate::base::clock::Nanos;
 use crate::collect::Fetched;
@@ -10,6 +14,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Chosen;
 use crate::results::client_points;
+use crate::results::trace::StoredTrace;
 use crate::verdict::asynchronous::{Sample, Work};
 
 /// A clock that is ahead by less is not moved because of what ended when traces were read.
@@ -20,13 +25,19 @@ fn deadline_ns(aggregate: &Aggregate, workload: u16) -> Option<Nanos> {
     aggregate.header().workloads.get(usize::from(workload))?.asynchronous_deadline_ns
 }
 
-/// The records of an iteration's trace: those of the services below the client's own.
-pub(super) fn whole(aggregate: &Aggregate, sample: &IterationSample, services: &[Record]) -> Vec<Record> {
+/// The records of an iteration's trace, those of the services below the client's own; and whether these are `client`, and
+/// the services' as they were.
+pub(super) fn whole(
+    aggregate: &Aggregate,
+    sample: &IterationSample,
+    mut services: Vec<Record>,
+    client: &[Record],
+) -> (Vec<Record>, bool) {
     let mut records = aggregate.client_points(sample);
-    let mut linked = services.to_vec();
-    client_points::link(&mut linked, &records);
-    records.extend(linked);
-    records
+    let is_linked = client_points::link(&mut services, &records);
+    let is_same = !is_linked && records == client;
+    records.append(&mut services);
+    (records, is_same)
 }
 
 /// When the deadlines of all workloads with asynchronous work are over, since the run's start; `None` without such.
@@ -61,16 +72,20 @@ pub(super) fn time_ns(
 }
 
 /// The random sample of each workload; `None` for workloads without `end: asynchronous`.
-pub(super) fn of_sample(aggregate: &Aggregate, chosen: &[Chosen], fetched: &Fetched) -> Vec<Option<Sample>> {
+pub(super) fn of_sample(
+    aggregate: &Aggregate,
+    chosen: &[Chosen],
+    traces: &HashMap<Uuid, &StoredTrace>,
+) -> Vec<Option<Sample>> {
     let workloads = 0..aggregate.workloads.len();
-    workloads.map(|workload| of_workload(aggregate, workload, chosen, fetched)).collect()
+    workloads.map(|workload| of_workload(aggregate, workload, chosen, traces)).collect()
 }
 
 fn of_workload(
     aggregate: &Aggregate,
     workload: usize,
     chosen: &[Chosen],
-    fetched: &Fetched,
+    traces: &HashMap<Uuid, &StoredTrace>,
 ) -> Option<Sample> {
     let deadline_ns = deadline_ns(aggregate, u16::try_from(workload).ok()?)?;
     let is_of = |one: &&Chosen| one.random && usize::from(one.sample.workload) == workload;
@@ -79,12 +94,11 @@ fn of_workload(
         .iter()
         .filter_map(|Chosen { sample, .. }| {
             let id = aggregate.trace_id(sample);
-            let services = fetched.records.get(&id).filter(|records| !records.is_empty())?;
-            let read_after_ns = fetched.read_after_ns.get(&id).copied()?;
+            let trace = traces.get(&id).filter(|trace| trace.services().next().is_some())?;
+            let read_after_ns = trace.read_after_ns?;
             // Without its deadline, or with a damaged record, nobody knows how long it took.
-            let is_usable =
-                read_after_ns >= deadline_ns && fetched.unreadable.get(&id).is_none_or(|number| *number == 0);
-            is_usable.then(|| (sample, TraceTree::build(&whole(aggregate, sample, services)), read_after_ns))
+            let is_usable = read_after_ns >= deadline_ns && trace.unreadable == 0;
+            is_usable.then(|| (sample, TraceTree::build(&trace.records), read_after_ns))
         })
         .collect();
     let running = asynchronous::running(&read.iter().map(|(_, tree, _)| tree).collect::<Vec<_>>());

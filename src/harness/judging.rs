@@ -1,14 +1,18 @@
 //! After the load: results from the log, findings from traces, the verdict. Nothing here writes a file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::places::Population;
-use crate::analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs};
-use crate::collect::Fetched;
+use crate::analysis::{
+    client_comparison, explanation, findings, foreign, observer, observer_pairs, statement,
+};
+use crate::base::parallel;
+use crate::collect::{Fetched, FetchedTrace};
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
@@ -19,11 +23,10 @@ use crate::results::aggregate::Aggregate;
 use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
-use crate::results::functions::{Functions, without};
-use crate::results::model::{Results, TraceState, Workload};
-use crate::results::rpc::with_queues;
+use crate::results::functions::without;
+use crate::results::model::{Results, SlowIteration, TraceState, Workload};
 use crate::results::stored::StoredRun;
-use crate::results::trace::StoredTrace;
+use crate::results::trace::{StoredRecords, StoredTrace};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
 
@@ -57,23 +60,26 @@ pub(super) fn results(aggregate: &Aggregate) -> Results {
     results
 }
 
-/// Judges the run by the criteria of its header; `chosen` and `fetched` hold the random sample of traces.
-pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], fetched: &Fetched) {
+/// Judges the run by the criteria of its header; `chosen` and `traces` hold the random sample of traces.
+pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], traces: &[StoredTrace]) {
+    let traces: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
     let sampled: Vec<Sampled> = chosen
         .iter()
         .filter(|chosen| chosen.random)
         .map(|Chosen { sample, .. }| {
             let id = aggregate.trace_id(sample);
-            let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
-            let records = fetched.records.get(&id).filter(|records| !records.is_empty());
+            let trace = traces.get(&id).filter(|trace| trace.services().next().is_some());
+            let tree = |trace: &&StoredTrace| {
+                without(TraceTree::build(trace.services()).with_unreadable(trace.unreadable))
+            };
             Sampled {
                 id: SampleId::from(sample),
-                functions: records.map(|records| Functions::of(records)).unwrap_or_default(),
-                tree: records.map(|records| without(TraceTree::build(records).with_unreadable(unreadable))),
+                functions: trace.map(|trace| trace.functions.clone()).unwrap_or_default(),
+                tree: trace.map(tree),
             }
         })
         .collect();
-    let works = asynchronous::of_sample(aggregate, chosen, fetched);
+    let works = asynchronous::of_sample(aggregate, chosen, &traces);
     for ((workload, stats), sample) in results.workloads.iter_mut().zip(&aggregate.workloads).zip(&works) {
         workload.asynchronous = sample.as_ref().map(|sample| sample.figures(stats.iterations.ok));
     }
@@ -84,47 +90,80 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
     results.reason = Some(screen::reason(results));
 }
 
+/// A chosen iteration with its trace, if its collector answered.
+type Traced = (Compared, Option<StoredTrace>);
+
+/// Builds the trace of a chosen iteration from its records, with the client's own points above the services'.
+fn traced(
+    aggregate: &Aggregate,
+    chosen: &Chosen,
+    answer: Option<FetchedTrace>,
+    to: Option<&RunDirectory>,
+) -> Traced {
+    let Chosen { sample, side, top, .. } = chosen;
+    let id = aggregate.trace_id(sample);
+    let compared = Compared {
+        side: *side,
+        top: *top,
+        trace_id: id,
+        sample: sample.clone(),
+        tree: None,
+        functions: Arc::default(),
+    };
+    let Some(FetchedTrace { services, unreadable, read_after_ns, stored }) = answer else {
+        return (compared, None);
+    };
+    let has_points = !services.is_empty();
+    let is_known = stored.is_some();
+    let (client, stored_ms) = stored.unwrap_or_default();
+    let (records, is_same) = asynchronous::whole(aggregate, sample, services, &client);
+    let trace = StoredTrace::new(id, records, unreadable);
+    let tree = has_points.then(|| Arc::clone(&trace.tree));
+    // What all comparisons ask for is found on all processors.
+    for point in tree.iter().flat_map(|tree| &tree.points) {
+        let _ = statement::kind(point);
+    }
+    let asynchronous_ns = tree.as_ref().zip(read_after_ns);
+    let asynchronous_ns =
+        asynchronous_ns.and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
+    let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
+    let is_stored = is_known && is_same && asynchronous_ms == stored_ms;
+    let mut trace = StoredTrace { read_after_ns, asynchronous_ms, is_stored, ..trace };
+    if let Some(to) = to.filter(|_| !is_stored) {
+        // If it cannot be, that is said when all files are written.
+        trace.is_stored = to.store_traces(std::slice::from_ref(&trace)).is_ok();
+    }
+    // Of those that are not judged by criteria for trace points, the tree is enough.
+    if trace.is_stored && !chosen.random {
+        trace.forget_records();
+    }
+    (Compared { tree, functions: trace.functions.clone(), ..compared }, Some(trace))
+}
+
 /// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
-/// own points above the services'.
+/// own points above the services'. The records of `fetched` are taken. With `to`, each is stored as soon as it is built, and
+/// lets go of its records.
 pub(super) fn explain(
     results: &mut Results,
     aggregate: &Aggregate,
     chosen: &[Chosen],
-    fetched: &Fetched,
+    fetched: &mut Fetched,
+    to: Option<&RunDirectory>,
 ) -> Vec<StoredTrace> {
+    let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
+    let made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
-    for Chosen { sample, side, top, .. } in chosen {
-        let id = aggregate.trace_id(sample);
-        let of = |tree, functions| Compared {
-            side: *side,
-            top: *top,
-            trace_id: id,
-            sample: sample.clone(),
-            tree,
-            functions,
-        };
-        let Some(services) = fetched.records.get(&id) else {
-            *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
-            compared.push(of(None, Functions::default()));
-            continue;
-        };
-        let records = asynchronous::whole(aggregate, sample, services);
-        let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
-        let tree = with_queues(TraceTree::build(&records).with_unreadable(unreadable));
-        let new = StoredTrace::of_tree(id, records, &tree);
-        let tree = (!services.is_empty()).then_some(tree);
-        let read_after_ns = fetched.read_after_ns.get(&id).copied();
-        let asynchronous_ns = tree.as_ref().zip(read_after_ns);
-        let asynchronous_ns = asynchronous_ns
-            .and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
-        let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
-        compared.push(of(tree, Functions::of(services)));
-        let trace = StoredTrace { read_after_ns, asynchronous_ms, ..new };
-        *results.profiling.fetched.entry(trace.state).or_default() += 1;
-        if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {
-            (slow.trace, slow.asynchronous_ms) = (trace.state, asynchronous_ms);
+    for (one, trace) in made {
+        let state = trace.as_ref().map_or(TraceState::NotFetched, |trace| trace.state);
+        *results.profiling.fetched.entry(state).or_default() += 1;
+        if let Some(trace) = trace {
+            let is_its = |slow: &&mut SlowIteration| slow.iteration.trace_id == trace.trace_id;
+            if let Some(slow) = results.slowest.iter_mut().find(is_its) {
+                (slow.trace, slow.asynchronous_ms) = (trace.state, trace.asynchronous_ms);
+            }
+            traces.push(trace);
         }
-        traces.push(trace);
+        compared.push(one);
     }
     let seed = seed(aggregate);
     for (number, workload) in results.workloads.iter_mut().enumerate() {
@@ -147,7 +186,7 @@ pub(super) fn explain(
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
-    let trees: Vec<&TraceTree> = compared.iter().filter_map(|one| one.tree.as_ref()).collect();
+    let trees: Vec<&TraceTree> = compared.iter().filter_map(|one| one.tree.as_deref()).collect();
     results.notes.extend(foreign::mixed(&trees).map(|mixed| mixed::sentence(&mixed)));
     let came = |trace: &StoredTrace| matches!(trace.state, TraceState::Complete | TraceState::Partial);
     if traces.iter().any(came) {
@@ -162,9 +201,9 @@ pub(super) fn explain(
 fn compare_by_client(results: &mut Results, aggregate: &Aggregate) {
     let chosen = choice::slow_and_typical(aggregate);
     let compared = |Chosen { sample, side, top, .. }: Chosen| {
-        let tree = TraceTree::build(&asynchronous::whole(aggregate, &sample, &[]));
+        let tree = TraceTree::build(&aggregate.client_points(&sample));
         let trace_id = aggregate.trace_id(&sample);
-        Compared { side, top, trace_id, sample, tree: Some(tree), functions: Functions::default() }
+        Compared { side, top, trace_id, sample, tree: Some(tree.into()), functions: Arc::default() }
     };
     let compared: Vec<Compared> = chosen.into_iter().map(compared).collect();
     let seed = seed(aggregate);
@@ -197,35 +236,45 @@ pub(crate) fn read_again(
     run_dir: &Path,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
+    read_with(run_dir, HashMap::new(), change)
+}
+
+/// The same with traces that were fetched now and have no files yet, or older ones: `known`. They are stored.
+pub(super) fn read_with(
+    run_dir: &Path,
+    mut known: HashMap<Uuid, StoredRecords>,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
+) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
     let directory = RunDirectory::open(run_dir);
     if !directory.log().is_file() {
         return Err(no_log(run_dir));
     }
     let log = LogFile::at(&directory.log());
-    let aggregate = read(log, directory.stored_traces(), Kind::Input, change)?;
+    let to = (!known.is_empty()).then_some(&directory);
+    let stored = directory.stored_traces().into_iter().chain(known.keys().copied());
+    let aggregate = read(log, stored.collect(), Kind::Input, change)?;
     let mut results = results(&aggregate);
-    let chosen = choice::choose(&aggregate);
-    let stored = chosen.iter().filter_map(|chosen| {
-        let trace = directory.stored_trace(aggregate.trace_id(&chosen.sample))?;
-        Some((trace.trace_id, trace.services(), trace.unreadable, trace.read_after_ns))
-    });
+    let all = choice::choose(&aggregate);
+    let ids = all.iter().map(|chosen| aggregate.trace_id(&chosen.sample));
+    let ids: Vec<(Uuid, Option<StoredRecords>)> = ids.map(|id| (id, known.remove(&id))).collect();
+    let others: Vec<StoredRecords> = known.into_values().collect();
+    directory.store_records(&others).map_err(HarnessError::cannot("store the traces"))?;
+    let stored = parallel::map(ids, |(id, known)| known.or_else(|| directory.stored_records(id)));
     let mut fetched = Fetched::default();
-    for (id, services, unreadable, read_after_ns) in stored {
-        fetched.records.insert(id, services);
-        fetched.read_after_ns.extend(read_after_ns.map(|after_ns| (id, after_ns)));
-        fetched.unreadable.insert(id, unreadable);
+    let mut chosen = Vec::new();
+    for (one, stored) in all.iter().zip(stored) {
+        if let Some(stored) = stored {
+            let is_here = directory.has_trace(stored.trace_id);
+            fetched.add_stored(stored, is_here);
+            chosen.push(one.clone());
+        }
     }
     // The log does not have it.
     let old = StoredRun::results_of(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
     results.profiling.received =
         old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
-    let all = chosen.clone();
-    let chosen: Vec<Chosen> = chosen
-        .into_iter()
-        .filter(|chosen| fetched.records.contains_key(&aggregate.trace_id(&chosen.sample)))
-        .collect();
-    let traces = explain(&mut results, &aggregate, &chosen, &fetched);
-    judge(&aggregate, &mut results, &all, &fetched);
+    let traces = explain(&mut results, &aggregate, &chosen, &mut fetched, to);
+    judge(&aggregate, &mut results, &all, &traces);
     Ok((directory, aggregate, results, traces))
 }
 

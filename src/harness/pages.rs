@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::report::html::{self, Shown, relative_url};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::functions::Functions;
 use crate::results::model::Results;
 use crate::results::trace::StoredTrace;
 
@@ -27,10 +26,10 @@ pub(super) fn write(
         std::fs::create_dir_all(folder)?;
         let back = relative_url(&folder.canonicalize()?, &directory.path().canonicalize()?) + "report.html";
         for trace in html::shown(traces) {
-            let (tree, id) = (trace.tree(), trace.trace_id.to_string());
+            let (tree, id) = (&trace.tree, trace.trace_id.to_string());
             write_at_once(&folder.join(format!("{id}.html")), |output| {
                 let seen = results.explanation(trace.trace_id);
-                html::trace::write(&id, &tree, seen, &Functions::of(&trace.records), Some(&back), output)
+                html::trace::write(&id, tree, seen, &trace.functions, Some(&back), output)
             })?;
         }
         let report: &Path = directory.path();

@@ -110,7 +110,7 @@ fn collect(records: &[Record], style: ReportStyle) -> (Vec<Node<'_>>, Times) {
         if record.name.ends_with("stop") {
             node.finished_us = Some(time);
             node.info.insert("finished".to_owned(), Value::Null);
-            let exception = record.info.get("etype").cloned().unwrap_or_else(|| "None".into());
+            let exception = record.info.value("etype").unwrap_or_else(|| "None".into());
             node.info.insert("exception".to_owned(), exception);
         } else {
             node.started_us = Some(time);
@@ -129,7 +129,7 @@ fn new_node(record: &Record) -> Node<'_> {
     info.insert("name".to_owned(), name.into());
     info.insert("project".to_owned(), record.project.clone().into());
     info.insert("service".to_owned(), record.service.clone().into());
-    info.insert("host".to_owned(), record.info.get("host").cloned().unwrap_or_default());
+    info.insert("host".to_owned(), record.info.value("host").unwrap_or_default());
     Node {
         trace_id: &record.trace_id,
         parent_id: &record.parent_id,

@@ -25,6 +25,7 @@ pub mod functions;
 mod grpc;
 #[cfg(feature = "tower")]
 pub mod http_client;
+pub mod info;
 #[cfg(feature = "tracing")]
 pub mod instrument;
 pub mod notifier;
@@ -41,6 +42,7 @@ pub mod signing;
 pub mod spans;
 #[cfg(feature = "sqlx")]
 pub mod sqlx;
+pub mod statement;
 pub mod summary;
 pub mod trace;
 pub mod traced;

@@ -14,6 +14,7 @@ use std::io::{self, BufRead, Read as _};
 
 use serde_json::Value;
 
+use super::info::SharedInfo;
 use super::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, parse_timestamp};
 
 /// Longer lines are not looked at.
@@ -111,7 +112,7 @@ impl<'a> Line<'a> {
             trace_id: self.trace_id.to_owned(),
             parent_id: self.parent_id.to_owned(),
             timestamp: self.timestamp.to_owned(),
-            info: self.info.map(info).unwrap_or_default().into(),
+            info: self.info.map(|json| SharedInfo::as_text(&info(json))).unwrap_or_default(),
             project: None,
             service: None,
         }
@@ -237,7 +238,7 @@ impl LogWriter {
             let _ = write!(out, "  {SLOW_MARK}");
         }
         if !record.info.is_empty() {
-            let _ = write!(out, " {}", Value::Object((*record.info).clone()));
+            let _ = write!(out, " {}", Value::Object(record.info.read().into_owned()));
         }
         out.push('\n');
     }

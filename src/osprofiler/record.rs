@@ -4,17 +4,16 @@
 //! collectors to which other programs can write: reading is bounded and never panics. This module
 //! must not depend on a particular storage.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::base::civil::{format_us, parse_us};
-
-/// The info of a point: a JSON object.
-pub type Info = Map<String, Value>;
+pub use crate::info::Info;
+use crate::info::{SharedInfo, Sharing};
 
 /// A value that can be a point's info.
 ///
@@ -89,9 +88,9 @@ pub struct Record {
     pub parent_id: String,
     /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
     pub timestamp: String,
-    /// Details. `host` is the reporter's host name. Shared, because traces are kept in more than one form.
+    /// Details. `host` is the reporter's host name.
     #[serde(default)]
-    pub info: Arc<Info>,
+    pub info: SharedInfo,
     /// The reporter's project, for instance `keystone`.
     #[serde(default)]
     pub project: Option<String>,
@@ -131,7 +130,7 @@ pub enum RecordError {
 impl Record {
     /// The info, to change it: a copy of its own, if it is shared.
     pub fn info_mut(&mut self) -> &mut Info {
-        Arc::make_mut(&mut self.info)
+        self.info.to_mut()
     }
 
     /// Reads a record from its JSON.
@@ -157,8 +156,8 @@ impl Record {
 
     /// The reporter's host name, if it gave one.
     #[must_use]
-    pub fn host(&self) -> Option<&str> {
-        self.info.get("host").and_then(Value::as_str)
+    pub fn host(&self) -> Option<Cow<'_, str>> {
+        self.info.text_at(&["host"])
     }
 
     /// Fills in the reporting service's identity.
@@ -169,6 +168,16 @@ impl Record {
         self.service = Some(identity.service.clone());
         self
     }
+}
+
+/// Makes equal infos of these records one, as far as they came as text, and gives back room that is not used: for records
+/// that are kept.
+pub fn share(records: &mut Vec<Record>) {
+    let mut sharing = Sharing::default();
+    for record in records.iter_mut() {
+        sharing.share(&mut record.info);
+    }
+    records.shrink_to_fit();
 }
 
 /// The name of the point whose record has this name.

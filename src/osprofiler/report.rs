@@ -4,18 +4,14 @@
 //! without a stop as lasting 0 ms; [`TraceTree`] does none of that, and [`super::compat`] does all
 //! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::columns;
+pub use super::info::DETAIL_LEN_MAX;
+use super::info::SharedInfo;
 use super::record::{Info, Record, STOP_SUFFIX, point_name};
-
-/// How many bytes of a statement are examined.
-const STATEMENT_BYTES_MAX: usize = 16 << 10;
-/// The largest number of characters in [`Point::detail`].
-pub const DETAIL_LEN_MAX: usize = 200;
 
 /// A trace: each point comes after the point that contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,9 +54,9 @@ pub struct Point {
     /// The error in the stop record.
     pub error: Option<PointError>,
     /// The info of the start record.
-    pub info: Arc<Info>,
+    pub info: SharedInfo,
     /// The info of the stop record, without the host, which the start record has too.
-    pub stop_info: Arc<Info>,
+    pub stop_info: SharedInfo,
 }
 
 /// An error that ended a point.
@@ -112,17 +108,18 @@ impl TraceTree {
     /// A point whose parent is unknown is a root; of points that are each other's ancestors the
     /// earliest is one.
     #[must_use]
-    pub fn build(records: &[Record]) -> Self {
+    pub fn build<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let (mut nodes, first_us) = collect(records);
         link(&mut nodes);
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|&index| nodes[index].begin_us());
         let mut points = Vec::with_capacity(nodes.len());
+        let mut hostless = Hostless::default();
         // Roots come first; points that they do not reach are in cycles.
         for in_cycle in [false, true] {
             for &root in &order {
                 if !nodes[root].placed && (in_cycle || nodes[root].parent.is_none()) {
-                    place(&mut nodes, root, first_us, &mut points);
+                    place(&mut nodes, root, first_us, &mut points, &mut hostless);
                 }
             }
         }
@@ -143,35 +140,25 @@ impl TraceTree {
     }
 }
 
+/// How many points these records have, and how many of them lack their start or their stop, as
+/// [`TraceTree::incomplete`] counts.
+#[must_use]
+pub fn count_points<'a>(records: impl IntoIterator<Item = &'a Record>) -> (usize, usize) {
+    let (nodes, _) = collect(records);
+    (nodes.len(), nodes.iter().filter(|node| node.start.is_none() || node.stop.is_none()).count())
+}
+
 impl Point {
     /// The info of the start record, to change it: a copy of its own, if it is shared.
     pub fn info_mut(&mut self) -> &mut Info {
-        Arc::make_mut(&mut self.info)
+        self.info.to_mut()
     }
 
     /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
     /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
     #[must_use]
     pub fn detail(&self) -> String {
-        let text_at = |pointer: &[&str]| -> Option<&str> {
-            let (first, rest) = pointer.split_first()?;
-            rest.iter().try_fold(self.info.get(*first)?, |value, key| value.get(key))?.as_str()
-        };
-        let detail = if let Some(statement) = text_at(&["db", "statement"]) {
-            // A statement that goes on for megabytes is not read to its end for a line.
-            let one_line: Vec<&str> = beginning(statement).split_whitespace().collect();
-            columns::shortened(&one_line.join(" "))
-        } else if let Some(path) = text_at(&["request", "path"]) {
-            let method = text_at(&["request", "method"]).unwrap_or_default();
-            request_line(method, path, text_at(&["request", "query"]))
-        } else if let Some(path) = text_at(&["requests", "path"]) {
-            let method = text_at(&["requests", "method"]).unwrap_or_default();
-            let host = text_at(&["requests", "hostname"]).unwrap_or_default();
-            request_line(method, &format!("{host}{path}"), text_at(&["requests", "query"]))
-        } else {
-            text_at(&["function", "name"]).or_else(|| text_at(&["name"])).unwrap_or_default().to_owned()
-        };
-        one_line(&detail)
+        self.info.detail()
     }
 
     /// The service that reported the point, such as `keystone/public`; empty if unknown.
@@ -192,7 +179,7 @@ impl Node<'_> {
         self.start.or(self.stop).map_or(0, |(time, _)| time)
     }
 
-    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64) -> Point {
+    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, hostless: &mut Hostless) -> Point {
         let duration_us = match (self.start, self.stop) {
             // A clock that was set back would make it negative.
             (Some((start, _)), Some((stop, _))) => Some(stop.saturating_sub(start).max(0).unsigned_abs()),
@@ -207,23 +194,23 @@ impl Node<'_> {
             name: point_name(&record.name).to_owned(),
             service: record.service.clone(),
             project: record.project.clone(),
-            host: record.host().map(str::to_owned),
+            host: record.host().map(Cow::into_owned),
             start_us: self.begin_us().saturating_sub(first_us).max(0).unsigned_abs(),
             starts: self.start.is_some(),
             duration_us,
             self_us: duration_us,
             error: self.stop.and_then(|(_, record)| error(&record.info)),
             info: self.start.map(|(_, record)| record.info.clone()).unwrap_or_default(),
-            stop_info: self.stop.map(|(_, record)| without_host(&record.info)).unwrap_or_default(),
+            stop_info: self.stop.map(|(_, record)| hostless.of(&record.info)).unwrap_or_default(),
         }
     }
 }
 
 /// Brings the records of each point together; of several starts the first counts, of several stops
 /// the last. Also says when the trace's first record was made.
-fn collect(records: &[Record]) -> (Vec<Node<'_>>, i64) {
+fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> (Vec<Node<'a>>, i64) {
     let mut indices: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut nodes: Vec<Node<'a>> = Vec::new();
     let mut first_us = i64::MAX;
     for record in records {
         let Some(time) = record.timestamp_us() else { continue };
@@ -267,7 +254,13 @@ fn link(nodes: &mut [Node<'_>]) {
 }
 
 /// Appends the tree under `root`, which must not be placed yet.
-fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Point>) {
+fn place(
+    nodes: &mut [Node<'_>],
+    root: usize,
+    first_us: i64,
+    points: &mut Vec<Point>,
+    hostless: &mut Hostless,
+) {
     let mut waiting = vec![(root, 0, None)];
     while let Some((index, depth, parent)) = waiting.pop() {
         if nodes[index].placed {
@@ -275,7 +268,7 @@ fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Po
         }
         nodes[index].placed = true;
         let position = points.len();
-        points.push(nodes[index].point(depth, parent, first_us));
+        points.push(nodes[index].point(depth, parent, first_us, hostless));
         let children = std::mem::take(&mut nodes[index].children);
         waiting.extend(children.into_iter().rev().map(|child| (child, depth + 1, Some(position))));
     }
@@ -312,52 +305,38 @@ pub fn reporter(project: &str, service: &str) -> String {
     }
 }
 
-fn without_host(info: &Arc<Info>) -> Arc<Info> {
-    if !info.contains_key("host") {
-        return Arc::clone(info);
+/// Infos without their hosts. Many points of a trace share one.
+#[derive(Default)]
+struct Hostless(Vec<[SharedInfo; 2]>);
+
+impl Hostless {
+    /// So many are remembered.
+    const KNOWN_MAX: usize = 16;
+
+    fn of(&mut self, info: &SharedInfo) -> SharedInfo {
+        if let Some([_, known]) = self.0.iter().find(|[whole, _]| whole.is_same(info)) {
+            return known.clone();
+        }
+        if !info.contains_key("host") {
+            return info.clone();
+        }
+        let mut others = info.read().into_owned();
+        others.shift_remove("host");
+        let new = if info.text().is_some() { SharedInfo::as_text(&others) } else { others.into() };
+        if self.0.len() < Self::KNOWN_MAX {
+            self.0.push([info.clone(), new.clone()]);
+        }
+        new
     }
-    let others: Info = info
-        .iter()
-        .filter(|(key, _)| *key != "host")
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    others.into()
 }
 
-fn error(stop_info: &Info) -> Option<PointError> {
+fn error(stop_info: &SharedInfo) -> Option<PointError> {
+    if !stop_info.may_have("etype") {
+        return None;
+    }
+    let stop_info: &Info = &stop_info.read();
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let etype = stop_info.get("etype").filter(|etype| !etype.is_null()).map(text)?;
     let message = stop_info.get("message").filter(|message| !message.is_null()).map(text);
     Some(PointError { etype, message: message.unwrap_or_default() })
-}
-
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(STATEMENT_BYTES_MAX)]
-}
-
-fn request_line(method: &str, path: &str, query: Option<&str>) -> String {
-    match query {
-        None | Some("") => format!("{method} {path}"),
-        Some(query) => format!("{method} {path}?{query}"),
-    }
-}
-
-/// Blanks and control characters become single blanks; a cut is marked.
-fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    let mut len = 0;
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    for word in words {
-        let blank = (len > 0).then_some(' ');
-        for character in blank.into_iter().chain(word.chars()) {
-            if len == DETAIL_LEN_MAX {
-                line.pop();
-                line.push('…');
-                return line;
-            }
-            line.push(character);
-            len += 1;
-        }
-    }
-    line
 }

@@ -85,18 +85,21 @@ pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<
 }
 
 /// Links services' points to the client's if a collector kept only the low 64 bits of ids. Span stores do so with spans
-/// from OSProfiler's OTLP driver.
-pub fn link(services: &mut [Record], client: &[Record]) {
+/// from OSProfiler's OTLP driver. Returns whether there was anything to link.
+pub fn link(services: &mut [Record], client: &[Record]) -> bool {
     let short = |id: &str| id.parse::<Uuid>().ok().map(|id| format!("{:016x}", span_id(id)));
     let known: HashMap<String, &str> = client
         .iter()
         .filter_map(|record| Some((short(&record.trace_id)?, record.trace_id.as_str())))
         .collect();
+    let mut any = false;
     for record in services {
         if let Some(id) = known.get(&record.parent_id) {
             record.parent_id = (*id).to_owned();
+            any = true;
         }
     }
+    any
 }
 
 /// The row of each of the workload's data that an iteration used, by the data's names; without those that the log does

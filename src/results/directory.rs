@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::base::clock::rfc3339;
@@ -18,7 +19,7 @@ pub use crate::base::files::write_at_once;
 use crate::base::files::{make_directory, open_regular, owner_only};
 use crate::measure::log;
 
-use super::trace::StoredTrace;
+use super::trace::{StoredRecords, StoredTrace};
 
 const SLUG_CHARS_MAX: usize = 40;
 /// The largest stored trace that is read.
@@ -129,6 +130,20 @@ impl RunDirectory {
             return Ok(());
         }
         make_directory(&self.path.join("traces"))?;
+        for trace in traces.iter().filter(|trace| !trace.is_stored) {
+            write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
+        }
+        Ok(())
+    }
+
+    /// Stores traces as they were fetched.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    pub fn store_records(&self, traces: &[StoredRecords]) -> io::Result<()> {
+        if !traces.is_empty() {
+            make_directory(&self.path.join("traces"))?;
+        }
         for trace in traces {
             write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
         }
@@ -149,6 +164,18 @@ impl RunDirectory {
         read(&self.trace(trace_id))
     }
 
+    /// True if the file of a trace lies in this directory, and is no link to another one.
+    #[must_use]
+    pub fn has_trace(&self, trace_id: Uuid) -> bool {
+        fs::symlink_metadata(self.trace(trace_id)).is_ok_and(|found| found.is_file())
+    }
+
+    /// The records of a stored trace; `None` if it was not fetched or cannot be read.
+    #[must_use]
+    pub fn stored_records(&self, trace_id: Uuid) -> Option<StoredRecords> {
+        read(&self.trace(trace_id))
+    }
+
     /// The trace of the iteration before the load; `None` if none came, or it cannot be read.
     #[must_use]
     pub fn stored_probe(&self) -> Option<StoredTrace> {
@@ -156,7 +183,7 @@ impl RunDirectory {
     }
 }
 
-fn read(path: &Path) -> Option<StoredTrace> {
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut json = Vec::new();
     let mut file = open_regular(path).ok()?.take(TRACE_BYTES_MAX + 1);
     file.read_to_end(&mut json).ok().filter(|length| *length as u64 <= TRACE_BYTES_MAX)?;

@@ -27,7 +27,7 @@ impl Functions {
         let mut found = Self::default();
         let carrying = records.iter().filter(|record| record.info.contains_key(KEY));
         for record in carrying.take(PROFILES_MAX) {
-            match carried::decode(&record.info) {
+            match carried::decode(&record.info.read()) {
                 Ok(profile) => found.profiles.extend(profile),
                 Err(_) => found.unreadable += 1,
             }
@@ -58,8 +58,8 @@ impl Functions {
 #[must_use]
 pub fn without(mut tree: TraceTree) -> TraceTree {
     let carries = |point: &Point| {
-        let carried = point.stop_info.get(KEY).and_then(|carried| carried.get("stacks"));
-        point.name == POINT_NAME && carried.is_some()
+        let has_stacks = || point.stop_info.value(KEY).is_some_and(|carried| carried.get("stacks").is_some());
+        point.name == POINT_NAME && has_stacks()
     };
     if !tree.points.iter().any(carries) {
         return tree;

@@ -9,6 +9,8 @@
 //! of its own. Where the two points are of two hosts, the waiting of a call is what the caller's took longer than the
 //! server's, which needs no clock; that of a cast counts only if it is longer than clocks differ. Nothing here may judge.
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::functions;
@@ -29,15 +31,15 @@ pub const CLOCKS_DIFFER_US: u64 = 100_000;
 
 /// The function that a point is of.
 #[must_use]
-pub fn function(point: &Point) -> Option<&str> {
-    point.info.get("function")?.get("name")?.as_str()
+pub fn function(point: &Point) -> Option<Cow<'_, str>> {
+    point.info.text_at(&["function", "name"])
 }
 
 /// What an RPC point calls or serves, without module and class; `None` if only a decorator's name is known.
 #[must_use]
-pub fn method(point: &Point) -> Option<&str> {
+pub fn method(point: &Point) -> Option<String> {
     let function = function(point).filter(|function| !function.contains(DECORATED))?;
-    function.rsplit('.').next()
+    function.rsplit('.').next().map(str::to_owned)
 }
 
 /// True if two points were reported by the same service on the same host.
@@ -89,7 +91,7 @@ pub fn with_queues(tree: TraceTree) -> TraceTree {
         if !std::mem::replace(&mut is_called[above], true) {
             waits.extend(waiting(&tree.points[above], above, &tree.points[index]));
         }
-        let called = method(&tree.points[above]).map(str::to_owned);
+        let called = method(&tree.points[above]);
         if let Some(called) = called.filter(|_| method(&tree.points[index]).is_none()) {
             let function = tree.points[index].info_mut().entry("function").or_insert_with(|| json!({}));
             if let Some(function) = function.as_object_mut() {

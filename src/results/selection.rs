@@ -269,7 +269,7 @@ fn nested<'v>(map: &'v Map<String, Value>, key: &str, depth: usize) -> Option<&'
 /// The keys of a point's attributes, for a message.
 fn keys_of(point: &Point, keys: &mut BTreeSet<String>) {
     const KEYS_MAX: usize = 1_000;
-    for info in [&point.info, &point.stop_info] {
+    for info in [point.info.read(), point.stop_info.read()] {
         for (key, value) in info.iter() {
             match value {
                 Value::Object(inner) if key == "attributes" || key == RESOURCE => {

@@ -1,28 +1,30 @@
 //! A fetched trace, as stored in the run directory and as shown in reports.
 //!
 //! The file `traces/<trace_id>.json` has the records as they came from the collector, so that every analysis is
-//! possible offline. The points are computed from the records when the file is read.
+//! possible offline. The tree is built from the records when the file is read.
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::client_points::REPORTER;
+use super::functions::Functions;
 use super::model::TraceState;
 use super::rpc::with_queues;
-use crate::osprofiler::record::{Info, Record};
-use crate::osprofiler::report::{Point, TraceTree};
+use crate::osprofiler::record::{Record, share};
+use crate::osprofiler::report::{TraceTree, count_points};
 
 /// A fetched trace.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(from = "TraceFile")]
+#[serde(from = "StoredRecords")]
 pub struct StoredTrace {
     /// OSProfiler's base_id.
     pub trace_id: Uuid,
     /// Its state in the collector.
     pub state: TraceState,
-    /// The records from the collector, oldest first.
+    /// The records from the collector, oldest first; none of a trace whose file has them and that needs them no more.
     pub records: Vec<Record>,
     /// How many further records of the collector could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -33,21 +35,82 @@ pub struct StoredTrace {
     /// From the iteration's start to the end of its last span; absent without `end: asynchronous`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asynchronous_ms: Option<f64>,
-    /// Its points, depth first, each parent before its children, children by start.
+    /// Its points, with the times that messages of RPC waited.
     #[serde(skip)]
-    pub points: Vec<StoredPoint>,
+    pub tree: Arc<TraceTree>,
+    /// The functions that services reported with it.
+    #[serde(skip)]
+    pub functions: Arc<Functions>,
+    /// True if its file has just this, so that it need not be written.
+    #[serde(skip)]
+    pub is_stored: bool,
 }
 
-#[derive(Deserialize)]
-struct TraceFile {
-    trace_id: Uuid,
-    records: Vec<Record>,
+/// The file of a trace, with nothing that is computed from it but its state.
+#[derive(Clone, Debug, Deserialize)]
+pub struct StoredRecords {
+    /// OSProfiler's base_id.
+    pub trace_id: Uuid,
+    /// The records, oldest first; equal infos are one.
+    #[serde(deserialize_with = "shared")]
+    pub records: Vec<Record>,
+    /// How many further records of the collector could not be read.
     #[serde(default)]
-    unreadable: u64,
+    pub unreadable: u64,
+    /// As in [`StoredTrace`].
     #[serde(default)]
-    read_after_ns: Option<u64>,
+    pub read_after_ns: Option<u64>,
+    /// As in [`StoredTrace`].
     #[serde(default)]
-    asynchronous_ms: Option<f64>,
+    pub asynchronous_ms: Option<f64>,
+}
+
+impl Serialize for StoredRecords {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut file = serializer.serialize_struct("StoredTrace", 6)?;
+        file.serialize_field("trace_id", &self.trace_id)?;
+        file.serialize_field("state", &self.state())?;
+        file.serialize_field("records", &self.records)?;
+        if self.unreadable > 0 {
+            file.serialize_field("unreadable", &self.unreadable)?;
+        }
+        if let Some(read_after_ns) = self.read_after_ns {
+            file.serialize_field("read_after_ns", &read_after_ns)?;
+        }
+        if let Some(asynchronous_ms) = self.asynchronous_ms {
+            file.serialize_field("asynchronous_ms", &asynchronous_ms)?;
+        }
+        file.end()
+    }
+}
+
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Record>, D::Error> {
+    let mut records = Vec::deserialize(deserializer)?;
+    share(&mut records);
+    Ok(records)
+}
+
+impl StoredRecords {
+    /// Its state in the collector, as [`state`] says for the tree.
+    #[must_use]
+    pub fn state(&self) -> TraceState {
+        let (points, incomplete) = count_points(self.records.iter().filter(|record| is_of_service(record)));
+        match (self.unreadable, points, incomplete) {
+            (0, 0, _) => TraceState::Absent,
+            (0, _, 0) => TraceState::Complete,
+            _ => TraceState::Partial,
+        }
+    }
+
+    /// The records of the services, and the client's own.
+    #[must_use]
+    pub fn split(records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+        records.into_iter().partition(is_of_service)
+    }
+}
+
+fn is_of_service(record: &Record) -> bool {
+    record.project.as_deref() != Some(REPORTER)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -55,73 +118,40 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// One trace point of a stored trace.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct StoredPoint {
-    /// 0 for a root.
-    pub depth: u32,
-    /// The point's id.
-    pub trace_id: String,
-    /// Its parent's id.
-    pub parent_id: String,
-    /// Its name, such as `wsgi` or `db`.
-    pub name: String,
-    /// What it did, in a few words: a statement, a method and path.
-    pub detail: String,
-    /// The service that reported it.
-    pub service: String,
-    /// The project that reported it.
-    pub project: String,
-    /// The host that reported it.
-    pub host: String,
-    /// Offset from the trace's first record, in microseconds.
-    pub start_us: i64,
-    /// `None` if its stop (or its start) is missing.
-    pub duration_us: Option<u64>,
-    /// Duration without the union of its children, in microseconds.
-    pub self_us: u64,
-    /// The exception that it ended with.
-    pub error: Option<String>,
-    /// What was recorded at its start.
-    pub info: Arc<Info>,
-    /// What was recorded at its stop.
-    #[serde(default)]
-    pub stop_info: Arc<Info>,
-}
-
 impl StoredTrace {
-    /// A trace with its points.
+    /// A trace with its tree.
     #[must_use]
     pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
-        let tree = with_queues(TraceTree::build(&records).with_unreadable(unreadable));
-        Self::of_tree(trace_id, records, &tree)
+        let tree = Arc::new(with_queues(TraceTree::build(&records).with_unreadable(unreadable)));
+        let (read_after_ns, asynchronous_ms) = (None, None);
+        let functions = Arc::new(Functions::of(&records));
+        Self {
+            trace_id,
+            state: state(&tree),
+            records,
+            unreadable,
+            read_after_ns,
+            asynchronous_ms,
+            tree,
+            functions,
+            is_stored: false,
+        }
     }
 
-    /// A trace with its points, from the tree of its records.
-    #[must_use]
-    pub fn of_tree(trace_id: Uuid, records: Vec<Record>, tree: &TraceTree) -> Self {
-        let points = tree.points.iter().map(StoredPoint::from).collect();
-        let (unreadable, read_after_ns, asynchronous_ms) = (tree.unreadable, None, None);
-        Self { trace_id, state: state(tree), records, unreadable, read_after_ns, asynchronous_ms, points }
-    }
-
-    /// Its tree, with the times that messages of RPC waited.
-    #[must_use]
-    pub fn tree(&self) -> TraceTree {
-        with_queues(TraceTree::build(&self.records).with_unreadable(self.unreadable))
+    /// Lets go of what its file has.
+    pub fn forget_records(&mut self) {
+        self.records = Vec::new();
     }
 
     /// The records of the services, without the client's own.
-    #[must_use]
-    pub fn services(&self) -> Vec<Record> {
-        let own = |record: &&Record| record.project.as_deref() != Some(REPORTER);
-        self.records.iter().filter(own).cloned().collect()
+    pub fn services(&self) -> impl Iterator<Item = &Record> + Clone {
+        self.records.iter().filter(|record| is_of_service(record))
     }
 }
 
-impl From<TraceFile> for StoredTrace {
-    fn from(file: TraceFile) -> Self {
-        let TraceFile { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = file;
+impl From<StoredRecords> for StoredTrace {
+    fn from(file: StoredRecords) -> Self {
+        let StoredRecords { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = file;
         Self { read_after_ns, asynchronous_ms, ..Self::new(trace_id, records, unreadable) }
     }
 }
@@ -139,27 +169,6 @@ pub fn state(tree: &TraceTree) -> TraceState {
         return TraceState::Absent;
     }
     if services.any(|point| point.duration_us.is_none()) { TraceState::Partial } else { TraceState::Complete }
-}
-
-impl From<&Point> for StoredPoint {
-    fn from(point: &Point) -> Self {
-        Self {
-            depth: u32::try_from(point.depth).unwrap_or(u32::MAX),
-            trace_id: point.trace_id.clone(),
-            parent_id: point.parent_id.clone(),
-            name: point.name.clone(),
-            detail: point.detail(),
-            service: point.service.clone().unwrap_or_default(),
-            project: point.project.clone().unwrap_or_default(),
-            host: point.host.clone().unwrap_or_default(),
-            start_us: i64::try_from(point.start_us).unwrap_or(i64::MAX),
-            duration_us: point.duration_us,
-            self_us: point.self_us.unwrap_or(0),
-            error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
-            info: Arc::clone(&point.info),
-            stop_info: Arc::clone(&point.stop_info),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -188,10 +197,10 @@ mod tests {
             assert_eq!(trace.state, expected);
             let again: StoredTrace = serde_json::from_str(&serde_json::to_string(&trace).unwrap()).unwrap();
             assert_eq!(
-                (again.state, again.unreadable, again.tree().unreadable),
+                (again.state, again.unreadable, again.tree.unreadable),
                 (expected, unreadable, unreadable)
             );
-            assert_eq!(trace.tree().is_whole(), unreadable == 0 && trace.records.len() != 1);
+            assert_eq!(trace.tree.is_whole(), unreadable == 0 && trace.records.len() != 1);
         }
     }
 }

@@ -140,7 +140,7 @@ mod tests {
                 builder.add(None, &frames, samples + number % 2);
             }
             let functions = Functions { profiles: vec![builder.finish()], unreadable: 0 };
-            Sampled { id: SampleId { workload: 0, number }, tree: None, functions }
+            Sampled { id: SampleId { workload: 0, number }, tree: None, functions: functions.into() }
         };
         (0..number).map(one).collect()
     }

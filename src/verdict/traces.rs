@@ -1,6 +1,8 @@
 //! Thresholds on trace points. A random sample of iterations judges them, never the slow iterations that are fetched
 //! to find causes.
 
+use std::sync::Arc;
+
 use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
 use super::words::{between, milliseconds, percent, time};
 use crate::base::statistics::binomial::{Part, Share};
@@ -33,7 +35,7 @@ pub struct Sampled {
     /// Its trace; `None` if the collector had none.
     pub tree: Option<TraceTree>,
     /// The functions that services reported with it.
-    pub functions: Functions,
+    pub functions: Arc<Functions>,
 }
 
 /// Judges a threshold on trace points by the sampled iterations of its workload. `ran` is the number of all successful

@@ -114,12 +114,13 @@ fn a_consumers_trace_belongs_to_the_iteration_that_sent_the_message() {
         let culprit = slow.culprit.as_ref().map_or("", |culprit| culprit.name.as_str());
         assert!(!["work", "UPDATE"].contains(&culprit), "{slow:?}");
     }
-    let trace = finished.traces.iter().find(|trace| trace.points.iter().any(|p| p.name == "work")).unwrap();
+    let trace =
+        finished.traces.iter().find(|trace| trace.tree.points.iter().any(|p| p.name == "work")).unwrap();
     assert!(trace.state == TraceState::Complete && trace.asynchronous_ms.unwrap() >= work_ms);
-    let place = |name: &str| trace.points.iter().position(|point| point.name == name).unwrap();
-    let depth = |name: &str| trace.points[place(name)].depth;
+    let place = |name: &str| trace.tree.points.iter().position(|point| point.name == name).unwrap();
+    let depth = |name: &str| trace.tree.points[place(name)].depth;
     assert_eq!((depth("work"), depth("UPDATE")), (depth("publish") + 1, depth("publish") + 2));
-    assert_eq!(trace.points[place("work")].info["link"]["own_trace_id"].as_str().unwrap()[12..13], *"c");
+    assert_eq!(trace.tree.points[place("work")].info["link"]["own_trace_id"].as_str().unwrap()[12..13], *"c");
     again_and_in_every_output(&finished);
 }
 
@@ -137,7 +138,7 @@ fn again_and_in_every_output(finished: &Finished) {
     let again: Value = serde_json::from_str(&text("results.json")).unwrap();
     let expected = serde_json::to_value(&finished.results.workloads[0].asynchronous).unwrap();
     assert_eq!(again["workloads"][0]["asynchronous"], expected);
-    let with_link = finished.traces.iter().find(|trace| trace.points.iter().any(|p| p.name == "work"));
+    let with_link = finished.traces.iter().find(|trace| trace.tree.points.iter().any(|p| p.name == "work"));
     let linked = with_link.unwrap().trace_id.to_string();
     let tree = bench.run(&["trace", "show", path, &linked]).stdout;
     assert!(tree.contains("(linked)"), "{tree}");

@@ -53,7 +53,7 @@ fn the_boot_of_a_server_is_one_tree_over_eight_services() {
     ];
     assert!(services.iter().eq(&expected), "{services:?}");
 
-    let tree = trace.tree();
+    let tree = trace.tree;
     let queues: Vec<String> = tree
         .points
         .iter()
@@ -74,7 +74,7 @@ fn the_boot_of_a_server_is_one_tree_over_eight_services() {
     let polls = polls(&tree);
     assert_eq!(polls.len(), 1);
     assert_eq!(tree.points[polls[0].index].detail(), "wait until ACTIVE");
-    assert_eq!(mixed(&[&tree]), None, "no point of another request");
+    assert_eq!(mixed(&[&*tree]), None, "no point of another request");
     // The poll took 4.2 s; services worked for most of it.
     let parts = parts(&tree);
     let whole = tree.points[0].duration_us.unwrap_or(0) as f64 / 1e3;
@@ -89,7 +89,7 @@ fn the_boot_of_a_server_is_one_tree_over_eight_services() {
 #[test]
 fn points_of_later_requests_are_told_from_those_of_a_boot() {
     let trace = stored("boot-server-threads");
-    let found = mixed(&[&trace.tree()]).expect("points of other requests");
+    let found = mixed(&[&*trace.tree]).expect("points of other requests");
     assert!(found.services.contains("nova/nova-compute"), "{found:?}");
     assert_eq!((found.traces, found.with_foreign, found.lacking), (1, 1, 0), "{found:?}");
     // The boot took 2.9 s.
@@ -107,7 +107,7 @@ fn points_of_later_requests_are_told_from_those_of_a_boot() {
         assert!(note.contains(part), "{part}: {note}");
     }
     // What the iteration itself took does not include them.
-    let tree = trace.tree();
+    let tree = trace.tree;
     let sum: f64 = parts(&tree).values().sum();
     let whole = tree.points[0].duration_us.unwrap_or(0) as f64 / 1e3;
     assert!((2_500.0..3_500.0).contains(&whole) && (sum - whole).abs() < 1.0, "{sum} of {whole}");

@@ -10,6 +10,7 @@ use bench::results::model::TraceState;
 use osprofiler::base::secret::Secret;
 use osprofiler::driver::Collector;
 use osprofiler::record::Record;
+use osprofiler::report::Point;
 use osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 
@@ -244,13 +245,15 @@ fn records_of_osprofilers_own_otlp_driver_are_received() {
     let finished = run(options, &Interrupt::new(), &events).unwrap();
     assert_eq!(finished.results.profiling.fetched, [(TraceState::Complete, 5)].into(), "{finished:?}");
     let trace = &finished.traces[0];
-    let points: Vec<(&str, &str, &str)> = trace
+    let points: Vec<(&str, Option<&str>, String)> = trace
+        .tree
         .points
         .iter()
-        .filter(|point| point.project == "shop")
-        .map(|point| (point.name.as_str(), point.service.as_str(), point.detail.as_str()))
+        .filter(|point| point.project.as_deref() == Some("shop"))
+        .map(|point| (point.name.as_str(), point.service.as_deref(), point.detail()))
         .collect();
-    assert_eq!(points, [("wsgi", "api", ""), ("db", "api", "SELECT 1")], "{trace:?}");
+    let expected = [("wsgi", Some("api"), String::new()), ("db", Some("api"), "SELECT 1".to_owned())];
+    assert_eq!(points, expected, "{trace:?}");
 }
 
 /// What a row of the next test does to a service's spans.
@@ -308,12 +311,10 @@ fn spans_that_are_late_twice_or_hostile_are_shown_all_the_same() {
         let finished = run(options, &Interrupt::new(), &events).unwrap();
         let fetched = &finished.results.profiling.fetched;
         assert_eq!(fetched.keys().collect::<Vec<_>>(), [&TraceState::Complete], "{what}: {fetched:?}");
-        let slowest = finished
-            .traces
-            .iter()
-            .find(|trace| trace.trace_id == finished.results.slowest[0].iteration.trace_id);
-        let services: Vec<_> =
-            slowest.unwrap().points.iter().filter(|point| point.service == "shop").collect();
+        let slowest_id = finished.results.slowest[0].iteration.trace_id;
+        let slowest = finished.traces.iter().find(|trace| trace.trace_id == slowest_id).unwrap();
+        let is_of_shop = |point: &&Point| point.service.as_deref() == Some("shop");
+        let services: Vec<&Point> = slowest.tree.points.iter().filter(is_of_shop).collect();
         assert_eq!(services.len(), 2, "{what}: {services:?}");
         assert_eq!(services[1].parent_id, services[0].trace_id, "{what}");
         let culprits: Vec<_> =

@@ -93,7 +93,7 @@ fn a_service_without_a_key_sends_its_spans_here() {
     assert_eq!((traced.answer.status, &traced.answer.error), (Some(200), &None));
     assert_eq!(traced.profiling.headers, ["w3c"]);
     let trace = traced.trace.unwrap();
-    let names: Vec<&str> = trace.points.iter().map(|point| point.name.as_str()).collect();
+    let names: Vec<&str> = trace.tree.points.iter().map(|point| point.name.as_str()).collect();
     let has = |name: &str| names.iter().any(|known| known.contains(name));
     assert!(has("action") && has("GET /x") && has("SELECT item"), "{names:?}");
 }

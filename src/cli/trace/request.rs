@@ -19,7 +19,6 @@ use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::Style;
 use crate::report::html;
 use crate::report::trace::{json, text};
-use crate::results::functions::Functions;
 
 use super::{output, words};
 
@@ -98,12 +97,12 @@ impl RequestArguments {
             let reported = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
             return output(path, |out| json::write(&id, &reported, out));
         }
-        let (tree, functions) = (trace.tree(), Functions::of(&trace.records));
+        let (tree, functions) = (&trace.tree, &trace.functions);
         if self.html {
-            return output(path, |out| html::trace::write(&id, &tree, None, &functions, None, out));
+            return output(path, |out| html::trace::write(&id, tree, None, functions, None, out));
         }
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(&id, &tree, false, None, &functions, style, out))
+        words(path, |out| text::write(&id, tree, false, None, functions, style, out))
     }
 }
 

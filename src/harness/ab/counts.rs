@@ -34,14 +34,14 @@ pub(super) struct Shown {
 }
 
 /// The complete traces of the random sample of a workload.
-fn sampled(round: &RoundEnded, workload: Option<usize>) -> impl Iterator<Item = (Uuid, TraceTree)> + '_ {
+fn sampled(round: &RoundEnded, workload: Option<usize>) -> impl Iterator<Item = (Uuid, &TraceTree)> {
     let of_workload = move |id: &Uuid| {
         round.random.get(id).is_some_and(|of| workload.is_none_or(|wanted| usize::from(*of) == wanted))
     };
     let traces = round.traces.iter().map(|(_, trace)| trace);
     traces
         .filter(move |trace| trace.state == TraceState::Complete && of_workload(&trace.trace_id))
-        .map(|trace| (trace.trace_id, trace.tree()))
+        .map(|trace| (trace.trace_id, &*trace.tree))
 }
 
 /// The counts of the rounds of one side of a pair.
@@ -49,18 +49,18 @@ pub(super) fn of_rounds(rounds: &[RoundEnded], series: &[CountSeries]) -> Vec<Ro
     if series.is_empty() {
         return Vec::new();
     }
-    let all: Vec<TraceTree> =
+    let all: Vec<&TraceTree> =
         rounds.iter().flat_map(|round| sampled(round, None)).map(|(_, tree)| tree).collect();
     let of = |series: &CountSeries| {
         let mut found = RoundCounts {
-            unknown: selection::unknown(all.iter(), &series.metric.points),
+            unknown: selection::unknown(all.iter().copied(), &series.metric.points),
             ..RoundCounts::default()
         };
         for round in rounds {
             let wanted = round.random.values().filter(|of| usize::from(**of) == series.workload);
             found.sampled += wanted.count() as u64;
             for (_, tree) in sampled(round, Some(series.workload)) {
-                let count = selection::figure(&tree, &series.metric.points, series.metric.figure);
+                let count = selection::figure(tree, &series.metric.points, series.metric.figure);
                 found.counts.add(count as f64);
             }
         }
@@ -77,14 +77,14 @@ impl Shown {
             let side = &mut sides[usize::from(is_b)];
             for (trace_id, tree) in sampled(round, Some(series.workload)) {
                 side.traces += 1;
-                for index in selection::selected(&tree, &series.metric.points) {
+                for index in selection::selected(tree, &series.metric.points) {
                     let point = &tree.points[index];
                     let kind = (point.reporter(), statement::name_and_kind(point));
                     if side.calls.len() < KINDS_MAX || side.calls.contains_key(&kind) {
                         *side.calls.entry(kind).or_default() += 1;
                     }
                 }
-                let count = selection::figure(&tree, &series.metric.points, series.metric.figure);
+                let count = selection::figure(tree, &series.metric.points, series.metric.figure);
                 let file = format!("{directory}/traces/{trace_id}.json");
                 side.seen.push((count, CountedTrace { trace_id, file, count }));
             }

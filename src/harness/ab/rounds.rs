@@ -10,7 +10,6 @@ use crate::plan::SEED_MAX;
 use crate::report::pairs::{Further, Pair, RoundInfo};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
-use crate::results::functions::Functions;
 use crate::results::model::RunStatus;
 use crate::verdict::paired::{Offered, Round, Span};
 
@@ -230,10 +229,10 @@ fn info(round: &RoundEnded, directory: &str, length: f64) -> RoundInfo {
 fn functions(round: &RoundEnded) -> [Points; 2] {
     let mut both = [Points::default(), Points::default()];
     for (side, trace) in &round.traces {
-        let functions = Functions::of(&trace.records);
+        let functions = &trace.functions;
         match side {
-            Side::Typical => both[0].add_functions(&functions),
-            Side::Slow => both[1].add_functions(&functions),
+            Side::Typical => both[0].add_functions(functions),
+            Side::Slow => both[1].add_functions(functions),
             _ => {}
         }
     }
@@ -244,10 +243,10 @@ fn functions(round: &RoundEnded) -> [Points; 2] {
 fn points(round: &RoundEnded) -> [Points; 2] {
     let mut both = [Points::default(), Points::default()];
     for (side, trace) in &round.traces {
-        let tree = trace.tree();
+        let tree = &trace.tree;
         match side {
-            Side::Typical if tree.is_whole() => both[0].add(&tree),
-            Side::Slow if tree.is_whole() => both[1].add(&tree),
+            Side::Typical if tree.is_whole() => both[0].add(tree),
+            Side::Slow if tree.is_whole() => both[1].add(tree),
             _ => {}
         }
     }

@@ -246,13 +246,13 @@ impl Run {
             self.add_profiles(&mut results, &mut fetched, stop);
             asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
-            traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
+            traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, None);
         }
-        judging::judge(&aggregate, &mut results, &chosen, &fetched);
+        judging::judge(&aggregate, &mut results, &chosen, &traces);
         let is_fetched = fetched.error.is_none() && !traces.is_empty();
         if let Some(demo) = self.demo.as_ref().filter(|_| is_fetched) {
             let records = |trace: &StoredTrace| {
-                if self.options.publish { trace.records.clone() } else { trace.services() }
+                if self.options.publish { trace.records.clone() } else { trace.services().cloned().collect() }
             };
             demo.keep_only(traces.iter().map(records).collect());
         }

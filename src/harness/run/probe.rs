@@ -196,7 +196,7 @@ impl Run {
     /// Keeps the trace beside those of the load.
     fn found(&self, probe: &mut log::Probe, records: &[Record]) {
         let trace = StoredTrace::new(probe.trace_id, records.to_vec(), 0);
-        found(probe, &trace.tree());
+        found(probe, &trace.tree);
         if let Err(error) = self.directory.store_probe(&trace) {
             let path = self.directory.probe_trace();
             self.events.event(&Event::Warning(&format!("{} cannot be written: {error}", path.display())));

@@ -7,9 +7,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
+use crate::base::parallel;
 use crate::base::secret::Secret;
 use crate::collect::profiles::ProfileSource;
-use crate::collect::{self, Fetched, Wanted, files as trace_files, mask_record};
+use crate::collect::{self, Fetched, FetchedTrace, Wanted, files as trace_files, mask_record};
 use crate::demo::COLLECTOR_FILE;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::{Event, Sink, warn};
@@ -26,7 +27,7 @@ use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::find::{Query, find};
 use crate::results::model::TraceState;
-use crate::results::trace::StoredTrace;
+use crate::results::trace::StoredRecords;
 
 /// Shorter beginnings of ids match too much.
 const PREFIX_CHARS_MIN: usize = 4;
@@ -93,30 +94,38 @@ pub fn collect(
         return Err(HarnessError::input(text));
     }
     let wanted = wanted(options, &aggregate)?;
-    let stored: Vec<StoredTrace> = wanted.keys().filter_map(|id| directory.stored_trace(*id)).collect();
-    let complete: HashSet<Uuid> =
-        stored.iter().filter(|trace| is_complete(trace)).map(|trace| trace.trace_id).collect();
+    let ids: Vec<Uuid> = wanted.keys().copied().collect();
+    let stored =
+        parallel::map(ids, |id| directory.stored_records(id).map(|trace| (id, (trace.state(), trace))));
+    let mut stored: BTreeMap<Uuid, (TraceState, StoredRecords)> = stored.into_iter().flatten().collect();
+    let is_complete =
+        |(_, (state, _)): &(&Uuid, &(TraceState, StoredRecords))| *state == TraceState::Complete;
+    let complete: HashSet<Uuid> = stored.iter().filter(is_complete).map(|(id, _)| *id).collect();
     let mut missing = wanted.clone();
     missing.retain(|id, _| options.again || !complete.contains(id));
-    let new = if missing.is_empty() {
+    let mut new = if missing.is_empty() {
         Fetched::default()
     } else {
         options.fetch(&aggregate, &missing, interrupt, events)?
     };
-    let mut merged: Vec<StoredTrace> = missing.keys().filter_map(|id| merge(*id, &stored, &new)).collect();
-    if let Some(profiles) = &options.profiles {
-        let is_new = |id: Uuid| merged.iter().any(|new| new.trace_id == id);
-        let known: Vec<StoredTrace> =
-            stored.iter().filter(|trace| !is_new(trace.trace_id)).cloned().collect();
-        merged.extend(known);
-        merged = with_profiles(merged, profiles, events)?;
+    let mut states: BTreeMap<Uuid, TraceState> =
+        stored.iter().map(|(id, (state, _))| (*id, *state)).collect();
+    let mut merged: Vec<StoredRecords> = missing
+        .keys()
+        .filter_map(|id| merge(stored.get(id).map(|(_, old)| old), new.take(*id)?, *id))
+        .collect();
+    for trace in &merged {
+        stored.remove(&trace.trace_id);
     }
-    directory.store_traces(&merged).map_err(HarnessError::cannot("store the traces"))?;
-    let states: BTreeMap<Uuid, TraceState> =
-        stored.iter().chain(&merged).map(|trace| (trace.trace_id, trace.state)).collect();
-    // Thousands of traces take much memory, and the report reads what it needs.
-    drop((stored, new, merged));
-    let finished = super::report(&options.run_dir, &options.report, events)?;
+    if let Some(profiles) = &options.profiles {
+        merged.extend(stored.into_values().map(|(_, known)| known));
+        add_profiles(&mut merged, profiles, events)?;
+    } else {
+        drop(stored);
+    }
+    states.extend(merged.iter().map(|trace| (trace.trace_id, trace.state())));
+    let known = merged.into_iter().map(|trace| (trace.trace_id, trace)).collect();
+    let finished = super::report_with(&options.run_dir, known, &options.report, events)?;
     let of = |state| states.values().filter(|other| **other == state).count();
     Ok(Collected {
         finished,
@@ -127,26 +136,20 @@ pub fn collect(
     })
 }
 
-/// The traces with the profiles of their services.
-fn with_profiles(
-    traces: Vec<StoredTrace>,
+/// Adds the profiles of the services to the traces.
+fn add_profiles(
+    traces: &mut [StoredRecords],
     profiles: &ProfileSource,
     events: &Sink,
-) -> Result<Vec<StoredTrace>, HarnessError> {
-    let mut records: Vec<Vec<Record>> = traces.iter().map(StoredTrace::services).collect();
-    let ids = traces.iter().map(|trace| trace.trace_id.to_string());
-    let added = housekeeping::runtime()?.block_on(profiles.add_to(ids.zip(&mut records)));
+) -> Result<(), HarnessError> {
+    for trace in traces.iter_mut() {
+        (trace.records, _) = StoredRecords::split(std::mem::take(&mut trace.records));
+    }
+    let to = traces.iter_mut().map(|trace| (trace.trace_id.to_string(), &mut trace.records));
+    let added = housekeeping::runtime()?.block_on(profiles.add_to(to));
     let added = added.map_err(HarnessError::unreachable)?;
     warn(events, &profile_notes(&added, profiles));
-    let with = |(trace, records): (StoredTrace, Vec<Record>)| StoredTrace {
-        read_after_ns: trace.read_after_ns,
-        ..StoredTrace::new(trace.trace_id, records, trace.unreadable)
-    };
-    Ok(traces.into_iter().zip(records).map(with).collect())
-}
-
-fn is_complete(trace: &StoredTrace) -> bool {
-    trace.state == TraceState::Complete
+    Ok(())
 }
 
 /// The traces to have at the end, each with the end of its iteration.
@@ -173,21 +176,34 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uu
     Ok(wanted)
 }
 
-/// What was stored and what is new, together.
-fn merge(trace_id: Uuid, stored: &[StoredTrace], new: &Fetched) -> Option<StoredTrace> {
-    let new_records = new.records.get(&trace_id).filter(|records| !records.is_empty())?;
-    let old = stored.iter().find(|trace| trace.trace_id == trace_id);
-    let read_after_ns =
-        old.and_then(|trace| trace.read_after_ns).max(new.read_after_ns.get(&trace_id).copied());
+/// What was stored and what is new, together; `None` if nothing is new.
+fn merge(old: Option<&StoredRecords>, new: FetchedTrace, trace_id: Uuid) -> Option<StoredRecords> {
+    if new.services.is_empty() {
+        return None;
+    }
+    let read_after_ns = old.and_then(|trace| trace.read_after_ns).max(new.read_after_ns);
+    let (known, _) = old.map(|old| StoredRecords::split(old.records.clone())).unwrap_or_default();
+    let records = only_once(known.into_iter().chain(new.services).collect());
+    Some(StoredRecords {
+        trace_id,
+        records,
+        unreadable: new.unreadable,
+        read_after_ns,
+        asynchronous_ms: None,
+    })
+}
+
+/// Each record once, oldest first.
+fn only_once(mut records: Vec<Record>) -> Vec<Record> {
     let mut seen = HashSet::new();
-    let mut records: Vec<Record> =
-        old.map(StoredTrace::services).into_iter().flatten().chain(new_records.iter().cloned()).collect();
-    records.retain(|record| {
-        seen.insert((record.name.clone(), record.trace_id.clone(), record.timestamp.clone()))
-    });
+    let is_first: Vec<bool> = records
+        .iter()
+        .map(|record| seen.insert((&record.name, &record.trace_id, &record.timestamp)))
+        .collect();
+    let mut is_first = is_first.into_iter();
+    records.retain(|_| is_first.next().unwrap_or(true));
     records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
-    let unreadable = new.unreadable.get(&trace_id).copied().unwrap_or(0);
-    Some(StoredTrace { read_after_ns, ..StoredTrace::new(trace_id, records, unreadable) })
+    records
 }
 
 impl CollectOptions {
@@ -337,8 +353,9 @@ pub(in crate::harness) fn choose_kept(
     let wanted = chosen(&aggregate);
     let mut all = Fetched::default();
     add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);
-    let traces: Vec<StoredTrace> = wanted.keys().filter_map(|id| merge(*id, &[], &all)).collect();
-    directory.store_traces(&traces).map_err(HarnessError::cannot("store the traces"))?;
+    let traces: Vec<StoredRecords> =
+        wanted.keys().filter_map(|id| merge(None, all.take(*id)?, *id)).collect();
+    directory.store_records(&traces).map_err(HarnessError::cannot("store the traces"))?;
     Ok(Some((traces.len(), wanted.len())))
 }
 

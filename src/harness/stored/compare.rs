@@ -181,9 +181,9 @@ fn points(run: &StoredRun) -> [Points; 2] {
             Side::Failed | Side::Other => continue,
         };
         if let Some(trace) = directory.stored_trace(id) {
-            let tree = trace.tree();
+            let tree = &trace.tree;
             if tree.is_whole() {
-                both[place].add(&tree);
+                both[place].add(tree);
             }
         }
     }

@@ -6,7 +6,10 @@ mod compare;
 mod export;
 mod render;
 
+use std::collections::HashMap;
 use std::path::Path;
+
+use uuid::Uuid;
 
 pub use check::{CheckOptions, check};
 pub(super) use collect::choose_kept;
@@ -20,13 +23,24 @@ use super::event::Sink;
 use super::options::ReportOptions;
 use super::outcome::{Conclusion, Finished};
 use super::{judging, writing};
+use crate::results::trace::StoredRecords;
 
 /// Writes the files of a run again from its log and its stored traces, also after a crash.
 ///
 /// # Errors
 /// When something cannot be read.
 pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<Finished, HarnessError> {
-    let (directory, aggregate, results, traces) = judging::read_again(run_dir, |_| Ok(()))?;
+    report_with(run_dir, HashMap::new(), options, events)
+}
+
+/// The same with traces that are at hand: those of `known`, as their files have them.
+fn report_with(
+    run_dir: &Path,
+    known: HashMap<Uuid, StoredRecords>,
+    options: &ReportOptions,
+    events: &Sink,
+) -> Result<Finished, HarnessError> {
+    let (directory, aggregate, results, traces) = judging::read_with(run_dir, known, |_| Ok(()))?;
     let conclusion = Conclusion::of(&results, aggregate.total());
     let written = writing::write(&directory, &aggregate, results, &traces, options, events);
     Ok(Finished::new(conclusion, written, traces, directory.path()))

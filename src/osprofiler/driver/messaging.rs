@@ -15,6 +15,7 @@
 //! empties it; over 65,535 messages it cannot be read like this, which is an error. A quorum queue
 //! drops a message that was delivered too often (RabbitMQ 4: 20 times).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ enum Ended {
 #[derive(Serialize)]
 struct Notification<'a> {
     message_id: String,
-    publisher_id: &'a str,
+    publisher_id: Cow<'a, str>,
     event_type: String,
     priority: &'static str,
     payload: &'a Record,
@@ -256,7 +257,7 @@ impl MessagingCollector {
         self.read(|record, _| {
             let name =
                 record.name.strip_suffix(START_SUFFIX).or_else(|| record.name.strip_suffix(STOP_SUFFIX));
-            let failed = !record.info.get("etype").is_none_or(Value::is_null);
+            let failed = record.info.has("etype");
             let trace = traces.entry(record.base_id.clone()).or_insert_with(|| TraceSummary {
                 base_id: record.base_id.clone(),
                 timestamp: record.timestamp.clone(),
@@ -367,7 +368,7 @@ fn uri(url: &str) -> Option<(String, HashMap<String, String>)> {
 fn notification(record: &Record, now_ns: u64) -> Notification<'_> {
     Notification {
         message_id: Uuid::new_v4().to_string(),
-        publisher_id: record.host().unwrap_or("None"),
+        publisher_id: record.host().unwrap_or(Cow::Borrowed("None")),
         event_type: format!("profiler.{}", record.service.as_deref().unwrap_or("None")),
         priority: "INFO",
         payload: record,

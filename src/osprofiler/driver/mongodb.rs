@@ -15,6 +15,7 @@ use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, ConnectionString};
 use mongodb::{Client, Collection, Database};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -23,6 +24,7 @@ use super::{
     CONNECT_TIMEOUT, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
     answer, digest,
 };
+use crate::info::SharedInfo;
 use crate::record::{Info, Record, RecordError, point_name};
 
 const DATABASE: &str = "osprofiler";
@@ -108,7 +110,7 @@ impl MongoCollector {
     }
 
     async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
-        let collection = self.database.collection::<Record>(RECORDS);
+        let collection = self.database.collection::<Stated>(RECORDS);
         let find = collection.find(doc! { "base_id": base_id }).into_future();
         let mut cursor = answer("read from", &self.target, find).await?;
         let (mut stored, mut seen, mut bytes) = (Stored::default(), 0, 0);
@@ -122,7 +124,7 @@ impl MongoCollector {
             let malformed = |error: mongodb::error::Error| {
                 RecordError::Malformed(<serde_json::Error as serde::de::Error>::custom(error))
             };
-            let record = cursor.deserialize_current().map_err(malformed);
+            let record = cursor.deserialize_current().map(Record::from).map_err(malformed);
             let timed = record.and_then(|record| {
                 record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
             });
@@ -160,16 +162,43 @@ impl MongoCollector {
     }
 }
 
+/// A record as its document has it.
+#[derive(Deserialize)]
+struct Stated {
+    name: String,
+    base_id: String,
+    trace_id: String,
+    parent_id: String,
+    timestamp: String,
+    #[serde(default)]
+    info: Info,
+    #[serde(default)]
+    project: Option<String>,
+    #[serde(default)]
+    service: Option<String>,
+}
+
+impl From<Stated> for Record {
+    fn from(stated: Stated) -> Self {
+        let Stated { name, base_id, trace_id, parent_id, timestamp, info, project, service } = stated;
+        let info = SharedInfo::as_text(&info);
+        Self { name, base_id, trace_id, parent_id, timestamp, info, project, service }
+    }
+}
+
 /// A record as a document. What BSON cannot hold (a key with a NUL, a number over 63 bits) is kept as
 /// the text of its JSON.
 fn document(record: &Record) -> Document {
-    let whole = serialize_to_document(record).ok().filter(|document| document.to_vec().is_ok());
+    // Text goes into JSON only.
+    let mut object = record.clone();
+    object.info.to_mut();
+    let whole = serialize_to_document(&object).ok().filter(|document| document.to_vec().is_ok());
     whole.unwrap_or_else(|| {
         let mut info = Info::new();
         if let Some(host) = record.host() {
-            info.insert("host".to_owned(), host.into());
+            info.insert("host".to_owned(), host.into_owned().into());
         }
-        info.insert("json".to_owned(), Value::Object((*record.info).clone()).to_string().into());
+        info.insert("json".to_owned(), Value::Object(record.info.read().into_owned()).to_string().into());
         serialize_to_document(&Record { info: info.into(), ..record.clone() }).unwrap_or_default()
     })
 }
@@ -196,7 +225,7 @@ fn refused(error: Error) -> Result<Option<(Vec<usize>, Error)>, Error> {
 }
 
 fn has_failed(record: &Record) -> bool {
-    !record.info.get("etype").is_none_or(Value::is_null)
+    record.info.has("etype")
 }
 
 fn summary(document: &Document) -> Option<TraceSummary> {

@@ -14,6 +14,7 @@ use super::meaning::{
     MISSING, PARENT_ID, RESOURCE, TRACE_ID, is_same_resource, meaning, named_base_id, resource,
 };
 use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
+use crate::info::SharedInfo;
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 use crate::summary::TraceSummary;
 
@@ -132,7 +133,7 @@ pub fn summary(trace_id: u128, spans: &[Span]) -> Option<TraceSummary> {
     let records = records(&base_id, spans);
     let first = records.first()?;
     let name = first.name.strip_suffix(START_SUFFIX).or_else(|| first.name.strip_suffix(STOP_SUFFIX));
-    let failed = |record: &Record| !record.info.get("etype").is_none_or(Value::is_null);
+    let failed = |record: &Record| record.info.has("etype");
     Some(TraceSummary {
         timestamp: first.timestamp.clone(),
         records: Some(records.len() as u64),
@@ -223,7 +224,7 @@ fn add(
             trace_id: id.to_owned(),
             parent_id: parent_id.to_owned(),
             timestamp: timestamp(time_ns),
-            info: info.into(),
+            info: SharedInfo::as_text(&info),
             project: point.project.clone(),
             service: point.service.clone(),
         };

@@ -1,5 +1,6 @@
 //! From the records of a point to its span.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
     let start_ns = time_ns(start.or(stop)?)?;
     let end_ns = time_ns(stop.or(start)?)?.max(start_ns);
     let empty = Info::new();
-    let info = start.map_or(&empty, |record| &record.info);
+    let info = start.map_or(Cow::Borrowed(&empty), |record| record.info.read());
+    let info = &*info;
     let point = point_name(&first.name);
     let mut span = Span {
         trace_id: trace_id(&first.base_id),
@@ -46,7 +48,7 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
         scope: Arc::from(SCOPE),
     };
     if let Some(stop) = stop {
-        add_stop(&mut span, &stop.info, end_ns);
+        add_stop(&mut span, &stop.info.read(), end_ns);
     }
     add_ids(&mut span, first);
     let missing = [("start", start), ("stop", stop)].into_iter().find(|(_, record)| record.is_none());
@@ -146,11 +148,11 @@ fn add_what_is_lost(span: &mut Span, point: &str, start: Option<&Record>, stop: 
         keep(NAME, point.to_owned());
     }
     let whole = |info: &Info| Value::Object(info.clone()).to_string();
-    if let Some(start) = start.filter(|start| *start.info != read.start) {
-        keep(START_INFO, whole(&start.info));
+    if let Some(start) = start.filter(|start| *start.info.read() != read.start) {
+        keep(START_INFO, whole(&start.info.read()));
     }
-    if let Some(stop) = stop.filter(|stop| *stop.info != read.stop) {
-        keep(STOP_INFO, whole(&stop.info));
+    if let Some(stop) = stop.filter(|stop| *stop.info.read() != read.stop) {
+        keep(STOP_INFO, whole(&stop.info.read()));
     }
 }
 
@@ -161,6 +163,7 @@ fn resource(record: &Record, stop: Option<&Record>) -> Info {
     let mut resource = Info::new();
     resource.insert("service.name".to_owned(), name.into());
     let host = record.host().or_else(|| stop.and_then(Record::host));
+    let host = host.as_deref();
     for (key, value) in
         [(PROJECT, record.project.as_deref()), (SERVICE, record.service.as_deref()), (HOST, host)]
     {

@@ -413,7 +413,7 @@ fn answers_of_jaeger_are_read() {
     assert_eq!(parents[1], ("old-stop", a));
     assert_eq!(parents[2], ("late-start", a));
     assert_eq!(parents[4], ("root-start", &*base_id));
-    assert_eq!((records[0].host(), records[0].service.as_deref()), (Some("h"), Some("s")));
+    assert_eq!((records[0].host().as_deref(), records[0].service.as_deref()), (Some("h"), Some("s")));
     assert_eq!(
         (&records[0].info["attributes"]["n"], &records[1].info["etype"]),
         (&json!(7), &json!("ERROR"))

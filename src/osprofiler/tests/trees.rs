@@ -22,7 +22,7 @@ fn check(name: &str, raw: &Value, expected: &Value) {
     assert_eq!(report.to_string(), expected.to_string(), "{name}");
     for (record, json) in records.iter().rev().zip(raw.as_array().unwrap()) {
         let parsed: Value = serde_json::from_str(json.as_str().unwrap()).unwrap();
-        assert_eq!(serde_json::to_string(record).unwrap(), parsed.to_string(), "{name}");
+        assert_eq!(serde_json::to_value(record).unwrap().to_string(), parsed.to_string(), "{name}");
         let nanos = u64::try_from(record.timestamp_us().unwrap()).unwrap() * 1000 + 999;
         assert_eq!(timestamp(nanos), record.timestamp, "{name}");
     }

@@ -7,9 +7,7 @@ use serde::Serialize;
 use super::text;
 use crate::analysis::call_stats::{CallStats, Function, FunctionStats, SortKey};
 use crate::analysis::statement;
-use crate::osprofiler::report::TraceTree;
 use crate::report::words::{duration_us, shown_name};
-use crate::results::functions::without;
 use crate::results::trace::StoredTrace;
 
 /// Rows of the table.
@@ -39,8 +37,8 @@ struct RowView {
 pub(super) fn view(stored: &[StoredTrace]) -> Option<CallsView> {
     let mut stats = CallStats::default();
     for trace in super::refs::shown(stored) {
-        let tree = without(TraceTree::build(&trace.records));
-        stats.add(&tree, |index| {
+        let tree = &trace.tree;
+        stats.add(tree, |index| {
             let point = &tree.points[index];
             Function { place: point.reporter(), name: statement::name_and_kind(point) }
         });

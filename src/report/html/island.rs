@@ -10,7 +10,7 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use uuid::Uuid;
 
 use super::marks::{Mark, Marks};
-use super::refs::{self, Shown, Traces};
+use super::refs::{self, Seen, Shown};
 use super::text;
 use crate::analysis::mean_tree::own_shares;
 use crate::report::words::point_name;
@@ -43,6 +43,8 @@ struct TracesData<'a> {
     before: &'a str,
     /// With their states, and the mark that explains them.
     ids: Vec<(Uuid, TraceState, Option<usize>)>,
+    /// Those that are not in this file, because it would be too large.
+    left_out: Vec<Uuid>,
 }
 
 #[derive(Serialize)]
@@ -93,7 +95,7 @@ impl<'a> From<&'a Distribution> for Shape<'a> {
 pub(super) fn charts(
     results: &Results,
     iterations: &IterationColumns,
-    traces: Traces<'_>,
+    traces: &Seen<'_>,
 ) -> io::Result<String> {
     let workloads = results.workloads.iter().map(|workload| WorkloadData {
         name: &workload.name,
@@ -107,19 +109,19 @@ pub(super) fn charts(
         limits: limits(results, &workload.name),
         tree: workload.comparison.as_ref().map(|comparison| tree(&comparison.tree)).unwrap_or_default(),
     });
-    let (mode, before) = match traces.shown {
+    let (mode, before) = match traces.all.shown {
         Shown::Text => ("text", ""),
         Shown::Embed => ("embed", ""),
         Shown::Pages(before) => ("pages", before.as_str()),
     };
     let marks = Marks::of(results);
-    let ids = refs::shown(traces.stored).map(|trace| (trace.trace_id, trace.state, marks.cause(trace)));
+    let ids = refs::shown(traces.all.stored).map(|trace| (trace.trace_id, trace.state, marks.cause(trace)));
     let island = Island {
         total: iterations.total,
         profiled: results.profiling.enabled,
         some_unprofiled: results.workloads.iter().any(|workload| workload.unprofiled > 0),
         source: source(results),
-        traces: TracesData { mode, before, ids: ids.collect() },
+        traces: TracesData { mode, before, ids: ids.collect(), left_out: traces.left_out() },
         process: results.generator.as_ref().and_then(|seen| seen.process.as_ref()),
         marks: &marks.all,
         workloads: workloads.collect(),
@@ -170,6 +172,10 @@ struct Harmless;
 
 impl Formatter for Harmless {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'<' | b'>' | b'&');
+        if fragment.bytes().all(is_plain) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some(at) = rest.find(|c| matches!(c, '<' | '>' | '&') || text::is_deceptive(c)) {
             out.write_all(&rest.as_bytes()[..at])?;

@@ -4,11 +4,11 @@
 use serde::Serialize;
 
 use crate::analysis::statement;
-use crate::osprofiler::report::reporter;
+use crate::osprofiler::report::Point;
 use crate::report::document::{Line, Span};
 use crate::report::explanation::Named;
 use crate::results::model::{Basis, Explanation, Place, Results};
-use crate::results::trace::{StoredPoint, StoredTrace};
+use crate::results::trace::StoredTrace;
 
 /// Kinds with a mark: as many as there are colours for them.
 const MARKS_MAX: usize = 4;
@@ -61,7 +61,7 @@ impl<'a> Marks<'a> {
     }
 
     /// The mark of a point.
-    pub(super) fn at(&self, point: &StoredPoint) -> Option<usize> {
+    pub(super) fn at(&self, point: &Point) -> Option<usize> {
         self.all.iter().position(|mark| {
             mark.of.place != Place::Outside && mark.of.name == point.name && is_of_kind(point, mark.of)
         })
@@ -112,13 +112,8 @@ fn is_same(one: &Explanation, other: &Explanation) -> bool {
         == (other.place, &other.service, &other.name, &other.detail, &other.parent)
 }
 
-fn is_of_kind(point: &StoredPoint, of: &Explanation) -> bool {
-    let detail = || match point.info.get("db") {
-        Some(_) => statement::sql(&point.detail),
-        None => statement::path(&point.detail),
-    };
-    (of.place == Place::QueueTime || reporter(&point.project, &point.service) == of.service)
-        && detail() == of.detail
+fn is_of_kind(point: &Point, of: &Explanation) -> bool {
+    (of.place == Place::QueueTime || point.reporter() == of.service) && statement::kind(point) == of.detail
 }
 
 /// A line without its marks.

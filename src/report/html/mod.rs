@@ -33,6 +33,7 @@ pub(super) mod sample;
 mod tests;
 
 use std::io::{self, Write};
+use std::thread;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -60,7 +61,8 @@ const SCRIPT: [(&str, &str); 6] = [
 
 /// Writes the report of a run.
 ///
-/// `iterations` is what the timeline draws, at most about 100,000; `traces` are shown as they say.
+/// `iterations` is what the timeline draws, at most about 100,000; `traces` are shown as they say, if in the file, at most
+/// 500 of them.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -72,15 +74,26 @@ pub fn render(
 ) -> io::Result<()> {
     let script = script(&SCRIPT.map(|(_, part)| part).join("\n"));
     let safe = Value::from_safe_string;
+    let seen = refs::Seen::of(results, traces);
+    // The points of all traces are by far the largest part.
+    let (of_traces, others) = thread::scope(|scope| {
+        let of_traces = scope.spawn(|| points::traces(results, &seen));
+        let charts = island::charts(results, iterations, &seen);
+        let rows = packed::iterations(iterations);
+        let page = view::page(results, iterations, &seen);
+        let of_traces = of_traces.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (of_traces, (charts, rows, page))
+    });
+    let (charts, rows, page) = others;
     let values = context! {
         policy => safe(content_policy(&script)),
         style => safe(STYLE.to_owned()),
         script => safe(script),
-        charts => safe(island::charts(results, iterations, traces)?),
-        iterations => safe(packed::iterations(iterations)?),
-        traces => safe(points::traces(results, traces)?),
+        charts => safe(charts?),
+        iterations => safe(rows?),
+        traces => safe(of_traces?),
         functions => results.workloads.iter().map(|one| safe(function_flames(one))).collect::<Vec<_>>(),
-        page => view::page(results, iterations, traces),
+        page,
     };
     fill(&format!("{}{PAGE}", document::MACROS), values, out)
 }

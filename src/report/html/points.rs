@@ -4,23 +4,23 @@
 //! show, those with errors and the longest, with their ancestors.
 
 use std::io::{self, BufWriter};
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::island::write_json;
 use super::marks::{self, CulpritData, Marks};
-use super::refs::{self, Shown, Traces};
+use super::refs::{Seen, Shown};
 use crate::analysis::folding::{self, FoldedRow, RowKind};
+use crate::osprofiler::info::SharedInfo;
 use crate::osprofiler::record::Info;
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words;
 use crate::results::model::{Explanation, Results, TraceState};
-use crate::results::trace::{StoredPoint, StoredTrace};
+use crate::results::trace::StoredTrace;
 
 /// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
 pub(super) const POINTS_MAX: usize = 2_000;
@@ -50,22 +50,22 @@ struct TraceData<'a> {
 
 #[derive(Serialize)]
 struct PointData<'a> {
-    depth: u32,
+    depth: usize,
     id: &'a str,
     name: &'a str,
-    detail: &'a str,
+    detail: String,
     service: &'a str,
     project: &'a str,
     host: &'a str,
-    start_us: i64,
+    start_us: u64,
     duration_us: Option<u64>,
     self_us: u64,
-    error: Option<&'a str>,
+    error: Option<String>,
     /// The index of its mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<usize>,
-    info: Arc<Info>,
-    stop_info: Arc<Info>,
+    info: ShownInfo<'a>,
+    stop_info: ShownInfo<'a>,
 }
 
 /// A row of a folded trace; points are indices of those in the file.
@@ -97,30 +97,31 @@ struct RowData {
 }
 
 /// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
-pub(super) fn traces(results: &Results, traces: Traces<'_>) -> io::Result<String> {
+pub(super) fn traces(results: &Results, traces: &Seen<'_>) -> io::Result<String> {
     let marks = Marks::of(results);
-    let embedded = if *traces.shown == Shown::Embed { traces.stored } else { &[] };
-    packed(&refs::shown(embedded).map(|trace| of_run(trace, &marks)).collect::<Vec<_>>())
+    let embedded = traces.traces().filter(|_| *traces.all.shown == Shown::Embed);
+    packed(&embedded.map(|trace| of_run(trace, &marks)).collect::<Vec<_>>())
 }
 
 fn of_run<'a>(trace: &'a StoredTrace, marks: &Marks<'a>) -> TraceData<'a> {
     let culprit = marks.culprit(trace);
-    let at =
-        culprit.as_ref().and_then(|culprit| trace.points.iter().position(|one| one.trace_id == culprit.id));
-    let rows = if trace.points.len() > POINTS_UNFOLDED_MAX { rows(&trace.tree(), at) } else { Vec::new() };
+    let at = culprit
+        .as_ref()
+        .and_then(|culprit| trace.tree.points.iter().position(|one| one.trace_id == culprit.id));
+    let rows = if trace.tree.points.len() > POINTS_UNFOLDED_MAX { rows(&trace.tree, at) } else { Vec::new() };
     let id = trace.trace_id.to_string();
-    TraceData { culprit, ..trace_data(id, trace.state, &trace.points, POINTS_MAX, Some(marks), rows) }
+    TraceData { culprit, ..trace_data(id, trace.state, &trace.tree.points, POINTS_MAX, Some(marks), rows) }
 }
 
 /// One trace, cut to its [`PAGE_POINTS_MAX`] longest points; `seen` explains it.
 pub(super) fn trace(
     id: &str,
     state: TraceState,
-    points: &[StoredPoint],
     tree: &TraceTree,
     seen: Option<&Explanation>,
 ) -> io::Result<String> {
     let culprit = seen.and_then(marks::culprit);
+    let points = &tree.points;
     let at = culprit.as_ref().and_then(|culprit| points.iter().position(|one| one.trace_id == culprit.id));
     let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, at) } else { Vec::new() };
     let data = trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows);
@@ -137,7 +138,7 @@ fn rows(tree: &TraceTree, culprit: Option<usize>) -> Vec<FoldedRow> {
 fn trace_data<'a>(
     id: String,
     state: TraceState,
-    points: &'a [StoredPoint],
+    points: &'a [Point],
     points_max: usize,
     marks: Option<&Marks<'_>>,
     rows: Vec<FoldedRow>,
@@ -198,39 +199,55 @@ fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
     Ok(STANDARD.encode(gzip.finish()?))
 }
 
-fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a> {
+fn point<'a>(point: &'a Point, marks: Option<&Marks<'_>>) -> PointData<'a> {
     PointData {
         depth: point.depth,
         id: &point.trace_id,
         name: words::shown_name(&point.name),
-        detail: &point.detail,
-        service: &point.service,
-        project: &point.project,
-        host: &point.host,
+        detail: point.detail(),
+        service: point.service.as_deref().unwrap_or_default(),
+        project: point.project.as_deref().unwrap_or_default(),
+        host: point.host.as_deref().unwrap_or_default(),
         start_us: point.start_us,
         duration_us: point.duration_us,
-        self_us: point.self_us,
-        error: point.error.as_deref(),
+        self_us: point.self_us.unwrap_or(0),
+        error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
         mark: marks.and_then(|marks| marks.at(point)),
-        info: bounded_info(&point.info),
-        stop_info: bounded_info(&point.stop_info),
+        info: ShownInfo(&point.info),
+        stop_info: ShownInfo(&point.stop_info),
     }
 }
 
 /// The info itself, or the beginning of its JSON when it is very long.
-fn bounded_info(info: &Arc<Info>) -> Arc<Info> {
-    let json = serde_json::to_string(info).unwrap_or_default();
-    if json.len() <= INFO_BYTES_MAX {
-        return Arc::clone(info);
+struct ShownInfo<'a>(&'a SharedInfo);
+
+impl ShownInfo<'_> {
+    /// Nothing in its text must be written in another way ([`write_json`]).
+    fn is_harmless(text: &str) -> bool {
+        text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'<' | b'>' | b'&'))
     }
-    let mut cut = Info::new();
-    cut.insert("cut from a total of bytes".to_owned(), json.len().into());
-    cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
-    cut.into()
+}
+
+impl Serialize for ShownInfo<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fits = |text: &str| text.len() <= INFO_BYTES_MAX && Self::is_harmless(text);
+        if self.0.text().is_some_and(fits) {
+            return self.0.serialize(serializer);
+        }
+        let info = self.0.read();
+        let json = serde_json::to_string(&*info).unwrap_or_default();
+        if json.len() <= INFO_BYTES_MAX {
+            return info.serialize(serializer);
+        }
+        let mut cut = Info::new();
+        cut.insert("cut from a total of bytes".to_owned(), json.len().into());
+        cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
+        cut.serialize(serializer)
+    }
 }
 
 /// The indices of the points to show: all, or those with errors and the longest, with their ancestors.
-pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usize> {
+pub(super) fn shown_points(points: &[Point], points_max: usize) -> Vec<usize> {
     if points.len() <= points_max {
         return (0..points.len()).collect();
     }
@@ -265,7 +282,7 @@ pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usi
     (0..points.len()).filter(|index| shown[*index]).collect()
 }
 
-fn parents(points: &[StoredPoint]) -> Vec<Option<usize>> {
+fn parents(points: &[Point]) -> Vec<Option<usize>> {
     let mut open: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(points.len());
     for (index, point) in points.iter().enumerate() {

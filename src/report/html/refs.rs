@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::base::percent;
-use crate::results::model::TraceState;
+use crate::results::model::{Results, TraceState};
 use crate::results::trace::StoredTrace;
 
 /// The traces of a run, and how its report shows them.
@@ -31,6 +31,9 @@ pub enum Shown {
     Pages(String),
 }
 
+/// A report of more traces than this would be large and slow to open; a trace takes some 10 kB.
+pub(super) const EMBEDDED_MAX: usize = 500;
+
 /// A trace id as the template shows it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TraceRef {
@@ -41,23 +44,59 @@ pub(super) struct TraceRef {
     href: Option<String>,
 }
 
+/// The traces that are in the file or have pages.
+pub(super) struct Seen<'a> {
+    pub(super) all: Traces<'a>,
+    ids: HashSet<Uuid>,
+}
+
+impl<'a> Seen<'a> {
+    /// Of more than [`EMBEDDED_MAX`] traces, a file has those of the slowest iterations, then those that are explained,
+    /// and then others.
+    pub(super) fn of(results: &Results, all: Traces<'a>) -> Self {
+        let there: Vec<Uuid> = shown(all.stored).map(|trace| trace.trace_id).collect();
+        let mut ids: HashSet<Uuid> = there.iter().copied().collect();
+        if *all.shown == Shown::Embed && there.len() > EMBEDDED_MAX {
+            let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
+            let explained = results.explanations.iter().map(|one| one.trace_id);
+            let first = slowest.chain(explained).filter(|id| ids.contains(id));
+            let mut kept = HashSet::new();
+            for id in first.chain(there.iter().copied()) {
+                if kept.len() < EMBEDDED_MAX {
+                    kept.insert(id);
+                }
+            }
+            ids = kept;
+        }
+        Self { all, ids }
+    }
+
+    /// The stored traces that are left out of the file.
+    pub(super) fn left_out(&self) -> Vec<Uuid> {
+        let stored = shown(self.all.stored).map(|trace| trace.trace_id);
+        stored.filter(|id| !self.ids.contains(id)).collect()
+    }
+
+    /// In the order in which they are stored.
+    pub(super) fn traces(&self) -> impl Iterator<Item = &'a StoredTrace> + '_ {
+        self.all.stored.iter().filter(|trace| self.ids.contains(&trace.trace_id))
+    }
+}
+
 /// Knows which traces the report can show.
 pub(super) struct Refs<'a> {
-    seen: HashSet<Uuid>,
+    seen: Option<&'a Seen<'a>>,
     shown: &'a Shown,
 }
 
 impl<'a> Refs<'a> {
-    pub(super) fn new(traces: Traces<'a>) -> Self {
-        let seen = match traces.shown {
-            Shown::Text => HashSet::new(),
-            Shown::Embed | Shown::Pages(_) => shown(traces.stored).map(|trace| trace.trace_id).collect(),
-        };
-        Self { seen, shown: traces.shown }
+    pub(super) fn new(seen: &'a Seen<'a>) -> Self {
+        let shown = seen.all.shown;
+        Self { seen: Some(seen).filter(|_| *shown != Shown::Text), shown }
     }
 
     pub(super) fn of(&self, id: Uuid) -> TraceRef {
-        let seen = self.seen.contains(&id);
+        let seen = self.can_be_seen(id);
         match self.shown {
             Shown::Pages(before) if seen => {
                 TraceRef { id, here: false, href: Some(format!("{before}{id}.html")) }
@@ -71,7 +110,7 @@ impl<'a> Refs<'a> {
     }
 
     pub(super) fn can_be_seen(&self, id: Uuid) -> bool {
-        self.seen.contains(&id)
+        self.seen.is_some_and(|seen| seen.ids.contains(&id))
     }
 }
 

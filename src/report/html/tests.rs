@@ -1,14 +1,17 @@
 //! What the report must hold, and what it must never let through.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use flate2::read::GzDecoder;
-use serde_json::Value;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::*;
+use crate::osprofiler::report::PointError;
 use crate::report::document::terminal::Style;
 use crate::results::model::{Distribution, Outcome, RunStatus, TraceState};
-use crate::results::trace::StoredPoint;
+use crate::results::trace::StoredTrace;
 use sample::{Sample, poison, sample};
 
 fn html(sample: &Sample) -> String {
@@ -205,9 +208,9 @@ fn iterations_and_traces_survive_packing() {
         serde_json::from_slice(&unpacked(element(&page, "id=\"traces\">", "</script>"))).unwrap();
     let partial = sample.traces.iter().find(|trace| trace.state == TraceState::Partial).unwrap();
     let traces = traces.as_array().unwrap();
-    let points = |trace: &&Value| trace["total"] == partial.points.len() && trace["state"] == "partial";
+    let points = |trace: &&Value| trace["total"] == partial.tree.points.len() && trace["state"] == "partial";
     let shown = traces.iter().find(points).unwrap()["points"].as_array().unwrap();
-    assert_eq!(shown.len(), partial.points.len());
+    assert_eq!(shown.len(), partial.tree.points.len());
     assert_eq!(shown.iter().filter(|point| point["duration_us"].is_null()).count(), 1);
 }
 
@@ -327,10 +330,23 @@ fn hostile_strings_stay_text_everywhere() {
     }
     results.run.error = Some(hostile.clone());
     results.profiling.collector_error = Some(hostile.clone());
-    let mut points = serde_json::to_value(&traces[0].points).unwrap();
-    poison(&mut points, &hostile, &[]);
     let mut hurt = traces;
-    hurt[0].points = serde_json::from_value::<Vec<StoredPoint>>(points).unwrap();
+    for point in &mut Arc::make_mut(&mut hurt[0].tree).points {
+        for text in [&mut point.trace_id, &mut point.parent_id, &mut point.name] {
+            text.clone_from(&hostile);
+        }
+        for text in [&mut point.service, &mut point.project, &mut point.host] {
+            *text = Some(hostile.clone());
+        }
+        point.error = Some(PointError { etype: hostile.clone(), message: hostile.clone() });
+        for info in [&mut point.info, &mut point.stop_info] {
+            let mut object = serde_json::to_value(&*info).unwrap();
+            poison(&mut object, &hostile, &[]);
+            object["as a key and text"] = json!({ hostile.clone(): &hostile });
+            // As it is read from a file, which is embedded as text where that is harmless.
+            *info = serde_json::from_value(object).unwrap();
+        }
+    }
     let page = html(&Sample { results, iterations, traces: hurt });
     if let Ok(path) = std::env::var("BENCH_WRITE_HOSTILE_REPORT") {
         std::fs::write(path, &page).unwrap();
@@ -354,9 +370,10 @@ fn hostile_strings_stay_text_everywhere() {
 fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
     let Sample { results, .. } = sample(30);
     let mut trace = sample::trace(&results.slowest[0], 6_000);
-    trace.points[5_999].error = Some("late".to_owned());
-    trace.points[5_997].duration_us = Some(50_000_000);
-    let shown = points::shown_points(&trace.points, points::POINTS_MAX);
+    let points = &mut Arc::make_mut(&mut trace.tree).points;
+    points[5_999].error = Some(PointError { etype: "E".to_owned(), message: "late".to_owned() });
+    points[5_997].duration_us = Some(50_000_000);
+    let shown = points::shown_points(&trace.tree.points, points::POINTS_MAX);
     assert_eq!(shown.len(), points::POINTS_MAX);
     assert!(shown.is_sorted());
     for kept in [0, 1, 5_997, 5_999] {
@@ -368,21 +385,45 @@ fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
 fn a_trace_that_is_one_deep_chain_is_cut_not_walked_forever() {
     let Sample { results, .. } = sample(30);
     let mut trace = sample::trace(&results.slowest[0], 20_000);
-    for (depth, point) in (0..).zip(trace.points.iter_mut()) {
+    for (depth, point) in (0..).zip(Arc::make_mut(&mut trace.tree).points.iter_mut()) {
         (point.depth, point.error) = (depth, None);
         point.duration_us = Some(1);
     }
-    assert_eq!(points::shown_points(&trace.points, points::POINTS_MAX).len(), points::POINTS_MAX);
+    assert_eq!(points::shown_points(&trace.tree.points, points::POINTS_MAX).len(), points::POINTS_MAX);
 }
 
 #[test]
 fn many_errors_deep_below_cost_no_walk_each() {
     let Sample { results, .. } = sample(30);
     let mut trace = sample::trace(&results.slowest[0], 100_000);
-    for (depth, point) in (0..).zip(trace.points.iter_mut()) {
+    for (depth, point) in (0..).zip(Arc::make_mut(&mut trace.tree).points.iter_mut()) {
         (point.depth, point.duration_us) = (depth, Some(1));
-        point.error = (depth > 10_000).then(|| "late".to_owned());
+        let late = || PointError { etype: "E".to_owned(), message: "late".to_owned() };
+        point.error = (depth > 10_000).then(late);
     }
-    let shown = points::shown_points(&trace.points, points::PAGE_POINTS_MAX);
+    let shown = points::shown_points(&trace.tree.points, points::PAGE_POINTS_MAX);
     assert_eq!(shown, (0..points::PAGE_POINTS_MAX).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_many_traces_those_of_the_slowest_iterations_are_in_the_file() {
+    let Sample { results, traces, .. } = sample(300);
+    let one = shown(&traces).next().unwrap().clone();
+    let others = (0..refs::EMBEDDED_MAX as u128)
+        .map(|number| StoredTrace { trace_id: Uuid::from_u128(number), ..one.clone() });
+    let stored: Vec<StoredTrace> = others.chain(traces).collect();
+    let seen = refs::Seen::of(&results, Traces { stored: &stored, shown: &Shown::Embed });
+    let here: Vec<Uuid> = seen.traces().map(|trace| trace.trace_id).collect();
+    assert_eq!(here.len(), refs::EMBEDDED_MAX);
+    assert_eq!(seen.left_out().len(), shown(&stored).count() - here.len());
+    let with_traces = results
+        .slowest
+        .iter()
+        .filter(|slow| slow.trace != TraceState::Absent && slow.trace != TraceState::NotFetched);
+    assert!(with_traces.clone().count() > 2);
+    assert!(with_traces.clone().all(|slow| here.contains(&slow.iteration.trace_id)));
+    // Each has its page.
+    let pages = Shown::Pages("pages/".to_owned());
+    let seen = refs::Seen::of(&results, Traces { stored: &stored, shown: &pages });
+    assert_eq!(seen.traces().count(), shown(&stored).count());
 }

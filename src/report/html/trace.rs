@@ -16,7 +16,7 @@ use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words::duration_us;
 use crate::results::functions::Functions;
 use crate::results::model::Explanation;
-use crate::results::trace::{StoredPoint, state};
+use crate::results::trace::state;
 
 pub(super) const PAGE: &str = include_str!("trace.html");
 pub(super) const SCRIPT: &str = include_str!("trace.js");
@@ -62,14 +62,13 @@ pub fn write(
     report: Option<&str>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let stored: Vec<StoredPoint> = tree.points.iter().map(StoredPoint::from).collect();
     let script = script(SCRIPT);
     let safe = Value::from_safe_string;
     let values = context! {
         policy => safe(content_policy(&script)),
         style => safe(STYLE.to_owned()),
         script => safe(script),
-        traces => safe(points::trace(base_id, state(tree), &stored, tree, seen)?),
+        traces => safe(points::trace(base_id, state(tree), tree, seen)?),
         page => page(base_id, tree),
         functions => safe(flames::of_trace(functions)),
         functions_header => functions.sum(false).header(),

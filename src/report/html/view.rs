@@ -13,7 +13,7 @@ use super::causes::{self, PieceView, SentenceView};
 use super::criteria::{self, CriterionView};
 use super::environment::{self, FactGroup, fetched, trace_word};
 use super::first::{self, CardView};
-use super::refs::{Refs, Shown, TraceRef, Traces};
+use super::refs::{Refs, Seen, Shown, TraceRef};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::explanation::OUTSIDE;
@@ -155,7 +155,7 @@ struct CulpritView {
 }
 
 /// The page of a run.
-pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Traces<'_>) -> Page {
+pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Seen<'_>) -> Page {
     let refs = Refs::new(traces);
     let screen = screen::of(results);
     let said = screen::plain(&screen.sentence);
@@ -213,13 +213,13 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),
         workloads: results.workloads.iter().map(|one| workloads::view(one, &said, &refs)).collect(),
-        calls: calls::view(traces.stored),
-        mode: match traces.shown {
+        calls: calls::view(traces.all.stored),
+        mode: match traces.all.shown {
             Shown::Text => "text",
             Shown::Embed => "embed",
             Shown::Pages(_) => "pages",
         },
-        seen: super::refs::shown(traces.stored).count(),
+        seen: traces.traces().count(),
         facts: environment::facts(results),
         process: environment::process(results),
         command: environment::command(results),

@@ -5,6 +5,7 @@ const traces = {
   states: new Map(charts.traces.ids),
   // The cause that explains a trace, as an index of charts.marks.
   marks: new Map(charts.traces.ids.filter(([, , mark]) => mark !== null).map(([id, , mark]) => [id, mark])),
+  leftOut: new Set(charts.traces.left_out),
   loading: null,
   // The rows of the iterations whose traces can be shown.
   rows() { return (this.known ??= viewer.columns.rowsOf([...this.states.keys()].filter((id) => this.seen(id)))); },
@@ -16,7 +17,7 @@ const traces = {
     return best < 0 ? null : viewer.columns.id(best);
   },
   // True if its waterfall or page can be opened.
-  seen(id) { return this.mode !== "text" && this.states.has(id) && this.states.get(id) !== "absent"; },
+  seen(id) { return this.mode !== "text" && this.states.has(id) && this.states.get(id) !== "absent" && !this.leftOut.has(id); },
   page(id) { return this.mode === "pages" && this.seen(id) ? `${charts.traces.before}${id}.html` : null; },
   async get(id) {
     this.loading ??= unpack("traces").then((bytes) => new Map(JSON.parse(new TextDecoder().decode(bytes)).map((trace) => [trace.id, trace])));
@@ -31,7 +32,7 @@ function elsewhere(id) {
   if (!charts.profiled) return [make("p", {}, "Profiling was off: the iteration has an id but no trace.")];
   const command = traces.states.has(id) ? `bench trace show . ${id}` : `bench trace show ${id} ${charts.source}`;
   const why = traces.states.get(id) === "absent" ? "The collector had no point of it when the run ended. To ask again:"
-    : traces.states.has(id) ? "Its trace is stored beside this report. In this report's directory:"
+    : traces.states.has(id) ? `Its trace is stored beside this report${traces.leftOut.size ? `, which holds only ${count(traces.states.size - traces.leftOut.size)} of ${count(traces.states.size)}` : ""}. In this report's directory:`
     : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled for comparison)" : ""}. ${/demo-traces\.db/.test(charts.source) ? "A long run of the demo keeps no others; of a short one:" : "To ask the collector for it:"}`;
   const button = make("button", { type: "button", "data-copy": command }, "Copy the command");
   return [make("p", {}, why), make("pre", {}, command), make("p", {}, button)];

@@ -108,8 +108,8 @@ fn head(point: &Point) -> String {
     if let Some(error) = &point.error {
         add("error", json!({"etype": error.etype, "message": error.message}));
     }
-    add("start", Value::Object((*point.info).clone()));
-    add("stop", Value::Object((*point.stop_info).clone()));
+    add("start", Value::Object(point.info.read().into_owned()));
+    add("stop", Value::Object(point.stop_info.read().into_owned()));
     let ids = json!({"trace_id": point.trace_id, "parent_id": point.parent_id}).to_string();
     format!("{},\"info\":{},\"children\":[", &ids[..ids.len() - 1], Value::Object(info))
 }

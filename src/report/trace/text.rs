@@ -203,9 +203,9 @@ impl Lines<'_> {
                 (format!("{many} points of {kinds} kinds, each kind below 1 %"), String::new())
             }
             _ if is_nested(row) => {
-                (format!("{} nested {many} deep", named(point, left)), statement::kind(point))
+                (format!("{} nested {many} deep", named(point, left)), statement::kind(point).to_owned())
             }
-            _ if many > 1 => (format!("{many} × {}", named(point, left)), statement::kind(point)),
+            _ if many > 1 => (format!("{many} × {}", named(point, left)), statement::kind(point).to_owned()),
             _ => (named(point, left), point.detail()),
         };
         let (title, detail) = (on_one_line(&title), on_one_line(&detail));

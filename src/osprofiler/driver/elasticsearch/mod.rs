@@ -105,7 +105,7 @@ impl ElasticsearchCollector {
             let id = hex::encode(&digest(record)[..16]);
             wire::add_document(&mut bulk.body, &self.index, self.doc_type.as_deref(), &id, &document);
             bulk.documents.push(Some(index));
-            let failed = record.info.get("etype").is_some_and(|etype| !etype.is_null());
+            let failed = record.info.has("etype");
             if self.filter_error_trace && failed {
                 let mark = json!({"base_id": record.base_id, "timestamp": record.timestamp});
                 let index = format!("{INDEX}-error");

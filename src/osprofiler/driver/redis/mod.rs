@@ -139,9 +139,7 @@ impl RedisCollector {
             let json = serde_json::to_vec(record).map_err(|error| self.failed("write to", error.into()))?;
             bytes += json.len();
             pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json);
-            if self.shared.filter_error_trace
-                && record.info.get("etype").is_some_and(|etype| !etype.is_null())
-            {
+            if self.shared.filter_error_trace && record.info.has("etype") {
                 let mark = serde_json::json!({"base_id": record.base_id, "timestamp": record.timestamp});
                 pipeline
                     .cmd("SET")
@@ -354,6 +352,7 @@ impl fmt::Debug for RedisCollector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::info::SharedInfo;
 
     /// A collector that nothing connects to.
     fn idle() -> RedisCollector {
@@ -371,7 +370,7 @@ mod tests {
                 trace_id: "t".to_owned(),
                 parent_id: base_id.to_owned(),
                 timestamp: "2026-11-20T22:52:01.123456".to_owned(),
-                info: Arc::default(),
+                info: SharedInfo::default(),
                 project: None,
                 service: None,
             };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::dialect::COLUMNS;
 use super::statement::Cells;
+use crate::info::SharedInfo;
 use crate::record::{Info, RECORD_LEN_MAX, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 
 /// What a column of strings holds, in characters.
@@ -26,7 +27,7 @@ pub(super) fn encode(record: &Record) -> Vec<Option<String>> {
         text(&record.parent_id),
         text(&record.trace_id),
         record.project.as_deref().and_then(text),
-        record.host().and_then(text),
+        record.host().as_deref().and_then(text),
         record.service.as_deref().and_then(text),
         Some(fitting_name(&record.name)),
         Some(encode_data(&record.info)),
@@ -55,8 +56,8 @@ pub(super) fn decode(cells: &[Option<String>]) -> Result<Record, RecordError> {
     if let (false, Some(host)) = (info.contains_key("host"), host) {
         info.insert("host".to_owned(), Value::String(host));
     }
-    record.insert("info".to_owned(), Value::Object(info));
-    let record: Record = serde_json::from_value(Value::Object(record)).map_err(RecordError::Malformed)?;
+    let mut record: Record = serde_json::from_value(Value::Object(record)).map_err(RecordError::Malformed)?;
+    record.info = SharedInfo::as_text(&info);
     record.timestamp_us().map(|_| record).ok_or(RecordError::Timestamp)
 }
 

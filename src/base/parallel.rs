@@ -1,0 +1,61 @@
+//! Work on many items, on all processors at once. For after a load: nothing here may run beside one.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::thread;
+
+/// More threads than this are of no use for what is done here.
+const THREADS_MAX: usize = 8;
+
+/// The result of `work` for each item, in the order of the items.
+///
+/// # Panics
+/// When `work` does.
+pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).min(items.len());
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let waiting = Mutex::new(items.into_iter().enumerate());
+    // A thread that panicked holds no lock while it works.
+    let next = || waiting.lock().ok()?.next();
+    let take = || {
+        let mut done = Vec::new();
+        while let Some((index, item)) = next() {
+            done.push((index, work(item)));
+        }
+        done
+    };
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        let mut done = take();
+        for other in others {
+            match other.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        for len in [0, 1, 2, 1_000] {
+            let doubled = map((0..len).collect(), |number: usize| 2 * number);
+            assert_eq!(doubled, (0..len).map(|number| 2 * number).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the seventh")]
+    fn a_panic_is_passed_on() {
+        map((0..100).collect(), |number: u32| assert!(number != 7, "the seventh"));
+    }
+}

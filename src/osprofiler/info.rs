@@ -1,0 +1,659 @@
+//! The info of a record: a JSON object, kept as the text that it came in.
+//!
+//! A trace has an info for each record. Most are looked at once or never, and as text an info takes a tenth of the memory
+//! that an object of `serde_json` takes. So an info that was read stays text until somebody asks for the object, and equal
+//! ones of a trace can be one ([`Sharing`]). An info that is made here is an object until it is written. Text that would not
+//! become an object is refused when it is read, so nothing here fails later.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::{columns, statement};
+
+/// The info of a point: a JSON object.
+pub type Info = Map<String, Value>;
+
+/// A statement that goes on for longer than this (bytes) is not read to its end for a line.
+const STATEMENT_BYTES_MAX: usize = 16 << 10;
+/// The most characters of [`SharedInfo::detail`].
+pub const DETAIL_LEN_MAX: usize = 200;
+
+/// A point's info, shared by all who hold it.
+///
+/// It dereferences to the object, which is then kept beside the text. [`SharedInfo::read`] does not keep it.
+#[derive(Clone, Default)]
+pub struct SharedInfo(Option<Arc<Inner>>);
+
+#[derive(Clone)]
+struct Inner {
+    form: Form,
+    /// What [`SharedInfo::call`] gave.
+    call: OnceLock<Box<str>>,
+}
+
+#[derive(Clone)]
+enum Form {
+    Json { text: Box<RawValue>, read: OnceLock<Box<Info>> },
+    Object(Box<Info>),
+}
+
+impl Form {
+    /// The object if it is at hand, and the text.
+    fn parts(&self) -> (Option<&Info>, &str) {
+        match self {
+            Self::Object(info) => (Some(info), ""),
+            Self::Json { text, read } => (read.get().map(|info| &**info), text.get()),
+        }
+    }
+
+    fn read(&self) -> Cow<'_, Info> {
+        match self.parts() {
+            (Some(info), _) => Cow::Borrowed(info),
+            (None, text) => Cow::Owned(parsed(text)),
+        }
+    }
+}
+
+/// The text was checked when it came.
+fn parsed(text: &str) -> Info {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+impl SharedInfo {
+    /// The info as text: for what is kept and rarely looked at.
+    #[must_use]
+    pub fn as_text(info: &Info) -> Self {
+        match serde_json::value::to_raw_value(info) {
+            _ if info.is_empty() => Self::default(),
+            Ok(text) => Self::of_text(text),
+            Err(_) => Self::from(info.clone()),
+        }
+    }
+
+    fn of_text(text: Box<RawValue>) -> Self {
+        Self(Some(Arc::new(Inner {
+            form: Form::Json { text, read: OnceLock::new() },
+            call: OnceLock::new(),
+        })))
+    }
+
+    /// The object, without keeping it.
+    #[must_use]
+    pub fn read(&self) -> Cow<'_, Info> {
+        self.0.as_ref().map_or_else(|| Cow::Borrowed(empty()), |inner| inner.form.read())
+    }
+
+    /// The object, to change it: a copy of its own, if it is shared.
+    pub fn to_mut(&mut self) -> &mut Info {
+        let new = || Arc::new(Inner { form: Form::Object(Box::default()), call: OnceLock::new() });
+        let inner = Arc::make_mut(self.0.get_or_insert_with(new));
+        inner.call = OnceLock::new();
+        if let Form::Json { .. } = inner.form {
+            inner.form = Form::Object(Box::new(inner.form.read().into_owned()));
+        }
+        match &mut inner.form {
+            Form::Object(info) => info,
+            Form::Json { .. } => unreachable!("it has just become an object"),
+        }
+    }
+
+    /// The text that it came in, if it came as text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.0.as_ref()?.form {
+            Form::Json { text, .. } => Some(text.get()),
+            Form::Object(_) => None,
+        }
+    }
+
+    /// Where it is in memory, which tells those that are one and the same from others; `None` for an empty one.
+    #[must_use]
+    pub fn address(&self) -> Option<usize> {
+        self.0.as_ref().map(|inner| Arc::as_ptr(inner).addr())
+    }
+
+    /// Whether two are one and the same.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.address() == other.address()
+    }
+
+    /// False if it certainly lacks a key (of ASCII without quotes) at any depth, which needs no object.
+    #[must_use]
+    pub fn may_have(&self, key: &str) -> bool {
+        match self.0.as_ref().map(|inner| &inner.form) {
+            None => false,
+            Some(Form::Object(_)) => true,
+            // A key may be written with escapes.
+            Some(Form::Json { text, .. }) => text.get().contains("\\u") || has_quoted(text.get(), key),
+        }
+    }
+
+    /// Whether it has this key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.may_have(key) && self.read().contains_key(key)
+    }
+
+    /// Whether it has a value other than null for this key.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.may_have(key) && self.read().get(key).is_some_and(|value| !value.is_null())
+    }
+
+    /// A copy of the value of a key.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<Value> {
+        if self.may_have(key) { self.read().get(key).cloned() } else { None }
+    }
+
+    /// The text at the end of these keys.
+    #[must_use]
+    pub fn text_at(&self, keys: &[&str]) -> Option<Cow<'_, str>> {
+        let (first, rest) = keys.split_first()?;
+        if !self.may_have(first) {
+            return None;
+        }
+        match self.0.as_ref()?.form.parts() {
+            (Some(info), _) => {
+                let value = rest.iter().try_fold(info.get(*first)?, |value, key| value.get(key))?;
+                value.as_str().map(Cow::Borrowed)
+            }
+            (None, text) => {
+                let mut json = serde_json::Deserializer::from_str(text);
+                At(keys).deserialize(&mut json).ok()?.map(Cow::Owned)
+            }
+        }
+    }
+
+    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
+    /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        detail(&self.read())
+    }
+
+    /// The kind of call: [`SharedInfo::detail`] with literals and ids replaced, so that calls of one kind are alike.
+    #[must_use]
+    pub fn call(&self) -> &str {
+        let Some(inner) = &self.0 else { return "" };
+        inner.call.get_or_init(|| {
+            let info = inner.form.read();
+            let detail = detail(&info);
+            let call =
+                if info.contains_key("db") { statement::sql(&detail) } else { statement::path(&detail) };
+            call.into()
+        })
+    }
+}
+
+fn empty() -> &'static Info {
+    static EMPTY: LazyLock<Info> = LazyLock::new(Info::new);
+    &EMPTY
+}
+
+/// Whether a text has this in quotes.
+fn has_quoted(text: &str, key: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_quoted = |at: usize| at > 0 && bytes[at - 1] == b'"' && bytes.get(at + key.len()) == Some(&b'"');
+    text.match_indices(key).any(|(at, _)| is_quoted(at))
+}
+
+fn detail(info: &Info) -> String {
+    let text_at = |pointer: &[&str]| -> Option<&str> {
+        let (first, rest) = pointer.split_first()?;
+        rest.iter().try_fold(info.get(*first)?, |value, key| value.get(key))?.as_str()
+    };
+    let detail = if let Some(statement) = text_at(&["db", "statement"]) {
+        let one_line: Vec<&str> = beginning(statement).split_whitespace().collect();
+        columns::shortened(&one_line.join(" "))
+    } else if let Some(path) = text_at(&["request", "path"]) {
+        let method = text_at(&["request", "method"]).unwrap_or_default();
+        request_line(method, path, text_at(&["request", "query"]))
+    } else if let Some(path) = text_at(&["requests", "path"]) {
+        let method = text_at(&["requests", "method"]).unwrap_or_default();
+        let host = text_at(&["requests", "hostname"]).unwrap_or_default();
+        request_line(method, &format!("{host}{path}"), text_at(&["requests", "query"]))
+    } else {
+        text_at(&["function", "name"]).or_else(|| text_at(&["name"])).unwrap_or_default().to_owned()
+    };
+    one_line(&detail)
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(STATEMENT_BYTES_MAX)]
+}
+
+fn request_line(method: &str, path: &str, query: Option<&str>) -> String {
+    match query {
+        None | Some("") => format!("{method} {path}"),
+        Some(query) => format!("{method} {path}?{query}"),
+    }
+}
+
+/// Blanks and control characters become single blanks; a cut is marked.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(DETAIL_LEN_MAX));
+    let mut len = 0;
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    for word in words {
+        let blank = (len > 0).then_some(' ');
+        for character in blank.into_iter().chain(word.chars()) {
+            if len == DETAIL_LEN_MAX {
+                line.pop();
+                line.push('…');
+                return line;
+            }
+            line.push(character);
+            len += 1;
+        }
+    }
+    line
+}
+
+/// Makes equal infos one, as far as they came as text.
+#[derive(Default)]
+pub struct Sharing(HashSet<ByText>);
+
+impl Sharing {
+    /// Puts an equal one that came before in the place of this one.
+    pub fn share(&mut self, info: &mut SharedInfo) {
+        let Some(text) = info.text() else { return };
+        match self.0.get(text) {
+            Some(same) => *info = same.0.clone(),
+            None => {
+                self.0.insert(ByText(info.clone()));
+            }
+        }
+    }
+}
+
+/// An info as a key: its text.
+struct ByText(SharedInfo);
+
+impl ByText {
+    fn text(&self) -> &str {
+        self.0.text().unwrap_or_default()
+    }
+}
+
+impl Borrow<str> for ByText {
+    fn borrow(&self) -> &str {
+        self.text()
+    }
+}
+
+impl Hash for ByText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text().hash(state);
+    }
+}
+
+impl PartialEq for ByText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for ByText {}
+
+impl Deref for SharedInfo {
+    type Target = Info;
+
+    fn deref(&self) -> &Info {
+        match self.0.as_ref().map(|inner| &inner.form) {
+            None => empty(),
+            Some(Form::Object(info)) => info,
+            Some(Form::Json { text, read }) => read.get_or_init(|| Box::new(parsed(text.get()))),
+        }
+    }
+}
+
+impl From<Info> for SharedInfo {
+    fn from(info: Info) -> Self {
+        let inner = || Arc::new(Inner { form: Form::Object(Box::new(info)), call: OnceLock::new() });
+        Self(Some(inner()))
+    }
+}
+
+impl PartialEq for SharedInfo {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_text = || self.text().is_some_and(|text| Some(text) == other.text());
+        self.is_same(other) || is_same_text() || self.read() == other.read()
+    }
+}
+
+impl fmt::Debug for SharedInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(formatter)
+    }
+}
+
+impl Serialize for SharedInfo {
+    /// Text is written as it came, which only `serde_json` can do.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_ref().map(|inner| &inner.form) {
+            Some(Form::Json { text, .. }) => text.serialize(serializer),
+            _ => self.read().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedInfo {
+    /// Reads it with `serde_json`; other formats have no text to keep.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let is_empty = match serde_json::from_str(raw.get()) {
+            Ok(Checked { is_empty }) => is_empty,
+            Err(error) => return Err(D::Error::custom(error)),
+        };
+        Ok(if is_empty { Self::default() } else { Self::of_text(raw) })
+    }
+}
+
+/// An object that can be read.
+struct Checked {
+    is_empty: bool,
+}
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Checked;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Checked, A::Error> {
+                Ok(Checked { is_empty: check_map(map)? == 0 })
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+fn check_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<usize, A::Error> {
+    let mut len = 0;
+    while map.next_key::<Readable>()?.is_some() {
+        map.next_value::<Readable>()?;
+        len += 1;
+    }
+    Ok(len)
+}
+
+/// Any value that `serde_json::Value` can hold: all numbers and escapes are read, and nothing is kept.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Readable;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("any JSON value")
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_unit<E>(self) -> Result<Readable, E> {
+                Ok(Readable)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Readable, A::Error> {
+                while list.next_element::<Readable>()?.is_some() {}
+                Ok(Readable)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Readable, A::Error> {
+                check_map(map).map(|_| Readable)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// Finds the text at the end of some keys, of which as always the last of equal ones counts.
+struct At<'k>(&'k [&'k str]);
+
+impl<'de> DeserializeSeed<'de> for At<'_> {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for At<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(self.0.is_empty().then(|| text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut found, (wanted, rest)) = (None, self.0.split_first().unzip());
+        while let Some(is_it) = map.next_key_seed(Is(wanted.copied()))? {
+            match is_it {
+                true => found = map.next_value_seed(At(rest.unwrap_or_default()))?,
+                false => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a key is the wanted one.
+struct Is<'k>(Option<&'k str>);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
+        Ok(self.0 == Some(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    use crate::record::{Record, share};
+
+    fn record(info: &str) -> Result<Record, serde_json::Error> {
+        serde_json::from_str(&format!(
+            r#"{{"name": "a-start", "base_id": "b", "trace_id": "t", "parent_id": "b",
+                "timestamp": "2026-11-20T22:52:01.123456", "info": {info}}}"#
+        ))
+    }
+
+    #[test]
+    fn text_stays_as_it_came_until_it_is_changed() {
+        let text = r#"{"b": {"c":  "d\u00e9"}, "a": 1.50}"#;
+        let mut read = record(text).unwrap();
+        assert_eq!(read.info.text(), Some(text));
+        assert!(serde_json::to_string(&read).unwrap().contains(text));
+        assert_eq!(serde_json::to_value(&read).unwrap()["info"], json!({"b": {"c": "dé"}, "a": 1.5}));
+        assert_eq!(read.info, SharedInfo::from(read.info.read().into_owned()));
+        let before = read.info.clone();
+        read.info.to_mut().insert("e".to_owned(), Value::Null);
+        assert_eq!(read.info.text(), None);
+        assert_eq!((before.len(), read.info.len()), (2, 3));
+        assert_eq!(serde_json::to_value(&read.info).unwrap(), json!({"b": {"c": "dé"}, "a": 1.5, "e": null}));
+    }
+
+    #[test]
+    fn what_no_object_can_hold_is_refused_at_once() {
+        let deep = format!("{{\"a\": {}1{}}}", "[".repeat(200), "]".repeat(200));
+        let rows = [
+            ("[]", "expected a map"),
+            ("null", "expected a map"),
+            ("\"text\"", "expected a map"),
+            (r#"{"a": 1e999}"#, "number out of range"),
+            (r#"{"a": "\ud800"}"#, "surrogate"),
+            (&deep, "recursion limit"),
+        ];
+        for (text, expected) in rows {
+            let error = record(text).unwrap_err().to_string();
+            assert!(error.contains(expected) || error.contains("unexpected end of hex"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn keys_and_texts_are_found_without_an_object() {
+        let text = r#"{"db": {"statement": "SELECT 1", "n": 1, "n": "two"}, "\u0065type": "E", "gone": null, "say": "\"x\""}"#;
+        let info = record(text).unwrap().info;
+        for (key, is_there, has_value) in [
+            ("db", true, true),
+            ("statement", false, false),
+            ("etype", true, true),
+            ("gone", true, false),
+            ("x", false, false),
+        ] {
+            assert_eq!((info.contains_key(key), info.has(key)), (is_there, has_value), "{key}");
+        }
+        let at = |keys: &[&str]| info.text_at(keys).map(Cow::into_owned);
+        let check = || {
+            assert_eq!(at(&["db", "statement"]).as_deref(), Some("SELECT 1"));
+            assert_eq!(at(&["db", "n"]).as_deref(), Some("two"), "the last of equal keys");
+            assert_eq!(at(&["etype"]).as_deref(), Some("E"));
+            assert_eq!(at(&["say"]).as_deref(), Some("\"x\""));
+            assert_eq!([at(&["db"]), at(&["gone"]), at(&["db", "statement", "x"])], [None, None, None]);
+        };
+        check();
+        assert_eq!(info["db"]["n"], "two");
+        check();
+        assert_eq!((info.detail(), info.call()), ("SELECT 1".to_owned(), "SELECT ?"));
+    }
+
+    #[test]
+    fn equal_ones_of_a_trace_become_one() {
+        let mut records: Vec<Record> = [r#"{"host":"a"}"#, r#"{"host":"b"}"#, r#"{"host":"a"}"#, "{}"]
+            .map(|info| record(info).unwrap())
+            .into();
+        share(&mut records);
+        assert!(records[0].info.is_same(&records[2].info));
+        assert!(!records[0].info.is_same(&records[1].info));
+        assert!(records[3].info.is_empty());
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<i32>().prop_map(|eighths| Value::from(f64::from(eighths) / 8.0)),
+            "[a-c\"\\\\é]{0,4}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::vec(("[abc]", inner), 0..3)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn both_forms_say_the_same(
+            fields in proptest::collection::vec(("(name|db|request|function|[abc])", any_value()), 0..5),
+            keys in proptest::collection::vec("[abc]", 1..4),
+        ) {
+            let object: Info = fields.into_iter().collect();
+            let (made, text) = (SharedInfo::from(object.clone()), SharedInfo::as_text(&object));
+            let read: SharedInfo = serde_json::from_str(&serde_json::to_string(&made).unwrap()).unwrap();
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            for one in [&text, &read] {
+                prop_assert_eq!(one.text_at(&keys), made.text_at(&keys));
+                prop_assert_eq!(one.contains_key(keys[0]), object.contains_key(keys[0]));
+                prop_assert_eq!((one.detail(), one.call()), (made.detail(), made.call()));
+                prop_assert_eq!(serde_json::to_value(one).unwrap(), Value::Object(object.clone()));
+                prop_assert_eq!(one, &made);
+            }
+        }
+
+        #[test]
+        fn what_is_taken_can_be_read(text in r#"\{("a": ?(1e?[0-9]{0,3}|"\\u[d0-9]{4}"|\[*),?){0,3}\}"#) {
+            let taken: Result<SharedInfo, _> = serde_json::from_str(&text);
+            let object: Result<Info, _> = serde_json::from_str(&text);
+            prop_assert_eq!(taken.is_ok(), object.is_ok());
+            if let (Ok(taken), Ok(object)) = (taken, object) {
+                prop_assert_eq!(taken.read().into_owned(), object);
+            }
+        }
+    }
+}
