@@ -259,7 +259,10 @@ pub(super) fn read_with(
     let ids: Vec<(Uuid, Option<StoredRecords>)> = ids.map(|id| (id, known.remove(&id))).collect();
     let others: Vec<StoredRecords> = known.into_values().collect();
     directory.store_records(&others).map_err(HarnessError::cannot("store the traces"))?;
-    let stored = parallel::map(ids, |(id, known)| known.or_else(|| directory.stored_records(id)));
+    let stored = parallel::map(ids, |(id, known)| {
+        // A file of that name may have been put there with another trace.
+        known.or_else(|| directory.stored_records(id).filter(|stored| stored.trace_id == id))
+    });
     let mut fetched = Fetched::default();
     let mut chosen = Vec::new();
     for (one, stored) in all.iter().zip(stored) {

@@ -356,7 +356,12 @@ impl<'de> Deserialize<'de> for SharedInfo {
             Ok(Checked { is_empty }) => is_empty,
             Err(error) => return Err(D::Error::custom(error)),
         };
-        Ok(if is_empty { Self::default() } else { Self::of_text(raw) })
+        Ok(match raw.get() {
+            _ if is_empty => Self::default(),
+            // Files with a record on each line hold it too.
+            text if text.contains(['\n', '\r']) => Self::as_text(&parsed(text)),
+            _ => Self::of_text(raw),
+        })
     }
 }
 
@@ -548,6 +553,7 @@ mod tests {
         assert!(serde_json::to_string(&read).unwrap().contains(text));
         assert_eq!(serde_json::to_value(&read).unwrap()["info"], json!({"b": {"c": "dé"}, "a": 1.5}));
         assert_eq!(read.info, SharedInfo::from(read.info.read().into_owned()));
+        assert_eq!(record("{\"a\":\n 1}").unwrap().info.text(), Some(r#"{"a":1}"#), "on one line");
         let before = read.info.clone();
         read.info.to_mut().insert("e".to_owned(), Value::Null);
         assert_eq!(read.info.text(), None);
