@@ -31,7 +31,7 @@ const ALIKE: f64 = 0.9;
 /// At most this many differences are listed, and this many values with each.
 const FOUND_MAX: usize = 8;
 const SAME_MAX: usize = 3;
-/// The values of so many traces are looked up at once.
+/// How many traces' values are looked up at a time.
 const AT_ONCE: usize = 64;
 /// More values than this are never kept at a time.
 const VALUES_MAX: usize = 50_000;

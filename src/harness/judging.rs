@@ -130,7 +130,7 @@ fn traced(
     let is_stored = is_known && is_same && asynchronous_ms == stored_ms;
     let mut trace = StoredTrace { read_after_ns, asynchronous_ms, is_stored, ..trace };
     if let Some(to) = to.filter(|_| !is_stored) {
-        // If it cannot be, that is said when all files are written.
+        // If this fails, writing the run's files tries again and reports it.
         trace.is_stored = to.store_traces(std::slice::from_ref(&trace)).is_ok();
     }
     // Of those that are not judged by criteria for trace points, the tree is enough.
@@ -257,8 +257,8 @@ pub(super) fn read_with(
     let all = choice::choose(&aggregate);
     let ids = all.iter().map(|chosen| aggregate.trace_id(&chosen.sample));
     let ids: Vec<(Uuid, Option<StoredRecords>)> = ids.map(|id| (id, known.remove(&id))).collect();
-    let others: Vec<StoredRecords> = known.into_values().collect();
-    directory.store_records(&others).map_err(HarnessError::cannot("store the traces"))?;
+    let others: Vec<StoredTrace> = known.into_values().map(StoredTrace::from).collect();
+    directory.store_traces(&others).map_err(HarnessError::cannot("store the traces"))?;
     let stored = parallel::map(ids, |(id, known)| {
         // A file of that name may have been put there with another trace.
         known.or_else(|| directory.stored_records(id).filter(|stored| stored.trace_id == id))

@@ -310,7 +310,7 @@ pub fn reporter(project: &str, service: &str) -> String {
 struct Hostless(Vec<[SharedInfo; 2]>);
 
 impl Hostless {
-    /// So many are remembered.
+    /// How many are remembered.
     const KNOWN_MAX: usize = 16;
 
     fn of(&mut self, info: &SharedInfo) -> SharedInfo {

@@ -136,20 +136,6 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Stores traces as they were fetched.
-    ///
-    /// # Errors
-    /// Any error of the system.
-    pub fn store_records(&self, traces: &[StoredRecords]) -> io::Result<()> {
-        if !traces.is_empty() {
-            make_directory(&self.path.join("traces"))?;
-        }
-        for trace in traces {
-            write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
-        }
-        Ok(())
-    }
-
     /// The ids of the stored traces.
     #[must_use]
     pub fn stored_traces(&self) -> HashSet<Uuid> {

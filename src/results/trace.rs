@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use serde::ser::SerializeStruct;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use super::client_points::REPORTER;
@@ -46,7 +45,7 @@ pub struct StoredTrace {
     pub is_stored: bool,
 }
 
-/// The file of a trace, with nothing that is computed from it but its state.
+/// The file of a trace, without what is computed from it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredRecords {
     /// OSProfiler's base_id.
@@ -63,25 +62,6 @@ pub struct StoredRecords {
     /// As in [`StoredTrace`].
     #[serde(default)]
     pub asynchronous_ms: Option<f64>,
-}
-
-impl Serialize for StoredRecords {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut file = serializer.serialize_struct("StoredTrace", 6)?;
-        file.serialize_field("trace_id", &self.trace_id)?;
-        file.serialize_field("state", &self.state())?;
-        file.serialize_field("records", &self.records)?;
-        if self.unreadable > 0 {
-            file.serialize_field("unreadable", &self.unreadable)?;
-        }
-        if let Some(read_after_ns) = self.read_after_ns {
-            file.serialize_field("read_after_ns", &read_after_ns)?;
-        }
-        if let Some(asynchronous_ms) = self.asynchronous_ms {
-            file.serialize_field("asynchronous_ms", &asynchronous_ms)?;
-        }
-        file.end()
-    }
 }
 
 fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Record>, D::Error> {

@@ -77,6 +77,28 @@ fn links_in_a_run_directory_are_replaced_and_what_they_lead_to_stays() {
 }
 
 #[test]
+fn a_trace_whose_file_is_up_to_date_is_not_written_again() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (bench, run) = ran();
+    let report = || bench.run(&["report", run.to_str().unwrap()]).expect_code(0);
+    // A file that is written is a new one.
+    let file = |path: &PathBuf| fs::metadata(path).unwrap().ino();
+    let traces: Vec<PathBuf> = contents(&run.join("traces")).into_keys().collect();
+    let before: Vec<u64> = traces.iter().map(file).collect();
+    let old = contents(&run.join("traces"));
+    report();
+    assert!(!before.is_empty());
+    assert_eq!(traces.iter().map(file).collect::<Vec<_>>(), before);
+    // One that lacks the client's points gets them again.
+    let mut json: serde_json::Value = serde_json::from_slice(&old[&traces[0]]).unwrap();
+    json["records"].as_array_mut().unwrap().retain(|record| record["project"] != "bench");
+    fs::write(&traces[0], json.to_string()).unwrap();
+    report();
+    let read = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+    assert_eq!(read(&fs::read(&traces[0]).unwrap()), read(&old[&traces[0]]));
+}
+
+#[test]
 fn a_link_pipe_or_directory_in_the_way_is_replaced_or_named() {
     let (bench, run) = ran();
     let run_path = run.to_str().unwrap();

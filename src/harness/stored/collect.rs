@@ -27,7 +27,7 @@ use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::find::{Query, find};
 use crate::results::model::TraceState;
-use crate::results::trace::StoredRecords;
+use crate::results::trace::{StoredRecords, StoredTrace};
 
 /// Shorter beginnings of ids match too much.
 const PREFIX_CHARS_MIN: usize = 4;
@@ -353,9 +353,9 @@ pub(in crate::harness) fn choose_kept(
     let wanted = chosen(&aggregate);
     let mut all = Fetched::default();
     add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);
-    let traces: Vec<StoredRecords> =
-        wanted.keys().filter_map(|id| merge(None, all.take(*id)?, *id)).collect();
-    directory.store_records(&traces).map_err(HarnessError::cannot("store the traces"))?;
+    let merged = wanted.keys().filter_map(|id| merge(None, all.take(*id)?, *id));
+    let traces: Vec<StoredTrace> = merged.map(StoredTrace::from).collect();
+    directory.store_traces(&traces).map_err(HarnessError::cannot("store the traces"))?;
     Ok(Some((traces.len(), wanted.len())))
 }
 
