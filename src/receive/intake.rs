@@ -161,6 +161,15 @@ impl Format {
 }
 
 impl Intake {
+    pub(super) fn new(
+        taker: Arc<dyn Taker>,
+        counters: Arc<Counters>,
+        forward: Option<Queue>,
+        limits: Limits,
+    ) -> Self {
+        Self { taker, counters, forward, limits, held: AtomicU64::new(0), linked: Mutex::default() }
+    }
+
     /// Reads a body.
     pub(super) async fn read(&self, body: &mut Incoming) -> Result<Arrived<'_>, Refusal> {
         let mut arriving = Arriving { counters: &self.counters, is_over: false };

@@ -24,6 +24,8 @@ pub mod links;
 pub mod listen;
 mod schema;
 pub mod server;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 pub mod spool;
 #[cfg(test)]
 mod tests;

@@ -140,14 +140,8 @@ impl Work {
             let Options { forward, limits, forward_limits } = self.options;
             let forward =
                 forward.map(|target| Forward::start(target, forward_limits, Arc::clone(&self.counters)));
-            let intake = Intake {
-                taker: self.taker,
-                counters: self.counters,
-                forward: forward.as_ref().map(Forward::queue),
-                limits,
-                held: AtomicU64::new(0),
-                linked: Mutex::default(),
-            };
+            let queue = forward.as_ref().map(Forward::queue);
+            let intake = Intake::new(self.taker, self.counters, queue, limits);
             let shared = Arc::new(Shared {
                 intake,
                 seats: Mutex::default(),

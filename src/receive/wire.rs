@@ -33,7 +33,8 @@ const HEAD_PIECES_MAX: usize = 16;
 const RESOURCE_SPANS: u8 = 0x0a;
 
 /// A request with these encoded `ResourceSpans`.
-pub(super) fn request_of(parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
+#[must_use]
+pub fn request_of(parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut request = Vec::new();
     for part in parts.iter().map(AsRef::as_ref) {
         request.push(RESOURCE_SPANS);

@@ -7,6 +7,7 @@ use bench::measure::log::Status;
 use bench::measure::sample::Ended;
 use bench::results::model::{Distribution, Outcome, Results};
 
+use crate::receiver::{Received, SLOWEST};
 use crate::scene::{Happening, Runner, Scene, Workload};
 use crate::service::Truth;
 use crate::world::{Iteration, Process, Read, World, by_workload};
@@ -23,6 +24,8 @@ macro_rules! must {
 
 /// A log is at most this far behind what has ended.
 const BEHIND_NS: u64 = 1_000_000_000;
+/// What a receiver's tables take, and its segments while they are cleaned.
+const FOR_TABLES_BYTES: usize = 1 << 20;
 
 /// Checks all of a world.
 pub(crate) fn check(scene: &Scene, world: &World) -> Checked {
@@ -40,6 +43,8 @@ pub(crate) fn check(scene: &Scene, world: &World) -> Checked {
         if process.is_killed {
             little_is_lost(scene, world, process).map_err(of)?;
         }
+        spans_are_accounted_for(&process.received).map_err(of)?;
+        kept_traces_are_whole(scene, process).map_err(of)?;
     }
     sent_once(scene, world)?;
     if let Some((merged, read)) = &world.merged {
@@ -318,6 +323,76 @@ fn little_is_lost(scene: &Scene, world: &World, process: &Process) -> Checked {
     Ok(())
 }
 
+/// Every span that came is kept or counted by what became of it, and no bound was exceeded.
+fn spans_are_accounted_for(received: &Received) -> Checked {
+    let Received { counts, counted, expected, limits, .. } = received;
+    must!(
+        counted == expected,
+        "{expected:?} spans of iterations, links and others came, and it counts {counted:?}"
+    );
+    must!(counts.spans == expected.0 + expected.1, "{} spans of {expected:?} arrived", counts.spans);
+    let let_go = counts.let_go.not_chosen + counts.let_go.losses();
+    must!(counts.spans == counts.kept_spans + let_go, "spans are not accounted for: {counts:?}");
+    let stored: usize = received.stored.values().map(Vec::len).sum();
+    must!(counts.kept_spans == stored as u64, "{stored} spans are stored: {counts:?}");
+    must!(counts.disk_peak_bytes <= limits.disk_bytes, "too much on the disk: {counts:?}");
+    must!(
+        received.disk_peak <= counts.disk_peak_bytes,
+        "{} bytes were on the disk: {counts:?}",
+        received.disk_peak
+    );
+    let memory_max = limits.waiting_bytes + limits.queue_bytes + FOR_TABLES_BYTES;
+    must!(counts.memory_peak_bytes <= memory_max as u64, "too much memory: {counts:?}");
+    Ok(())
+}
+
+/// A kept trace is what came of it, without those spans that it says it lacks; and the slowest iterations are kept.
+fn kept_traces_are_whole(scene: &Scene, process: &Process) -> Checked {
+    let Received { sent, stored, kept, counts, .. } = &process.received;
+    for (id, spans) in stored {
+        let came = sent.get(id).map(Vec::as_slice).unwrap_or_default();
+        let Some(says) = kept.get(id) else {
+            return Err(format!("{id:?} is stored and not said to be kept"));
+        };
+        must!(is_within(spans, came), "of {id:?} {spans:?} are stored and {came:?} came");
+        must!(
+            spans.len() == says.spans as usize,
+            "of {id:?} {} are stored, and it says {says:?}",
+            spans.len()
+        );
+        must!(
+            (spans == came) == (says.lost == 0),
+            "of {id:?} {spans:?} of {came:?} are stored, and it says {says:?}"
+        );
+    }
+    if scene.spans.is_tight {
+        return Ok(());
+    }
+    must!(counts.let_go.losses() == counts.let_go.undecided, "spans were lost without need: {counts:?}");
+    let measured = |one: &&Iteration| !one.warm_up && (one.is(Ended::Ok) || one.is(Ended::Failed));
+    for (workload, iterations) in by_workload(&process.read.iterations) {
+        let measured: Vec<&Iteration> = iterations.into_iter().filter(measured).collect();
+        for one in &measured {
+            let at_least_as_slow =
+                measured.iter().filter(|other| other.response_ns() >= one.response_ns()).count();
+            let id = (workload, one.number);
+            must!(
+                at_least_as_slow > SLOWEST || stored.get(&id) == sent.get(&id),
+                "{id:?} is one of the slowest; of {:?} {:?} are stored",
+                sent.get(&id),
+                stored.get(&id)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether all of these are among those; both are in order.
+fn is_within(some: &[u64], all: &[u64]) -> bool {
+    let mut rest = all.iter();
+    some.iter().all(|one| rest.any(|other| other == one))
+}
+
 /// The merged run is its parts together.
 fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read: &Read) -> Checked {
     let finished = match merged {
@@ -348,7 +423,7 @@ fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read:
 type Plant = fn(&mut World) -> bool;
 
 /// The faults that [`check`] must find.
-pub(crate) const PLANTS: [(&str, Plant); 7] = [
+pub(crate) const PLANTS: [(&str, Plant); 9] = [
     ("an iteration is lost", |world| {
         let whole = world.processes.iter_mut().find(|one| is_whole(one) && !one.read.iterations.is_empty());
         whole.map(|one| one.read.iterations.remove(one.read.iterations.len() / 2)).is_some()
@@ -378,6 +453,16 @@ pub(crate) const PLANTS: [(&str, Plant); 7] = [
             finished.flat_map(|one| one.results.workloads.iter_mut()).map(|one| &mut one.response_time);
         let times = times.find(|times| times.count > 1 && times.min_ms < times.max_ms);
         times.map(|times| times.percentiles.reverse()).is_some()
+    }),
+    ("a span is lost", |world| {
+        let mut traces = world.processes.iter_mut().flat_map(|one| one.received.stored.values_mut());
+        traces.next().and_then(Vec::pop).is_some()
+    }),
+    ("a slow iteration has no trace", |world| {
+        let received = world.processes.iter_mut().map(|one| &mut one.received);
+        let mut whole =
+            received.filter(|received| received.counts.let_go.losses() == 0 && !received.sent.is_empty());
+        whole.next().map(|received| received.stored.clear()).is_some()
     }),
     ("a request is sent twice", |world| {
         let mut seen = world.seen.lock().unwrap();

@@ -12,6 +12,7 @@
 
 mod disk;
 mod invariants;
+mod receiver;
 mod scene;
 mod service;
 mod smaller;
@@ -91,6 +92,9 @@ fn a_seed_is_the_same_run_each_time() {
         let (one, two) = (World::run(&scene), World::run(&scene));
         assert_eq!(one.recorded(), two.recorded(), "seed {seed}");
         assert_eq!(*one.seen.lock().unwrap(), *two.seen.lock().unwrap(), "seed {seed}");
+        for (one, two) in one.processes.iter().zip(&two.processes) {
+            assert_eq!(one.received.sent, two.received.sent, "seed {seed}");
+        }
     }
 }
 

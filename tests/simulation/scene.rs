@@ -20,6 +20,7 @@ pub(crate) struct Scene {
     pub(crate) graceful_stop_ms: u64,
     pub(crate) service: Service,
     pub(crate) disk: Disk,
+    pub(crate) spans: Spans,
     /// What happens to a process, and when after the start of its first load; its number among the shards.
     pub(crate) happenings: Vec<(u32, u64, Happening)>,
 }
@@ -86,6 +87,29 @@ pub(crate) struct Disk {
     pub(crate) torn: Option<(Torn, u32)>,
 }
 
+/// The spans of the service and their receiver: of a thousand spans or requests, how many meet what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans {
+    /// The most spans below that of a request.
+    pub(crate) inner: u32,
+    pub(crate) lost: u32,
+    pub(crate) doubled: u32,
+    /// Requests with a trace beside them that belongs to them by a link.
+    pub(crate) linked: u32,
+    /// Requests with a trace of somebody else beside them.
+    pub(crate) foreign: u32,
+    /// The longest time until a span comes.
+    pub(crate) late_ms: u64,
+    /// The longest time until the end of an iteration is known.
+    pub(crate) batch_ms: u64,
+    /// How many spans come together.
+    pub(crate) in_request: usize,
+    /// The receiver's bounds are so tight that they are reached.
+    pub(crate) is_tight: bool,
+    /// So many bytes fit on its disk.
+    pub(crate) room: Option<u64>,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Torn {
     Cut,
@@ -126,6 +150,7 @@ impl Scene {
             graceful_stop_ms: up_to(rng, 3_000),
             service: Service::draw(rng),
             disk: Disk::draw(rng),
+            spans: Spans::default(),
             happenings: Vec::new(),
         };
         for shard in 0..scene.shards {
@@ -141,6 +166,7 @@ impl Scene {
                 scene.happenings.push((shard, at_ms + up_to(rng, 2_000), Happening::Kill));
             }
         }
+        scene.spans = Spans::draw(rng);
         scene
     }
 
@@ -159,6 +185,11 @@ impl Scene {
             ("short writes", self.disk.short_writes),
             ("log torn", self.disk.torn.is_some()),
             ("stall", self.service.stall.is_some()),
+            ("spans late", self.spans.late_ms > 1_000),
+            ("spans lost", self.spans.lost > 0),
+            ("spans twice", self.spans.doubled > 0),
+            ("spans by links", self.spans.linked > 0),
+            ("receiver full", self.spans.is_tight || self.spans.room.is_some()),
             ("open", self.workloads.iter().any(|one| one.runner.is_open())),
         ];
         all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
@@ -315,6 +346,25 @@ impl Disk {
             slow_ms: if now_and_then(rng, 25) { up_to(rng, 2_000) } else { 0 },
             torn: now_and_then(rng, 50)
                 .then(|| (if rng.bool() { Torn::Cut } else { Torn::Wrong }, rng.u32(0..1_000))),
+        }
+    }
+}
+
+impl Spans {
+    fn draw(rng: &mut Rng) -> Self {
+        let mut share = |percent| if now_and_then(rng, percent) { up_to(rng, 300) as u32 } else { 0 };
+        let (lost, doubled, linked, foreign) = (share(30), share(30), share(30), share(30));
+        Self {
+            inner: rng.u32(0..4),
+            lost,
+            doubled,
+            linked,
+            foreign,
+            late_ms: up_to(rng, 4_000),
+            batch_ms: up_to(rng, 1_500),
+            in_request: rng.usize(1..40),
+            is_tight: now_and_then(rng, 30),
+            room: now_and_then(rng, 20).then(|| up_to(rng, 60_000)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Makes a scene that breaks an invariant as small as it can be while it still breaks one.
 
-use crate::scene::{Disk, Runner, Scene, Service};
+use crate::scene::{Disk, Runner, Scene, Service, Spans};
 
 type Change = fn(&mut Scene);
 
@@ -29,6 +29,13 @@ const CHANGES: &[Change] = &[
     |scene| (scene.service.resets, scene.service.silence) = (0, 0),
     |scene| (scene.service.closes, scene.service.refused) = (0, 0),
     |scene| scene.service.connect_ms = 0,
+    |scene| scene.spans = Spans { in_request: 1, ..Spans::default() },
+    |scene| scene.spans.is_tight = false,
+    |scene| scene.spans.room = None,
+    |scene| (scene.spans.lost, scene.spans.doubled) = (0, 0),
+    |scene| (scene.spans.linked, scene.spans.foreign) = (0, 0),
+    |scene| (scene.spans.late_ms, scene.spans.batch_ms) = (0, 0),
+    |scene| (scene.spans.inner, scene.spans.in_request) = (0, 1),
     |scene| scene.workloads.iter_mut().for_each(|one| one.warm_up = 0),
     |scene| scene.workloads.iter_mut().for_each(|one| one.think_ms = 0),
     |scene| scene.workloads.iter_mut().for_each(|one| one.actions = 1),

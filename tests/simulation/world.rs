@@ -22,6 +22,7 @@ use bench::runner::stop::StopReason;
 use fastrand::Rng;
 
 use crate::disk::{Faulty, tear};
+use crate::receiver::{Received, receive};
 use crate::scene::{Happening, Scene, ms};
 use crate::service::{Net, Seen};
 
@@ -70,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) finished: Result<Finished, HarnessError>,
     /// What is in its log; empty without one.
     pub(crate) read: Read,
+    /// What its receiver of spans has in the end.
+    pub(crate) received: Received,
 }
 
 /// What a scene left.
@@ -148,7 +151,8 @@ fn process(scene: &Scene, shard: u32, out: &Path, seen: &Seen) -> Process {
     let is_killed = ran.is_err();
     let finished = ran.unwrap_or_else(|panic| after_kill(scene, directory.as_deref(), panic));
     let read = directory.as_deref().map(read).unwrap_or_default();
-    Process { shard, is_killed, is_refused: refused.load(Ordering::Relaxed), finished, read }
+    let received = receive(scene, shard, &read.iterations, seen);
+    Process { shard, is_killed, is_refused: refused.load(Ordering::Relaxed), finished, read, received }
 }
 
 fn script(scene: &Scene, shard: u32, mut rng: Rng) -> Script {
