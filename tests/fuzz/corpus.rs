@@ -1,7 +1,8 @@
 //! Every input that fuzzing kept, and some made from them, goes through its target in a plain build: see `run.py` for the
 //! real thing, which finds new ones by coverage.
 //!
-//! `BENCH_FUZZ_INPUTS=100000 cargo test --release --test corpus` makes that many inputs for each target.
+//! `BENCH_FUZZ_INPUTS=100000 cargo test --release --test corpus` makes that many inputs for each target, and with
+//! `BENCH_FUZZ_TARGET=scenario` for that one only.
 
 #![expect(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
@@ -51,7 +52,10 @@ fn changed(input: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
 fn every_kept_input_and_some_like_it_are_survived() {
     let made = std::env::var("BENCH_FUZZ_INPUTS").map_or(INPUTS, |count| count.parse().unwrap());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
-    for (name, target) in targets::TARGETS {
+    let only = std::env::var("BENCH_FUZZ_TARGET").ok();
+    let targets =
+        targets::TARGETS.into_iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    for (name, target) in targets {
         let paths = files(&folder.join(name));
         let kept: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
         assert!(!kept.is_empty(), "{name} has no corpus");

@@ -11,7 +11,7 @@ use bench::base::diagnostics::Source;
 use bench::base::template::{Engine, Variables};
 use bench::client::body::Content;
 use bench::client::headers::HeaderBlock;
-use bench::client::options::{HttpOptions, Settings};
+use bench::client::options::{HttpOptions, Settings, Version};
 use bench::client::pool::Pool;
 use bench::client::simulated::{self as network, Network, Peer, Sent, What};
 use bench::client::tls::{self, TlsOptions};
@@ -40,7 +40,7 @@ use bench::results::stored::StoredRun;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 14] = [
+pub(crate) const TARGETS: [Target; 15] = [
     ("log", log),
     ("results", results),
     ("scenario", scenario),
@@ -50,6 +50,7 @@ pub(crate) const TARGETS: [Target; 14] = [
     ("spans", spans),
     ("otlp", otlp),
     ("http", http_answer),
+    ("http2", http2_answer),
     ("har", har_archive),
     ("openapi", openapi_document),
     ("curl", curl_command),
@@ -205,18 +206,52 @@ fn length(mut value: usize) -> Vec<u8> {
 }
 
 /// Answers a request with bytes, in pieces, and then ends the connection.
-struct Bytes(Vec<u8>, usize);
+#[derive(Clone)]
+struct Server {
+    version: Version,
+    answer: Vec<u8>,
+    piece: usize,
+    taken: Vec<u8>,
+    has_answered: bool,
+}
 
-impl Network for Bytes {
-    fn connect(&mut self, _: &str) -> (Duration, std::io::Result<Box<dyn Peer>>) {
-        (Duration::ZERO, Ok(Box::new(Bytes(self.0.clone(), self.1))))
+impl Server {
+    fn new(version: Version, answer: &[u8], piece: usize) -> Self {
+        let piece = piece.min(answer.len().max(1));
+        Self { version, answer: answer.to_vec(), piece, taken: Vec::new(), has_answered: false }
+    }
+
+    /// Whether the head of a request is there.
+    fn is_asked(&self) -> bool {
+        if self.version != Version::Http2 {
+            return self.taken.ends_with(b"\r\n\r\n");
+        }
+        // After the connection preface of 24 bytes, frames: a length, a type, flags, a stream (RFC 9113, 4.1).
+        let mut rest = self.taken.get(24..).unwrap_or_default();
+        while let [a, b, c, kind, ..] = *rest {
+            const HEADERS: u8 = 1;
+            if kind == HEADERS {
+                return true;
+            }
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            rest = rest.get(9 + length..).unwrap_or_default();
+        }
+        false
     }
 }
 
-impl Peer for Bytes {
+impl Network for Server {
+    fn connect(&mut self, _: &str) -> (Duration, std::io::Result<Box<dyn Peer>>) {
+        (Duration::ZERO, Ok(Box::new(self.clone())))
+    }
+}
+
+impl Peer for Server {
     fn take(&mut self, bytes: &[u8], sent: &mut Vec<Sent>) -> usize {
-        if bytes.ends_with(b"\r\n\r\n") {
-            for piece in self.0.chunks(self.1) {
+        self.taken.extend_from_slice(bytes);
+        if !self.has_answered && self.is_asked() {
+            self.has_answered = true;
+            for piece in self.answer.chunks(self.piece) {
                 sent.push(Sent { after: Duration::ZERO, what: What::Bytes(piece.to_vec()) });
             }
             sent.push(Sent { after: Duration::ZERO, what: What::End });
@@ -228,7 +263,7 @@ impl Peer for Bytes {
 /// An answer of a server. bench and hyper must not understand it in different ways, and how it is torn must not matter.
 fn http_answer(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ours = |piece: usize| runtime.block_on(ask(bytes, piece));
+    let ours = |piece: usize| runtime.block_on(ask(Version::Auto, bytes, piece));
     let whole = ours(usize::MAX);
     assert_eq!(whole, ours(1), "torn into bytes it is another answer");
     assert_eq!(whole, ours(7), "torn into pieces it is another answer");
@@ -238,11 +273,35 @@ fn http_answer(bytes: &[u8]) {
     }
 }
 
+/// The frames of a server of HTTP/2, and with them HPACK, after its settings. How they are torn changes no answer, but may
+/// decide whether there is one: what follows a whole answer may end the connection, if it arrives at once.
+fn http2_answer(bytes: &[u8]) {
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let bytes = &[SETTINGS, bytes].concat();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut seen = None;
+    for piece in [usize::MAX, 1, 7] {
+        let answer = runtime.block_on(ask(Version::Http2, bytes, piece));
+        if let (Some(before), Some(now)) = (seen, answer) {
+            assert_eq!(before, now, "in pieces of {piece} bytes it is another answer");
+        }
+        seen = seen.or(answer);
+    }
+}
+
+fn settings(version: Version) -> Arc<Settings> {
+    let tls = tls::config(&TlsOptions { verify: false, ca: None, identity: None }, false).unwrap();
+    Settings::new(&tls, HttpOptions { version, ..HttpOptions::default() })
+}
+
 /// Status and length of an answer; `None` if there is none.
-async fn ask(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
-    let tls = tls::config(&TlsOptions { verify: true, ca: None, identity: None }, false).unwrap();
-    let settings = Settings::new(&tls, HttpOptions::default());
-    network::set(Some(Box::new(Bytes(bytes.to_vec(), piece.min(bytes.len().max(1))))));
+async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
+    thread_local! {
+        static HTTP1: Arc<Settings> = settings(Version::Auto);
+        static HTTP2: Arc<Settings> = settings(Version::Http2);
+    }
+    let settings = if version == Version::Http2 { HTTP2.with(Arc::clone) } else { HTTP1.with(Arc::clone) };
+    network::set(Some(Box::new(Server::new(version, bytes, piece))));
     let base = BaseUrl::parse("http://10.0.0.1").map_err(|_| "a URL").unwrap();
     let nothing = HeaderBlock::default();
     let request = Request {
