@@ -22,7 +22,7 @@ mod limits;
 mod listing;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use minijinja::machinery::{
     CodeGenerator, Instructions, Token, Vm, WhitespaceConfig, make_string_output, parse, parse_expr, tokenize,
@@ -111,12 +111,18 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine with the functions of [`FUNCTIONS`].
+    /// The engine with the functions of [`FUNCTIONS`].
     ///
-    /// The environment is leaked, a few kilobytes per scenario: compiled templates borrow from it on every thread for
-    /// as long as the load runs.
+    /// There is one for the whole process: it has no state of a scenario, and compiled templates borrow from it on every
+    /// thread for as long as the load runs.
     #[must_use]
     pub fn new() -> Self {
+        static ENVIRONMENTS: LazyLock<(Environment<'static>, Environment<'static>)> =
+            LazyLock::new(Engine::environments);
+        Self { straight: &ENVIRONMENTS.0, counting: &ENVIRONMENTS.1 }
+    }
+
+    fn environments() -> (Environment<'static>, Environment<'static>) {
         let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_formatter(|output, state, value| {
@@ -131,7 +137,7 @@ impl Engine {
         generators::install(&mut environment);
         let mut counting = environment.clone();
         counting.set_fuel(Some(allowance::STEPS_MAX));
-        Self { straight: Box::leak(Box::new(environment)), counting: Box::leak(Box::new(counting)) }
+        (environment, counting)
     }
 
     /// Whether it has a filter or a test of this name.
@@ -156,7 +162,7 @@ impl Engine {
         }
         bounded(text)?;
         allowance::renew();
-        // The source is leaked like the environment; the size of a scenario file is bounded.
+        // The source is leaked, for the same reason; the size of a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let text = match sole_expression(source) {
             Some(expression) => Text::Expression(self.expression(expression)?),

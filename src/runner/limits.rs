@@ -132,7 +132,7 @@ fn check(needs: &[Need], system: &System) -> Result<Limits, String> {
         if let Some(free) = system.free_bytes.filter(|free| users * USER_BYTES > *free) {
             return Err(format!(
                 "{users} virtual users need at least {} MB of memory, and {} MB are free: lower the concurrency",
-                users * USER_BYTES / 1_000_000,
+                (users * USER_BYTES).div_ceil(1_000_000),
                 free / 1_000_000
             ));
         }
