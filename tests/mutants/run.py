@@ -7,14 +7,16 @@
 Changes a copy of the program (target/mutants/tree) so that one build holds every fault, each with a number: an operator is
 another one, a function returns a fixed value, a guard is true. Then it finds out which tests run the place of which fault,
 and runs just those with the fault turned on. A fault that no test notices is a survivor, and so is one that no test runs;
-both are printed, and kept in target/mutants/survivors.json. Building takes some minutes; a fault then takes a fraction of
-a second to some seconds, so that thousands are tried in an hour. What is left when the time is over is said. A test that
+both are printed, and kept in target/mutants/found.json. Building takes some minutes; a fault then takes a fraction of
+a second to some seconds, so that thousands are tried in an hour. What is left when the time is over is said, and the next
+call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are. A test that
 runs longer than a minute with a fault, and thirty times as long as without, has noticed it.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import hashlib
 import json
 import os
 import re
@@ -64,6 +66,9 @@ ENVIRONMENT = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), RUSTFLAGS="
                    CARGO_PROFILE_DEV_DEBUG="0", CARGO_PROFILE_TEST_OPT_LEVEL="1", CARGO_INCREMENTAL="1",
                    PROPTEST_RNG_SEED="7", INSTA_UPDATE="no", INSTA_FORCE_PASS="0")
 LIMIT_S = 60
+MEMORY_BYTES = 6 << 30
+# Tests that take longer are for the faults that no other test notices.
+QUICK_S = 1.0
 
 
 def files_of(parts):
@@ -105,15 +110,34 @@ def put(path, text):
         path.write_text(text)
 
 
+def names(faults):
+    """A name for each fault that stays when lines move: its place among its like."""
+    seen = collections.Counter()
+    for fault in faults:
+        like = f"{fault['file']} {fault['function']}: {fault['what']}"
+        seen[like] += 1
+        yield f"{like} #{seen[like]}"
+
+
+def kept(name, empty):
+    path = WORK / name
+    return json.loads(path.read_text()) if path.exists() else empty
+
+
 def build(files):
     """Builds the tests; faults that do not compile are left out. Gives the faults and the programs."""
-    left_out = set()
+    all_faults = list(names(tree(files, set())))
+    digest = hashlib.sha256("\n".join(all_faults).encode()).hexdigest()
+    left_out = set(kept("left_out.json", {}).get(digest, []))
     for _ in range(12):
         faults = tree(files, left_out)
+        for fault in faults:
+            fault["name"] = all_faults[fault["number"] - 1]
         command = ["cargo", "test", "--no-run", "--lib", "-p", "bench", "-p", "bench-engine", "--message-format", "json", "--locked"]
         ended = subprocess.run(command, cwd=TREE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         messages = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
         if ended.returncode == 0:
+            (WORK / "left_out.json").write_text(json.dumps({digest: sorted(left_out)}))
             return faults, [one["executable"] for one in messages if one.get("executable") and one["profile"]["test"]]
         before = len(left_out)
         for one in messages:
@@ -164,8 +188,8 @@ def tests_of(program, faults_seen):
 
 
 def run(command, more, limit_s):
-    """Whether the tests pass in time."""
-    process = subprocess.Popen(command, cwd=TREE, env={**ENVIRONMENT, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    """Whether the tests pass in time, and without more memory than any of them needs."""
+    process = subprocess.Popen(["prlimit", f"--as={MEMORY_BYTES}", *command], cwd=TREE, env={**ENVIRONMENT, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     try:
         return process.wait(limit_s) == 0
@@ -177,12 +201,13 @@ def run(command, more, limit_s):
 
 def survives(number, tests):
     """Tries the quickest tests first, a few at a time."""
-    by_program = collections.defaultdict(list)
+    groups = collections.defaultdict(list)
     for took_s, program, name in sorted(tests):
-        by_program[program].append((took_s, name))
-    for program, known in by_program.items():
-        for first in range(0, len(known), 12):
-            some = known[first:first + 12]
+        groups[took_s > QUICK_S, program].append((took_s, name))
+    for (is_slow, program), known in sorted(groups.items()):
+        at_a_time = 2 if is_slow else 12
+        for first in range(0, len(known), at_a_time):
+            some = known[first:first + at_a_time]
             limit_s = max(LIMIT_S, 30 * sum(took_s for took_s, _ in some))
             if not run([program, "--exact", *(name for _, name in some), "--test-threads", "2"], {"MUTANT": str(number)}, limit_s):
                 return False
@@ -193,6 +218,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--jobs", type=int, default=2, help="faults that are tried at a time")
+    parser.add_argument("--afresh", action="store_true", help="forget what earlier calls found")
     parser.add_argument("--list", action="store_true", help="print the faults only")
     options = parser.parse_args()
     unknown = [part for part in options.parts if part not in PARTS]
@@ -212,7 +239,7 @@ def main():
         tests_of(program, seen)
     reached = [fault for fault in faults if seen[fault["number"]]]
     print(f"{len(reached)} of them in places that tests run", flush=True)
-    ends, survivors, tried = time.monotonic() + options.minutes * 60, [], 0
+    ends, found = time.monotonic() + options.minutes * 60, {} if options.afresh else kept("found.json", {})
 
     def one(fault):
         if time.monotonic() > ends:
@@ -220,19 +247,24 @@ def main():
         return survives(fault["number"], seen[fault["number"]])
 
     # In an order that does not favour the first file when time runs out.
-    order = sorted(reached, key=lambda fault: fault["number"] * 7919 % 10007)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for fault, result in zip(order, pool.map(one, order)):
-            tried += result is not None
+    left = [fault for fault in reached if found.get(fault["name"]) != "noticed"]
+    left.sort(key=lambda fault: fault["number"] * 7919 % 10007)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for count, (fault, result) in enumerate(zip(left, pool.map(one, left)), 1):
+            if result is None:
+                continue
+            found[fault["name"]] = "survives" if result else "noticed"
             if result:
-                survivors.append(fault)
                 print(f"survives: {fault['file']}:{fault['line']} {fault['function']}: {fault['what']}", flush=True)
+            if count % 50 == 0 or result:
+                (WORK / "found.json").write_text(json.dumps(found, indent=1))
+    (WORK / "found.json").write_text(json.dumps(found, indent=1))
     unseen = [fault for fault in faults if not seen[fault["number"]]]
-    (WORK / "survivors.json").write_text(json.dumps({"survivors": survivors, "unseen": unseen}, indent=1))
     for (file, function), count in collections.Counter((fault["file"], fault["function"]) for fault in unseen).items():
         print(f"no test runs it: {file} {function} ({count} faults)")
-    print(f"{len(faults)} faults: {tried} tried, {tried - len(survivors)} noticed, {len(survivors)} survive; {len(unseen)} in "
-          f"places that no library test runs; {len(reached) - tried} not tried")
+    of = collections.Counter(found.get(fault["name"], "not tried") for fault in reached)
+    print(f"{len(faults)} faults: {of['noticed']} noticed, {of['survives']} survive; {len(unseen)} in places that no "
+          f"library test runs; {of['not tried']} not tried")
 
 
 if __name__ == "__main__":
