@@ -4,6 +4,7 @@
 //! Each case draws one tree of calls over three hosts. Every trace runs it with noise; in slow traces one point takes
 //! longer.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -306,4 +307,24 @@ fn explanations_add_up_and_agree_with_the_headline() {
         assert!(headlines > 0, "{trouble:?}");
         assert_eq!(queued > 0, trouble == Trouble::Overload, "{trouble:?}");
     }
+}
+
+/// Whole comparisons and explanations, kept in `tests/pages`.
+#[test]
+fn causes_are_told_with_all_their_figures() {
+    let mut page = String::new();
+    for trouble in [Trouble::None, Trouble::Collector, Trouble::Overload] {
+        for seed in 0..2 {
+            let (planted, compared) = iterations(seed, trouble);
+            let Causes { comparison, explanations, .. } =
+                of_workload(&compared, 0, &Population::default(), seed);
+            writeln!(page, "{trouble:?}, seed {seed}, op{planted}\n{comparison:#?}").unwrap();
+            explanations.iter().step_by(11).for_each(|one| writeln!(page, "{one:?}").unwrap());
+        }
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("causes", crate::base::page::rounded(&page)));
 }

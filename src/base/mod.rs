@@ -10,6 +10,8 @@ pub mod diagnostics;
 pub mod files;
 pub mod ids;
 pub mod masking;
+#[cfg(any(test, feature = "simulation"))]
+pub mod page;
 pub mod parallel;
 pub mod programs;
 pub mod statistics;

@@ -33,6 +33,8 @@ pub mod stored;
 pub mod strata;
 mod tags;
 mod tasks;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use columns::IterationColumns;

@@ -248,38 +248,49 @@ impl Judge<'_> {
     /// Judges a range. The probability of a wrong FAIL is at most `alpha`.
     fn judge_range(&self, range: Range<usize>, alpha: f64) -> RangeOutcome {
         let condition = &self.threshold.condition;
-        let sign = if condition.operator.bounds_above() { 1.0 } else { -1.0 };
         let wanted = self.threshold.min_samples.unwrap_or(1).max(1);
         let invalid =
             |samples: u64| RangeOutcome { outcome: Outcome::Invalid, badness: -(samples as f64), value: 0.0 };
-        let of_share = |judged: &dyn Fn(&Share) -> Outcome| {
+        let of_share = |limit: f64, judged: &dyn Fn(&Share) -> Outcome| {
             let share = self.share(range.clone());
             let value = share.seen();
             match share.whole.n < wanted {
                 true => invalid(share.whole.n),
-                false => RangeOutcome { outcome: judged(&share), badness: sign * value, value },
+                false => RangeOutcome { outcome: judged(&share), badness: self.badness(value, limit), value },
             }
         };
         match &condition.metric {
             Metric::Time(Statistic::Percentile(at), _) => {
-                of_share(&|_| self.by_percentile(range.clone(), *at, alpha))
+                of_share(share_above(*at), &|_| self.by_percentile(range.clone(), *at, alpha))
             }
             Metric::Rate(..) => {
-                of_share(&|share| by_rate(share, condition.operator, condition.limit / 100.0, alpha))
+                let limit = condition.limit / 100.0;
+                of_share(limit, &|share| by_rate(share, condition.operator, limit, alpha))
             }
             _ => {
                 let samples = self.samples(range.clone());
-                if samples < wanted { invalid(samples) } else { self.judge_bounded(range, alpha, sign) }
+                if samples < wanted { invalid(samples) } else { self.judge_bounded(range, alpha) }
             }
         }
     }
 
-    fn judge_bounded(&self, range: Range<usize>, alpha: f64, sign: f64) -> RangeOutcome {
+    /// How bad a value is beside others: the largest is the worst under an upper limit, the smallest over a lower one, and
+    /// that which is farthest from what it must equal.
+    fn badness(&self, value: f64, limit: f64) -> f64 {
+        match self.threshold.condition.operator {
+            Operator::Equal => (value - limit).abs(),
+            operator if operator.bounds_above() => value,
+            _ => -value,
+        }
+    }
+
+    fn judge_bounded(&self, range: Range<usize>, alpha: f64) -> RangeOutcome {
         let condition = &self.threshold.condition;
         let all = self.all(range.clone());
         let seen = self.bounded(range.clone(), alpha);
         if matches!(condition.metric, Metric::Time(Statistic::Min | Statistic::Max, _)) {
-            let (badness, value) = seen.map_or((f64::INFINITY, 0.0), |seen| (sign * seen.value, seen.value));
+            let value = seen.as_ref().map_or(0.0, |seen| seen.value);
+            let badness = seen.map_or(f64::INFINITY, |_| self.badness(value, condition.limit));
             return RangeOutcome { outcome: self.extreme(&all), badness, value };
         }
         if self.is_broken_by_faults(&all) {
@@ -295,7 +306,7 @@ impl Judge<'_> {
         let is_mean = matches!(condition.metric, Metric::Time(..));
         let long = is_mean && all.aborted > 0 || self.misses_rare(range);
         let outcome = if small && long { Outcome::Inconclusive } else { outcome };
-        RangeOutcome { outcome, badness: sign * seen.value, value: seen.value }
+        RangeOutcome { outcome, badness: self.badness(seen.value, condition.limit), value: seen.value }
     }
 
     /// True for a mean of too few samples to contain rare slow iterations.
@@ -620,7 +631,8 @@ pub(super) fn unclear(share: &Share, allowed: f64) -> String {
     let n = share.whole.n;
     match samples_needed(allowed, ALPHA) {
         Some(needed) if n < needed => {
-            format!("{n} samples are too few even if all of them are good: {needed} are needed; run longer")
+            let few = if n == 1 { "1 sample is".to_owned() } else { format!("{n} samples are") };
+            format!("{few} too few even if all of them are good: {needed} are needed; run longer")
         }
         _ => {
             let (low, high) = share.bounds(ALPHA);

@@ -1,5 +1,7 @@
 //! Tests of the verdicts on pairs.
 
+use std::fmt::Write as _;
+
 use super::simulation::{Build, compare};
 use super::*;
 use proptest::prelude::*;
@@ -239,4 +241,32 @@ fn a_slower_build_fails_and_an_equal_one_does_not() {
             assert!(fail == 0, "{b:?} as A: {pass} PASS, {fail} FAIL");
         }
     }
+}
+
+/// Whole rows and decisions of a table of trials.
+#[test]
+fn trials_are_told_with_all_their_figures() {
+    let mut page = String::new();
+    for (pairs, ratio, noise, failed) in [
+        (0, 1.0, 0.02, (0, 0)),
+        (1, 1.0, 0.02, (0, 0)),
+        (2, 1.2, 0.02, (0, 0)),
+        (10, 1.0, 0.02, (0, 0)),
+        (10, 1.25, 0.02, (0, 3)),
+        (10, 1.09, 0.05, (2, 2)),
+        (20, 1.1, 0.02, (0, 0)),
+        (20, 0.7, 0.3, (40, 0)),
+        (3, 1.0, 0.0, (0, 1000)),
+        (3, 1.0, 0.0, (1000, 0)),
+        (10, f64::INFINITY, 0.02, (0, 600)),
+    ] {
+        let trial = trial(pairs, ratio, noise, failed);
+        let said = (trial.decide(), trial.failures(), trial.alpha(), trial.pairs());
+        writeln!(page, "{pairs} pairs, ratio {ratio}, noise {noise}, failed {failed:?}\n    {said:?}")
+            .unwrap();
+        for row in trial.rows() {
+            writeln!(page, "    {row:?}").unwrap();
+        }
+    }
+    crate::verdict::tests::pages::compare("pairs", &page);
 }

@@ -1,0 +1,175 @@
+//! Whole results of runs in which everything happens, kept in `tests/pages`: no figure changes unnoticed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::aggregate::Aggregate;
+use super::build::build;
+use super::choice::{choose, slow_and_typical};
+use crate::base::page::rounded;
+use crate::client::Phases;
+use crate::measure::errors::{Failure, NumberedFailure};
+use crate::measure::log::{End, Header, Issued, LogWriter};
+use crate::measure::rows::Rows;
+use crate::measure::sample::{ActionSample, Ended, IterationSample};
+
+fn compare(name: &str, page: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pages"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, rounded(page)));
+}
+
+fn header() -> Header {
+    let nil = uuid::Uuid::nil();
+    serde_json::from_value(json!({
+        "run_id": nil, "id_seed": nil, "started_unix_ns": 1_700_000_000_000_000_000_u64,
+        "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
+        "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
+        "profiling_off": null, "collector": null, "traces_wanted": [6, 4],
+        "environment": { "bench_version": "0", "os": "", "cpus": 1, "workers": 1 },
+        "notes": ["noted"],
+        "workloads": [
+            { "name": "closed", "runner": { "constant": { "times": 900, "concurrency": 10 } }, "sla": {},
+              "actions": [["list", "GET /"], ["show", "GET /{id}"]] },
+            { "name": "open", "runner": { "rps": { "rps": 50, "times": 400 } }, "sla": {}, "actions": [["post", "POST /"]] },
+        ],
+    }))
+    .unwrap()
+}
+
+/// A request, with phases that differ from each other and from those of other requests.
+fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended: Ended) -> ActionSample {
+    let phases = Phases {
+        resolve_ns: if number.is_multiple_of(50) { 300_000 } else { 0 },
+        connect_ns: if number.is_multiple_of(50) { 200_000 } else { 0 },
+        tls_ns: if number.is_multiple_of(50) { 900_000 } else { 0 },
+        send_ns: 20_000 + number,
+        wait_ns: duration_ns / 2,
+        receive_ns: duration_ns / 10,
+        redirect_ns: if number.is_multiple_of(40) { 50_000 } else { 0 },
+        opened: number.is_multiple_of(50),
+        http2: number.is_multiple_of(3),
+        address: (number % 2) as u16 + 1,
+    };
+    let status = match ended {
+        Ended::Failed if number.is_multiple_of(2) => 503,
+        Ended::Failed => 0,
+        _ => 200,
+    };
+    let (body_bytes, requests) = (number % 700, 1 + u32::from(number.is_multiple_of(25)));
+    ActionSample {
+        action,
+        offset_ns,
+        duration_ns,
+        phases,
+        status,
+        body_bytes,
+        ended,
+        requests,
+        point: 2,
+        parent: 1,
+    }
+}
+
+/// An iteration of the first workload, which has two requests, or of the second, which is open and has one.
+fn iteration(workload: u16, number: u64) -> IterationSample {
+    let ms = 5 + number * 37 % 100 + if number % 60 == 17 { 700 } else { 0 };
+    let every_ns = if workload == 0 { 11_000_000 } else { 20_000_000 };
+    let due_ns = 1_000_000_000 + number * every_ns;
+    let ended = match (workload, number) {
+        (0, 890..) => Ended::Aborted,
+        (1, number) if number % 45 == 44 => Ended::Dropped,
+        (_, number) if number % 31 == 30 => Ended::Failed,
+        _ => Ended::Ok,
+    };
+    let is_dropped = ended == Ended::Dropped;
+    let duration_ns = if is_dropped { 0 } else { ms * 1_000_000 + number };
+    let actions = match (workload, ended) {
+        (_, Ended::Dropped) => Vec::new(),
+        (0, Ended::Failed) => vec![action(number, 0, (1_000, duration_ns - 2_000), ended)],
+        (0, _) => vec![
+            action(number, 0, (1_000, duration_ns / 3), Ended::Ok),
+            action(number, 1, (duration_ns / 3 + 2_000, duration_ns / 2), ended),
+            action(number, 1, (duration_ns - 9_000, 8_000), ended),
+        ],
+        _ => vec![action(number, 0, (0, duration_ns), ended)],
+    };
+    IterationSample {
+        workload,
+        number,
+        warm_up: number < 20,
+        due_ns,
+        start_ns: due_ns + if is_dropped { 0 } else { number % 5 * 400_000 },
+        duration_ns,
+        ended,
+        error: if ended == Ended::Failed { 1 + (number % 2) as u32 + 2 * u32::from(workload) } else { 0 },
+        user: 0,
+        actions,
+    }
+}
+
+fn log(path: &Path) -> Aggregate {
+    let mut log = LogWriter::create(path).unwrap();
+    log.header(&header()).unwrap();
+    let failure = |number: u32, class: &str, action: &str| NumberedFailure {
+        number,
+        failure: Failure {
+            class: class.into(),
+            action: Some(Arc::from(action)),
+            message: format!("{class} of {action}"),
+            seen: None,
+        },
+    };
+    log.failures(&[
+        failure(1, "status", "list"),
+        failure(2, "timeout", "list"),
+        failure(3, "status", "post"),
+        failure(4, "timeout", "post"),
+    ])
+    .unwrap();
+    for some in 0..9 {
+        let mut rows = Rows::default();
+        (some * 100..some * 100 + 100).for_each(|number| rows.push(&iteration(0, number)));
+        (some * 45..some * 45 + 45)
+            .filter(|number| *number < 400)
+            .for_each(|number| rows.push(&iteration(1, number)));
+        log.samples(&rows).unwrap();
+    }
+    let issued = vec![Issued::none_of(Some(1_000)), Issued::none_of(Some(400))];
+    log.end(&End { notes: vec!["ended".to_owned()], issued, ..End::default() }).unwrap();
+    drop(log);
+    Aggregate::read(path).unwrap()
+}
+
+/// Compressed histograms are other bytes with each version of the compressor.
+fn without_histograms(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|key, _| !key.contains("histogram"));
+            entries.values_mut().for_each(without_histograms);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_histograms),
+        _ => {}
+    }
+}
+
+#[test]
+fn results_of_a_run_in_which_everything_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let aggregate = log(&folder.path().join("run.log"));
+    let results = build(&aggregate);
+    let mut whole = serde_json::to_value(&results).unwrap();
+    without_histograms(&mut whole);
+    compare("results", &serde_json::to_string_pretty(&whole).unwrap());
+    let line = |one: &super::choice::Chosen| {
+        let (workload, number) = (one.sample.workload, one.sample.number);
+        format!("{workload}/{number}: {:?}, top {}, random {}\n", one.side, one.top, one.random)
+    };
+    let chosen: String = choose(&aggregate).iter().map(line).collect();
+    let compared: String = slow_and_typical(&aggregate).iter().map(line).collect();
+    compare("choice", &format!("chosen:\n{chosen}slow and typical:\n{compared}"));
+}
