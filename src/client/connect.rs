@@ -171,8 +171,8 @@ impl Connector {
         let started = now();
         let line = super::simulated::connect(&origin.authority).await?;
         phases.connect_ns = saturating_nanos(now() - started);
-        let opened =
-            |line| Opened { stream: Stream::Simulated(line), http2: false, address: 0, proxied: None };
+        let http2 = self.settings.options.version == Version::Http2;
+        let opened = |line| Opened { stream: Stream::Simulated(line), http2, address: 0, proxied: None };
         Some(line.map(opened).map_err(|error| ClientError::connecting(&origin.authority, &error)))
     }
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -62,7 +62,7 @@ pub(super) async fn connect(authority: &str) -> Option<io::Result<Line>> {
     if !takes.is_zero() {
         tokio::time::sleep(takes).await;
     }
-    Some(peer.map(|peer| Line { peer, sent: Vec::new(), inbox: VecDeque::new(), sleep: None }))
+    Some(peer.map(|peer| Line { peer, sent: Vec::new(), inbox: VecDeque::new(), sleep: None, reader: None }))
 }
 
 /// A connection to a peer.
@@ -72,6 +72,8 @@ pub(super) struct Line {
     /// What is on its way, with the time when it arrives.
     inbox: VecDeque<(Instant, What)>,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Waits for something to arrive, while nothing is on its way.
+    reader: Option<Waker>,
 }
 
 impl Line {
@@ -87,6 +89,9 @@ impl Line {
             let due = now() + after;
             self.inbox.push_back((earliest.map_or(due, |earliest| due.max(earliest)), what));
         }
+        if !self.inbox.is_empty() {
+            self.reader.take().into_iter().for_each(Waker::wake);
+        }
         taken
     }
 }
@@ -99,8 +104,11 @@ impl AsyncRead for Line {
     ) -> Poll<io::Result<()>> {
         let line = self.get_mut();
         loop {
-            // The peer is quiet until something is sent to it, and the task that sends is this one.
-            let Some((due, what)) = line.inbox.front_mut() else { return Poll::Pending };
+            // The peer is quiet until something is sent to it.
+            let Some((due, what)) = line.inbox.front_mut() else {
+                line.reader = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
             let wait = due.saturating_duration_since(now());
             if !wait.is_zero() {
                 let sleep = line.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));

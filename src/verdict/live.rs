@@ -232,6 +232,8 @@ impl Observer for LiveGate<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::measure::sample::{Ended, IterationSample};
 
@@ -327,6 +329,51 @@ mod tests {
             assert!(broken_at.is_none_or(|tenth| tenth >= 10), "{window_ns:?}: {broken_at:?}");
             assert!(broken_at.is_some() || window_ns.is_some(), "a slow service was not noticed");
         }
+    }
+
+    /// When thresholds are evaluated, what that costs, and when one ends the load: whole series, kept in `tests/pages`.
+    #[test]
+    fn evaluations_are_told_with_their_costs() {
+        let mut page = String::new();
+        for text in
+            ["p90 < 30ms", "rate(errors) < 30%", "throughput > 2000/s", "count(errors) <= 40", "avg < 15ms"]
+        {
+            for window_ns in [None, Some(400_000_000)] {
+                let condition = crate::plan::threshold::parse(text).unwrap();
+                let abort_after_ns = Some(300_000_000);
+                let threshold =
+                    Threshold { condition, window_ns, min_samples: None, abort_after_ns, warn: false };
+                let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
+                let mut watched = Watched::new(&sla, Names::default());
+                writeln!(page, "{text}, windows {window_ns:?}").unwrap();
+                for tenth in 0..20_u64 {
+                    let mut rows = Rows::default();
+                    for number in tenth * 150..(tenth + 1) * 150 {
+                        // The service gets slow and fails from the second second on.
+                        let is_bad = tenth >= 10 && number % 3 == 0;
+                        rows.push(&IterationSample {
+                            number,
+                            due_ns: number * 666_000,
+                            start_ns: number * 666_000,
+                            duration_ns: if is_bad { 35_000_000 } else { 9_000_000 + number * 1_000 },
+                            ended: if is_bad && number % 2 == 0 { Ended::Failed } else { Ended::Ok },
+                            ..IterationSample::default()
+                        });
+                    }
+                    rows.iter().for_each(|row| watched.counts.add(row, false));
+                    let broken = watched.broken((tenth + 1) * 150, (tenth + 1) * 100_000_000);
+                    let of = |one: Evaluations| (one.count, one.ended_at_last);
+                    let evaluations = watched.evaluations.map(of);
+                    writeln!(
+                        page,
+                        "    {tenth}: {evaluations:?}, spent {}, broken {broken:?}",
+                        watched.spent
+                    )
+                    .unwrap();
+                }
+            }
+        }
+        crate::verdict::tests::pages::compare("live", &page);
     }
 
     /// An evaluation does not judge past windows again.

@@ -76,3 +76,23 @@ fn every_kept_input_and_some_like_it_are_survived() {
         }
     }
 }
+
+/// Kept answers are understood: what refuses all of them would never differ from anything.
+#[test]
+fn kept_answers_are_understood() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+    let answers = files(&corpus.join("http"));
+    let understood =
+        |path: &&PathBuf| targets::ask_http1(&std::fs::read(path).unwrap(), usize::MAX).is_some();
+    let count = answers.iter().filter(understood).count();
+    assert!(count >= 10, "{count} of {} are answers", answers.len());
+    let folder = corpus.join("http2");
+    for (name, expected) in
+        [("plain", (200, 5)), ("nobody", (204, 0)), ("trailers", (200, 4)), ("huffman", (302, 0))]
+    {
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        for piece in [usize::MAX, 1, 7] {
+            assert_eq!(targets::ask_http2(&bytes, piece), Some(expected), "{name} in pieces of {piece}");
+        }
+    }
+}

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bench::base::diagnostics::Source;
 use bench::base::template::{Engine, Variables};
 use bench::client::body::Content;
+use bench::client::guard::Guard;
 use bench::client::headers::HeaderBlock;
 use bench::client::options::{HttpOptions, Settings, Version};
 use bench::client::pool::Pool;
@@ -262,11 +263,10 @@ impl Peer for Server {
 
 /// An answer of a server. bench and hyper must not understand it in different ways, and how it is torn must not matter.
 fn http_answer(bytes: &[u8]) {
+    let whole = ask_http1(bytes, usize::MAX);
+    assert_eq!(whole, ask_http1(bytes, 1), "torn into bytes it is another answer");
+    assert_eq!(whole, ask_http1(bytes, 7), "torn into pieces it is another answer");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ours = |piece: usize| runtime.block_on(ask(Version::Auto, bytes, piece));
-    let whole = ours(usize::MAX);
-    assert_eq!(whole, ours(1), "torn into bytes it is another answer");
-    assert_eq!(whole, ours(7), "torn into pieces it is another answer");
     let hypers = runtime.block_on(ask_hyper(bytes));
     if let (Some(whole), Some(hypers)) = (whole, hypers) {
         assert_eq!(whole, hypers, "hyper reads another answer");
@@ -276,12 +276,9 @@ fn http_answer(bytes: &[u8]) {
 /// The frames of a server of HTTP/2, and with them HPACK, after its settings. How they are torn changes no answer, but may
 /// decide whether there is one: what follows a whole answer may end the connection, if it arrives at once.
 fn http2_answer(bytes: &[u8]) {
-    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
-    let bytes = &[SETTINGS, bytes].concat();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut seen = None;
     for piece in [usize::MAX, 1, 7] {
-        let answer = runtime.block_on(ask(Version::Http2, bytes, piece));
+        let answer = ask_http2(bytes, piece);
         if let (Some(before), Some(now)) = (seen, answer) {
             assert_eq!(before, now, "in pieces of {piece} bytes it is another answer");
         }
@@ -289,9 +286,23 @@ fn http2_answer(bytes: &[u8]) {
     }
 }
 
+/// Status and length of the answer that these bytes are.
+pub(crate) fn ask_http1(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ask(Version::Auto, bytes, piece))
+}
+
+/// Status and length of the answer that these frames are.
+pub(crate) fn ask_http2(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ask(Version::Http2, &[SETTINGS, bytes].concat(), piece))
+}
+
 fn settings(version: Version) -> Arc<Settings> {
     let tls = tls::config(&TlsOptions { verify: false, ca: None, identity: None }, false).unwrap();
-    Settings::new(&tls, HttpOptions { version, ..HttpOptions::default() })
+    let guard = Guard::unrestricted();
+    Settings::new(&tls, HttpOptions { version, guard, ..HttpOptions::default() })
 }
 
 /// Status and length of an answer; `None` if there is none.

@@ -246,9 +246,9 @@ def main():
             return None
         return survives(fault["number"], seen[fault["number"]])
 
-    # In an order that does not favour the first file when time runs out.
+    # First those that survived before, then in an order that does not favour the first file when time runs out.
     left = [fault for fault in reached if found.get(fault["name"]) != "noticed"]
-    left.sort(key=lambda fault: fault["number"] * 7919 % 10007)
+    left.sort(key=lambda fault: (found.get(fault["name"]) != "survives", fault["number"] * 7919 % 10007))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for count, (fault, result) in enumerate(zip(left, pool.map(one, left)), 1):
             if result is None:
