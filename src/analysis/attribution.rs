@@ -306,6 +306,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_on_a_side_and_kinds_beyond_the_known_have_no_cause() {
+        let some = traces(50, 1, &[(100.0, 1.0), (20.0, 1.0)]);
+        for (slow, fast) in [(&[][..], &some[..]), (&some[..], &[][..]), (&[][..], &[][..])] {
+            let found = compare(slow, fast, 2, 0.0, 7);
+            assert!(found.causes.is_empty() && found.unsupported.is_some(), "{found:?}");
+        }
+        // Just as much as may be missing is not too much.
+        let slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
+        assert_eq!(compare(&slow, &some, 2, INCOMPLETE_MAX, 7).unsupported, None);
+        let found = compare(&slow, &some, 1, 0.0, 7);
+        assert!(found.causes.iter().all(|cause| cause.kind == 0), "{found:?}");
+    }
+
+    #[test]
     fn without_support_there_are_candidates_only() {
         let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
         let slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);

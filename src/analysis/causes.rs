@@ -178,6 +178,51 @@ mod tests {
         }
     }
 
+    /// Of a workload of few, the slowest are compared that have all their points, and their part is said.
+    #[test]
+    fn of_few_iterations_the_slowest_with_whole_traces_are_compared() {
+        let slow = SLOWEST_OF_FEW + 4;
+        let compared = |number: u64, is_whole: bool, ended: Ended, side: Side| Compared {
+            side,
+            top: false,
+            trace_id: Uuid::nil(),
+            sample: IterationSample {
+                number,
+                duration_ns: 1_000 - number,
+                ended,
+                ..IterationSample::default()
+            },
+            tree: is_whole.then(|| calling(&[], 900_000).into()),
+            functions: Arc::default(),
+        };
+        for (lacking, total, expected) in [
+            (0, 300, Some((0, 7))),
+            // Those that lack points are replaced, as far as more were chosen.
+            (1, 300, Some((1, 7))),
+            (4, 300, Some((4, 7))),
+            (5, 300, Some((0, 7))),
+            (
+                0,
+                FEW_FROM,
+                Some((0, u32::try_from((100 * SLOWEST_OF_FEW as u64).div_ceil(FEW_FROM)).unwrap())),
+            ),
+            (0, FEW_FROM - 1, None),
+            (0, FEW_UNTIL, None),
+        ] {
+            let of_slow = |number| compared(number, number >= lacking, Ended::Ok, Side::Slow);
+            let mut all: Vec<Compared> = (0..slow as u64).map(of_slow).collect();
+            all.extend((0..50).map(|number| compared(500 + number, true, Ended::Ok, Side::Typical)));
+            all.insert(0, compared(0, true, Ended::Failed, Side::Slow));
+            let none = TraceTree::default();
+            let found = slowest_of_few(&Traces::of(&all, 0, &none), total);
+            let first = found.map(|(slowest, percent)| {
+                assert_eq!(slowest.len(), SLOWEST_OF_FEW, "{lacking} of {total}");
+                (all[slowest[0]].sample.number, percent)
+            });
+            assert_eq!(first, expected, "{lacking} of {total}");
+        }
+    }
+
     /// What `shop` had on its stack in these milliseconds, seen a hundred times a second.
     fn at_work(ms: u64) -> Functions {
         let mut profile = Builder::new("call", 100);

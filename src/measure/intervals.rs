@@ -103,6 +103,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn all_intervals_are_used_before_they_double() {
+        let mut intervals = Intervals::<u64>::default();
+        let mut at = |number: u64| {
+            *intervals.at(number * STEP_FIRST_NS, |one, other| *one += other) += 1;
+            intervals.step_ns() / STEP_FIRST_NS
+        };
+        assert_eq!((at(0), at(INTERVALS_MAX - 1), at(5), at(INTERVALS_MAX - 1)), (1, 1, 1, 1));
+        assert_eq!(at(INTERVALS_MAX), 2);
+    }
+
     proptest! {
         /// The same as dividing every time by the last length.
         #[test]

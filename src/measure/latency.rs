@@ -375,6 +375,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_over_the_range_is_counted_when_distributions_are_added() {
+        let over = |times: u64| {
+            let mut latency = Latency::new();
+            (0..times).for_each(|number| latency.record(VALUE_NS_MAX + 1 + number, id(number)));
+            latency
+        };
+        let mut sum = over(2);
+        sum.add(&over(3));
+        assert_eq!((sum.over_range(), sum.count()), (5, 5));
+    }
+
+    /// Of a hundred samples, ten belong to the upper tenth. Where nearly all of them are above the value of its rank, it
+    /// begins there; where many are equal to it, they are of it, too.
+    #[test]
+    fn the_upper_part_has_its_share() {
+        for (equal, above, from_ms) in [(7, 9, 2_000), (7, 8, 1_999), (10, 5, 1_999), (90, 0, 1_999)] {
+            let mut latency = Latency::new();
+            let ms = [(100 - equal - above, 1_u64), (equal, 2_000), (above, 3_000)];
+            let all = ms.into_iter().flat_map(|(times, ms)| std::iter::repeat_n(ms, times));
+            all.zip(0..).for_each(|(ms, number)| latency.record(ms * 1_000_000, id(number)));
+            let times = latency.without(&Latency::new());
+            let from_ns = times.upper_part_from_ns(90.0);
+            let is_below = from_ns < 1_999_999_999;
+            assert_eq!(is_below, from_ms < 2_000, "{equal} equal, {above} above: {from_ns}");
+        }
+    }
+
+    #[test]
     fn the_ends_are_exact() {
         let mut latency = Latency::new();
         [70_001, 50_003, 90_007].into_iter().for_each(|ns| latency.record(ns, id(ns)));

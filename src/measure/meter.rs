@@ -255,6 +255,27 @@ mod tests {
         assert_eq!(workload.actions[0].1.counts[7], 2);
     }
 
+    /// Classes come from answers; those beyond the bound are counted together, and known ones still by themselves.
+    #[test]
+    fn classes_of_faults_are_bounded() {
+        let mut meter = Meter::new([("w".to_owned(), Vec::new())]);
+        for number in (1..=CLASSES_MAX as u32 + 5).chain([1, 2]) {
+            let failure =
+                Failure { class: format!("c{number}"), action: None, message: String::new(), seen: None };
+            let mut samples = Rows::default();
+            samples.push(&IterationSample {
+                ended: Ended::Failed,
+                error: number,
+                ..IterationSample::default()
+            });
+            let failures = vec![NumberedFailure { number, failure }];
+            meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        }
+        let errors = &meter.workloads[0].errors;
+        assert_eq!((errors.len(), errors.get("other")), (CLASSES_MAX + 1, Some(&5)));
+        assert_eq!((errors.get("c1"), errors.get("c2"), errors.get("c3")), (Some(&2), Some(&2), Some(&1)));
+    }
+
     #[test]
     fn what_another_shard_measured_is_added() {
         let mut meter = Meter::new([("v".to_owned(), Vec::new()), ("w".to_owned(), Vec::new())]);

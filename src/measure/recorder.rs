@@ -279,6 +279,25 @@ mod tests {
         assert_eq!(live.response_ns.len(), 100);
     }
 
+    #[test]
+    fn all_counts_are_added() {
+        let live = |from: u64, at| Live {
+            ok: from,
+            failed: from + 1,
+            aborted: from + 2,
+            dropped: from + 3,
+            unrecorded: from + 4,
+            warm_up: from + 5,
+            slowest: Some((from, SampleId { workload: 0, number: at })),
+            ..Live::new()
+        };
+        let mut sum = live(10, 1);
+        sum.add(&live(100, 2));
+        assert_eq!((sum.ok, sum.failed, sum.aborted), (110, 112, 114));
+        assert_eq!((sum.dropped, sum.unrecorded, sum.warm_up), (116, 118, 120));
+        assert_eq!(sum.slowest.unwrap().1.number, 2);
+    }
+
     fn take(receiver: &std::sync::mpsc::Receiver<Batch>, numbers: &mut Vec<u64>, live: &mut Live) {
         while let Ok(batch) = receiver.try_recv() {
             numbers.extend(batch.samples.iter().map(|row| row.head.number));

@@ -70,10 +70,14 @@ mod tests {
             starved_s,
             ..WorkerVitals::default()
         };
-        let rows: [(WorkerVitals, f64, &[&str]); 9] = [
+        let rows: [(WorkerVitals, f64, &[&str]); 12] = [
             (worker(10.0, 0.0, 0.0, 0.0), 0.0, &[]),
             (worker(1.0, 1.0, 0.5, 1.0), 0.0, &[]),
             (worker(3.0, 3.0, 0.0, 0.0), 0.0, &["bench itself"]),
+            // Exactly as long as counts, and hardly less.
+            (worker(SATURATED_S, SATURATED_S, 0.0, 0.0), 0.0, &["bench itself"]),
+            (worker(SATURATED_S, SATURATED_S - 0.001, 0.0, 0.0), 0.0, &[]),
+            (worker(100.0, 100.0 * SATURATED_SHARE, 0.0, 0.0), 0.0, &["bench itself"]),
             (worker(30.0, 3.0, 0.0, 0.0), 0.0, &[]),
             (worker(3.0, 0.0, 2.0, 0.0), 0.0, &["schedule"]),
             (worker(3.0, 3.0, 2.0, 0.0), 0.0, &["bench itself", "schedule"]),

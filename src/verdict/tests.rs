@@ -6,7 +6,7 @@ pub(super) mod pages;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::measure::log::{End, Header, LogWriter};
+use crate::measure::log::{End, Generator, Header, LogWriter, WorkerVitals};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::sla::Sla;
@@ -288,6 +288,25 @@ fn rallys_criteria_have_the_same_outcome_as_in_rally() {
     }
 }
 
+/// A value exactly at its limit keeps it.
+#[test]
+fn a_value_at_its_limit_keeps_it() {
+    let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
+    for (sla, expected) in [
+        (json!({ "max_avg_duration_per_atomic": { "first": 0.003, "second": 0.005 } }), Outcome::Pass),
+        (json!({ "max_avg_duration_per_atomic": { "first": 0.002_999 } }), Outcome::Fail),
+        (json!({ "max_degradation": 0.0 }), Outcome::Pass),
+        (json!({ "max_avg_duration": 0.008 }), Outcome::Pass),
+        (json!({ "max_avg_duration": 0.007_999 }), Outcome::Fail),
+        (json!({ "max_seconds_per_iteration": 0.008 }), Outcome::Pass),
+        (json!({ "max_seconds_per_iteration": 0.007_999 }), Outcome::Fail),
+        (json!({ "failure_rate_max": 0.0 }), Outcome::Pass),
+    ] {
+        let verdict = judged_run(&sla, &samples);
+        assert_eq!(verdict.outcome, expected, "{sla}: {:?}", verdict.criteria);
+    }
+}
+
 /// Rally approximates outliers and passes without data; `bench` does neither.
 #[test]
 fn outliers_are_exact_and_nothing_passes_without_data() {
@@ -326,6 +345,11 @@ fn a_run_that_failed_or_has_no_end_never_passes() {
     assert_eq!(verdict_of(&run).outcome, Outcome::Pass);
     let end = run.end.take();
     assert_ne!(verdict_of(&run).outcome, Outcome::Pass);
+    // A load generator that could not keep up may have been the cause of every figure.
+    let busy = WorkerVitals { load_s: 10.0, saturated_s: 9.0, ..WorkerVitals::default() };
+    let generator = Some(Generator { workers: vec![busy], ..Generator::default() });
+    run.end = end.clone().map(|end| End { generator, ..end });
+    assert_eq!(verdict_of(&run).outcome, Outcome::Invalid);
     let failed = End { status: Status::Failed, error: Some("teardown failed".to_owned()), ..end.unwrap() };
     run.end = Some(failed);
     let verdict = verdict_of(&run);

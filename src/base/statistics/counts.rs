@@ -140,6 +140,15 @@ mod tests {
         }
     }
 
+    /// What both sides have in common is no difference.
+    #[test]
+    fn what_varies_between_pairs_alike_is_no_spread() {
+        let pairs: Vec<_> =
+            [10.0, 200.0, 3_000.0].map(|all| (counts(&[all; 4]), counts(&[all + 1.0; 4]))).to_vec();
+        let (low, high) = CountDifference::of(&pairs).unwrap().bounds(0.005);
+        assert!(low > 0.5 && high < 1.5, "{low} {high}");
+    }
+
     #[test]
     fn bounds_are_those_of_scipy() {
         // scipy.stats.ttest_1samp([1, 2, 4, 3], 0).confidence_interval(0.99), the spread within rounds being smaller.

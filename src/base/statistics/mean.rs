@@ -161,6 +161,17 @@ mod tests {
     ];
 
     #[test]
+    fn values_that_differ_by_rounding_only_have_no_shape() {
+        for value in [0.1, 0.3, 1e9 + 0.1, 1e-9] {
+            for count in 1..40 {
+                let mut powers = Powers::default();
+                (0..count).for_each(|_| powers.add(value));
+                assert_eq!(powers.shape(), None, "{count} times {value}");
+            }
+        }
+    }
+
+    #[test]
     fn merged_sums_are_those_of_all_samples() {
         let of = |values: &[f64]| {
             let mut powers = Powers::default();

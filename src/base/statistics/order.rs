@@ -123,6 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn all_of_n_are_at_most_n() {
+        for (k, n, expected) in
+            [(-1.0, 5.0, 0.0), (5.0, 5.0, 1.0), (6.0, 5.0, 1.0), (0.0, 0.0, 1.0), (0.0, 2.0, 0.49)]
+        {
+            let found = binomial_cdf(k, n, 0.3);
+            assert!((found - expected).abs() < 1e-12, "{k} of {n}: {found}");
+        }
+    }
+
+    #[test]
     fn ranks_are_whole_numbers_exactly() {
         let rows = rows("ranks");
         assert!(rows.len() > 300);

@@ -193,6 +193,16 @@ mod tests {
         (ours - theirs).abs() <= tolerance * theirs.abs() + 1e-14
     }
 
+    #[test]
+    fn what_has_no_finite_mean_or_deviation_has_neither() {
+        for values in
+            [&[][..], &[1.0], &[1.0, f64::NAN], &[f64::INFINITY, 1.0], &[1e200, -1e200], &[1e308, 1e308]]
+        {
+            assert_eq!(mean_and_sd(values), None, "{values:?}");
+        }
+        assert_eq!(mean_and_sd(&[1.0, 3.0]), Some((2.0, 2.0_f64.sqrt())));
+    }
+
     fn numbers(row: &Value) -> Vec<f64> {
         row.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
     }

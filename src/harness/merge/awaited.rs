@@ -55,3 +55,26 @@ fn open(given: &[PathBuf]) -> (u32, Vec<u32>) {
     }
     (count, (0..count).filter(|index| !ended.contains(index)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn shards_that_never_come_are_awaited_for_the_whole_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&said);
+        let events: Sink = Arc::new(move |event: &Event<'_>| {
+            if let Event::Awaiting(text) = event {
+                seen.lock().unwrap().push((*text).to_owned());
+            }
+        });
+        let began = Instant::now();
+        wait(&[folder.path().to_path_buf()], Duration::from_millis(700), &events);
+        assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
+        assert_eq!(*said.lock().unwrap(), ["no shard is there yet"]);
+    }
+}

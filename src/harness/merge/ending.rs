@@ -125,3 +125,31 @@ fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
     let moved = |hook: &HookRun| HookRun { start_ns: hook.start_ns.saturating_add(shift_ns), ..hook.clone() };
     ending.end.iter().flat_map(|end| end.hooks.iter().map(moved)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_shards_are_added_and_hooks_move_to_the_common_clock() {
+        let hook = |start_ns| HookRun { start_ns, value: 3, ..HookRun::default() };
+        let ending = |issued: Issued, start_ns| ShardEnding {
+            end: Some(End { issued: vec![issued], hooks: vec![hook(start_ns)], ..End::default() }),
+            ..ShardEnding::default()
+        };
+        let issued_of = |planned, issued, dropped, unrecorded, not_started| Issued {
+            planned: Some(planned),
+            issued,
+            dropped,
+            unrecorded,
+            not_started: Some(not_started),
+        };
+        let parts = [ending(issued_of(50, 40, 3, 2, 10), 7), ending(issued_of(60, 45, 4, 5, 15), 9)];
+        let killed = ShardEnding { rows_of: vec![8], ..ShardEnding::default() };
+        let header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+        let shards: Vec<_> = parts.iter().chain([&killed]).map(|ending| (0, 0, ending, 100)).collect();
+        assert_eq!(issued(&shards, &header)[0], issued_of(118, 93, 7, 7, 25));
+        assert_eq!(hooks(&parts[0], 100), [hook(107)]);
+        assert_eq!(hooks(&killed, 100), []);
+    }
+}

@@ -62,7 +62,7 @@ fn runs() -> impl Strategy<Value = Vec<IterationSample>> {
     })
 }
 
-fn header(shard: Option<(u32, u32)>) -> Value {
+pub(super) fn header(shard: Option<(u32, u32)>) -> Value {
     let id = uuid::Uuid::from_u128(7);
     let workload = |name: &str| {
         json!({

@@ -6,6 +6,11 @@ use super::simulation::{Build, compare};
 use super::*;
 use proptest::prelude::*;
 
+fn two_series() -> Vec<Series> {
+    let of = |percentile, gated| Series { workload: 0, action: None, percentile, gated };
+    vec![of(50.0, true), of(95.0, true), of(99.0, false)]
+}
+
 fn series() -> Vec<Series> {
     vec![Series { workload: 0, action: None, percentile: 50.0, gated: true }]
 }
@@ -149,6 +154,15 @@ fn few_samples_of_b_never_pass() {
         }
         assert_eq!(trial.decide().unwrap().outcome, expected, "{ratio}");
     }
+    // A p50 needs 20 samples, and no more.
+    for (samples, expected) in [(19, Outcome::Inconclusive), (20, Outcome::Pass)] {
+        let mut trial = trial(0, 1.0, 0.01, (0, 0));
+        for pair in 0..20 {
+            let own = if pair % 2 == 0 { 1.01 } else { 0.99 };
+            trial.push(side((10.0, 200)), side((10.0 * own, samples)));
+        }
+        assert_eq!(trial.decide().unwrap().outcome, expected, "{samples} samples");
+    }
 }
 
 #[test]
@@ -268,5 +282,17 @@ fn trials_are_told_with_all_their_figures() {
             writeln!(page, "    {row:?}").unwrap();
         }
     }
+    let mut several = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, two_series());
+    for pair in 0..10_u32 {
+        let slower = 1.0 + f64::from(pair % 3) / 100.0;
+        let side = |by: f64| Round {
+            ended: vec![(1_000, u64::from(pair % 2))],
+            values: vec![(10.0 * by, 1_000), (30.0 * by, 1_000), (90.0 * by, 150)],
+            counts: Vec::new(),
+        };
+        several.push(side(1.0), side(slower));
+    }
+    writeln!(page, "two gated percentiles: {:?}, {:?}", several.decide(), several.alpha()).unwrap();
+    several.rows().iter().for_each(|row| writeln!(page, "    {row:?}").unwrap());
     crate::verdict::tests::pages::compare("pairs", &page);
 }
