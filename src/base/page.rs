@@ -10,7 +10,7 @@ pub fn rounded(text: &str) -> String {
         page.push_str(&rest[..at]);
         let (number, behind) = rest[at..].split_at(length(&rest[at..]));
         match number.parse::<f64>() {
-            Ok(value) if number.contains(['.', 'e']) => page.push_str(&shown(value)),
+            Ok(value) if number.contains(['.', '-']) => page.push_str(&shown(value)),
             _ => page.push_str(number),
         }
         rest = behind;
@@ -18,18 +18,15 @@ pub fn rounded(text: &str) -> String {
     page + rest
 }
 
-/// The length of the number that a text begins with.
+/// The length of the number that a text begins with, with its exponent if that is negative and ends a word: ids have
+/// letters, too.
 fn length(text: &str) -> usize {
-    let digits = |text: &str| {
-        text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len())
-    };
-    let number = digits(text);
-    let behind = &text[number..];
-    let sign = if behind.starts_with("e-") { 2 } else { 1 };
-    match behind.get(sign..).filter(|_| behind.starts_with('e')).map(digits) {
-        Some(exponent @ 1..) => number + sign + exponent,
-        _ => number,
-    }
+    let digits = |text: &str| text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let exponent = text[number..].strip_prefix("e-").map_or(0, digits);
+    let all = number + 2 + exponent;
+    let is_word = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-');
+    if exponent > 0 && is_word(&text[all..]) { all } else { number }
 }
 
 fn shown(value: f64) -> String {
@@ -51,8 +48,8 @@ mod tests {
             ("", ""),
             ("p99.9 of 1234567890123", "p99.9 of 1234567890123"),
             ("0.12345678901, -3.00000000001e-7 and 12345678.9", "0.12345679, -0.0000003 and 12345679"),
-            ("4.6576469e-16 1e-300 2e9 2.5e10", "0 0 2000000000 25000000000"),
-            ("a 1.0.2 b 5. c, 7e, 7ed", "a 1.0.2 b 5 c, 7e, 7ed"),
+            ("4.6576469e-16, 1e-300 2e9", "0, 0 2e9"),
+            ("a 1.0.2 b 5. c, 7e, 7ed 0a5e-4061-b9e3", "a 1.0.2 b 5 c, 7e, 7ed 0a5e-4061-b9e3"),
         ] {
             assert_eq!(rounded(text), expected, "{text}");
         }
