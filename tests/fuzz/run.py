@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -103,7 +103,9 @@ def main():
         sys.exit(subprocess.run([PROGRAM, options.repeat], env=environment).returncode)
     failed = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for name, code, line, log in pool.map(lambda name: fuzz(name, options.runs, options.seconds), wanted):
+        running = [pool.submit(fuzz, name, options.runs, options.seconds) for name in wanted]
+        for ended in as_completed(running):
+            name, code, line, log = ended.result()
             print(line, flush=True)
             if code != 0:
                 failed.append(name)

@@ -156,7 +156,15 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let secrets: Vec<&str> =
         known.written.iter().chain(&known.learned).chain(further).map(String::as_str).collect();
     let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
+    // Nearly no byte begins a secret, so most places need no look at any of them.
+    let mut begins = [false; 256];
+    let firsts = secrets.iter().filter_map(|secret| secret.as_bytes().first());
+    ESCAPES.iter().chain(firsts).for_each(|first| begins[usize::from(*first)] = true);
     while at < bytes.len() {
+        if !begins[usize::from(bytes[at])] {
+            at += 1;
+            continue;
+        }
         let found = secrets.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
         match found.filter(|end| text.is_char_boundary(at) && text.is_char_boundary(*end)) {
             Some(end) => {
@@ -171,11 +179,14 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     spans
 }
 
+/// What the escape of a character may begin with.
+const ESCAPES: [u8; 4] = [b'%', b'\\', b'+', b'&'];
+
 /// The end of the secret that begins at `at`.
 fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     let (here, secret) = (&text[at..], secret.as_bytes());
     let first = *secret.first()?;
-    if here[0] != first && !matches!(here[0], b'%' | b'\\' | b'+' | b'&') {
+    if here[0] != first && !ESCAPES.contains(&here[0]) {
         return None;
     }
     if secret.len() < SHORT_BELOW {
