@@ -123,6 +123,15 @@ mod tests {
         points: &[(&str, &str, &str, u64, Option<u64>)],
         (queue_ms, pause_ms, request_ms): (u64, u64, u64),
     ) -> Option<(String, u64, u64)> {
+        let (tree, sample) = built(points, (queue_ms, pause_ms, request_ms));
+        let found = largest(&tree, &sample)?;
+        Some((found.kind.name, found.calls, found.own_us / 1_000))
+    }
+
+    fn built(
+        points: &[(&str, &str, &str, u64, Option<u64>)],
+        (queue_ms, pause_ms, request_ms): (u64, u64, u64),
+    ) -> (TraceTree, IterationSample) {
         let record = |name: String, id: &str, parent: &str, ms: u64, project: &str| Record {
             name,
             base_id: "b".into(),
@@ -159,8 +168,38 @@ mod tests {
             actions: vec![action],
             ..IterationSample::default()
         };
-        let found = largest(&TraceTree::build(&records), &sample)?;
-        Some((found.kind.name, found.calls, found.own_us / 1_000))
+        (TraceTree::build(&records), sample)
+    }
+
+    /// Of the calls of a kind, the longest is shown; of equally long ones, the first.
+    #[test]
+    fn the_longest_call_of_the_kind_is_shown() {
+        for (lengths_ms, expected_ms) in
+            [([20, 30, 10], 20), ([30, 20, 10], 0), ([10, 20, 30], 30), ([20, 20, 20], 0)]
+        {
+            let mut at_ms = 0;
+            let calls = lengths_ms.map(|ms| {
+                at_ms += ms;
+                (at_ms - ms, at_ms)
+            });
+            let points: Vec<_> = ["1", "2", "3"]
+                .into_iter()
+                .zip(calls)
+                .map(|(id, (from, to))| (id, "a", "db", from, Some(to)))
+                .collect();
+            let (tree, sample) = built(&points, (0, 0, 60));
+            let found = largest(&tree, &sample).unwrap();
+            assert_eq!((found.kind.name.as_str(), found.calls), ("db", 3));
+            let shown = &tree.points[found.longest.unwrap()];
+            let first_us = tree
+                .points
+                .iter()
+                .filter(|point| point.name == "db")
+                .map(|point| point.start_us)
+                .min()
+                .unwrap();
+            assert_eq!((shown.start_us - first_us) / 1_000, expected_ms, "{lengths_ms:?}");
+        }
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::client_points::SCHEDULING_DELAY;
 use crate::results::model::{
-    Basis, Comparison, Explanation, IterationOutcome, IterationRow, Place, SlowIteration, TraceState,
+    Basis, Comparison, Explanation, IterationOutcome, IterationRow, NoFinding, Place, SlowIteration,
+    TraceState,
 };
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -306,6 +307,18 @@ fn explanations_add_up_and_agree_with_the_headline() {
         }
         assert!(headlines > 0, "{trouble:?}");
         assert_eq!(queued > 0, trouble == Trouble::Overload, "{trouble:?}");
+    }
+}
+
+/// Traces that are missing are no random part: with many of them, nothing is found.
+#[test]
+fn many_missing_traces_leave_no_finding() {
+    for (missing, expected) in [(0, None), (SLOW / 6, None), (SLOW / 2, Some(NoFinding::Incomplete))] {
+        let (_, mut compared) = iterations(1, Trouble::None);
+        compared.iter_mut().take(missing).for_each(|one| one.tree = None);
+        let comparison = of_workload(&compared, 0, &Population::default(), 1).comparison.unwrap();
+        assert_eq!(comparison.no_finding, expected, "{missing} of {SLOW} are missing");
+        assert_eq!(comparison.left_out, missing as u64);
     }
 }
 

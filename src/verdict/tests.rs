@@ -288,6 +288,42 @@ fn rallys_criteria_have_the_same_outcome_as_in_rally() {
     }
 }
 
+/// Of the thresholds, only the one that ended the load says so.
+#[test]
+fn the_threshold_that_ended_the_load_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
+    let sla = json!({ "thresholds": [{ "condition": "max < 9s" }, { "condition": "max < 4ms" }] });
+    let mut run = log_of(&sla, &samples, &folder.path().join("run.log"));
+    let end = run.end.take().unwrap();
+    for (aborted_by, expected) in
+        [(None, [false, false]), (Some((0, 1)), [false, true]), (Some((1, 1)), [false, false])]
+    {
+        run.end = Some(End { aborted_by, ..end.clone() });
+        let marked: Vec<bool> = verdict_of(&run).criteria.iter().map(|one| one.aborted).collect();
+        assert_eq!(marked, expected, "{aborted_by:?}");
+    }
+}
+
+/// Of several iterations that were cut off, the longest decides, whichever came first.
+#[test]
+fn the_longest_that_was_cut_off_counts() {
+    let cut = |number, ms| IterationSample { ended: Ended::Aborted, ..iteration(number, ms, 0, false) };
+    for (first_ms, second_ms, expected) in
+        [(9_000, 2_000, Outcome::Fail), (2_000, 9_000, Outcome::Fail), (2_000, 3_000, Outcome::Pass)]
+    {
+        let mut samples: Vec<IterationSample> =
+            (0..40).map(|number| iteration(number, 3, 5, false)).collect();
+        samples.extend([cut(40, first_ms), cut(41, second_ms)]);
+        let verdict = judged_run(&json!({ "max_seconds_per_iteration": 5.0 }), &samples);
+        assert_eq!(
+            verdict.criteria[0].outcome, expected,
+            "{first_ms} and {second_ms}: {:?}",
+            verdict.criteria
+        );
+    }
+}
+
 /// A value exactly at its limit keeps it.
 #[test]
 fn a_value_at_its_limit_keeps_it() {

@@ -63,6 +63,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn shards_without_results_are_open() {
+        use crate::harness::merge::tests::{header, write};
+        let folder = tempfile::tempdir().unwrap();
+        for index in [0, 2] {
+            let run = folder.path().join(format!("run-{index}"));
+            write(&run, &header(Some((index, 3))), None, &[], 1, 1, true);
+        }
+        let given = [folder.path().to_path_buf()];
+        assert_eq!(open(&given), (3, vec![0, 1, 2]));
+        std::fs::write(RunDirectory::open(&folder.path().join("run-2")).results(), "{}").unwrap();
+        assert_eq!(open(&given), (3, vec![0, 1]));
+    }
+
+    #[test]
     fn shards_that_never_come_are_awaited_for_the_whole_time() {
         let folder = tempfile::tempdir().unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));

@@ -131,6 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_end_is_worse_than_the_one_before() {
+        let ends = [Status::Finished, Status::Aborted, Status::Interrupted, Status::TimedOut, Status::Failed];
+        assert!(ends.map(severity).windows(2).all(|two| two[0] < two[1]));
+    }
+
+    #[test]
     fn counts_of_shards_are_added_and_hooks_move_to_the_common_clock() {
         let hook = |start_ns| HookRun { start_ns, value: 3, ..HookRun::default() };
         let ending = |issued: Issued, start_ns| ShardEnding {

@@ -104,7 +104,7 @@ fn failures(first: u32) -> Vec<NumberedFailure> {
 }
 
 /// Writes a log: its iterations in blocks of this many, its faults numbered from `first`.
-fn write(
+pub(super) fn write(
     path: &Path,
     header: &Value,
     began: Option<Began>,

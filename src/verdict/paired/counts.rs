@@ -233,6 +233,8 @@ impl fmt::Display for AbMetric {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::verdict::paired::{Decision, Round, Rules, Trial};
 
@@ -259,6 +261,38 @@ mod tests {
                 return (decision, trial.pairs());
             }
         }
+    }
+
+    /// Whole rows of counts, kept in `tests/pages`.
+    #[test]
+    fn counts_are_told_with_all_their_figures() {
+        let series = |metric: &str| CountSeries { workload: 0, metric: metric.parse().unwrap() };
+        let both = vec![series("count(trace \"db\")"), series("errors(trace)")];
+        let mut page = String::new();
+        for (name, of_b) in [
+            ("equal", [4.0, 4.0, 4.0, 4.0]),
+            ("a call more", [5.0, 5.0, 5.0, 5.0]),
+            ("now and then one more", [4.0, 4.0, 5.0, 4.0]),
+            ("a hundredth more", [4.04, 4.04, 4.04, 4.04]),
+            ("a tenth more", [4.4, 4.4, 4.4, 4.4]),
+            ("fewer", [3.0, 4.0, 3.0, 3.0]),
+        ] {
+            let rules = Rules { margin: 0.1, looks: [5, 10] };
+            let mut trial = Trial::new(rules, Vec::new()).with_counts(both.clone());
+            for pair in 0..10 {
+                let round = |values: &[f64]| Round {
+                    ended: vec![(100, 0)],
+                    values: Vec::new(),
+                    counts: vec![counted(values, 9), counted(&[0.0, 0.0, 1.0, 0.0, 1.0, 0.0], 6)],
+                };
+                trial.push(round(&[4.0; 8]), round(&[of_b, of_b].concat()));
+                if [1, 3, 4, 9].contains(&pair) {
+                    writeln!(page, "{name}, {} pairs: {:?}", pair + 1, trial.decide()).unwrap();
+                    trial.count_rows().iter().for_each(|row| writeln!(page, "    {row:?}").unwrap());
+                }
+            }
+        }
+        crate::verdict::tests::pages::compare("counts", &page);
     }
 
     #[test]

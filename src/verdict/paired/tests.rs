@@ -120,6 +120,9 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
         // Further samples would show nothing new.
         (0, (10.0, 100), (100.0, 10), 1.0, true, "taken"),
         (0, (10.0, 100), (f64::INFINITY, 10), 1.0, true, "taken"),
+        // Slower, but not by so much, or without having fewer samples.
+        (0, (10.0, 25), (100.0, 15), 1.0, true, "1.7"),
+        (0, (10.0, 100), (11.0, 10), 1.0, true, "2.5"),
         (0, enough, (f64::INFINITY, 0), 1.0, true, "taken"),
         // Something ended the round early.
         (0, enough, half, 1.0, false, "taken"),
@@ -131,7 +134,10 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
             (Offered::LeftOut(_), Some(_)) => "given up".to_owned(),
             (Offered::LeftOut(_), None) => "left out".to_owned(),
             (Offered::Taken, _) => "taken".to_owned(),
-            (Offered::Longer { factor, .. }, _) => factor.to_string(),
+            (Offered::Longer { factor, why }, _) => {
+                assert!(why.starts_with("p50 needs 20 samples in every round, and "), "{why}");
+                factor.to_string()
+            }
         };
         assert_eq!(seen, expected, "{pairs} pairs, {a:?} {b:?}, {round}, {may_lengthen}: {offered:?}");
         assert_eq!(trial.pairs(), pairs + usize::from(seen == "taken"));

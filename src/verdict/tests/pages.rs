@@ -9,6 +9,7 @@ use crate::plan::threshold::{Metric, Statistic};
 use crate::results::functions::Functions;
 use crate::results::stored::StoredRun;
 use crate::verdict::compare::{Weighed, failures, ratios};
+use crate::verdict::paired::{Round, Series};
 use crate::verdict::traces::{Sampled, of_figures};
 use crate::verdict::{functions, history};
 
@@ -36,10 +37,14 @@ fn one(number: u64, ms: f64, ended: Ended) -> IterationSample {
     IterationSample {
         number,
         due_ns,
-        start_ns: due_ns + if ran { number * 7 % 4 * 1_000_000 } else { 0 },
+        start_ns: due_ns + if ran && ms > 0.0 { number * 7 % 4 * 1_000_000 } else { 0 },
         duration_ns: if ran { ns } else { 0 },
         ended,
-        actions: if ran { vec![action(0, 0, ns / 3), action(1, ns / 3, ns - ns / 3)] } else { Vec::new() },
+        actions: if ran && (ended != Ended::Aborted || ms > 0.0) {
+            vec![action(0, 0, ns / 3), action(1, ns / 3, ns - ns / 3)]
+        } else {
+            Vec::new()
+        },
         ..IterationSample::default()
     }
 }
@@ -66,7 +71,11 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
         ),
         (
             "the last are cut off",
-            all(500, |number| if number < 490 { Ended::Ok } else { Ended::Aborted }, |_| 1.0),
+            all(
+                500,
+                |number| if number < 490 { Ended::Ok } else { Ended::Aborted },
+                |number| f64::from(number < 495),
+            ),
         ),
         ("at once", all(80, |_| Ended::Ok, |_| 0.0)),
         ("all fail", all(60, |_| Ended::Failed, |_| 1.0)),
@@ -106,6 +115,12 @@ fn thresholds_on_all_iterations() {
             "rate(errors) < 12%",
             "rate(errors) <= 0%",
             "rate(errors) >= 3%",
+            "rate(errors) >= 0%",
+            "rate(errors) >= 100%",
+            "rate(errors) <= 100%",
+            "rate(errors) < 100%",
+            "rate(errors) > 0%",
+            "rate(errors) == 100%",
             "rate(dropped) < 22%",
             "count(errors) <= 1",
             "count(dropped) == 0",
@@ -230,6 +245,9 @@ fn whole_verdicts_and_comparisons() {
             std::fs::create_dir(&of_run).unwrap();
             let run = log_of(&sla, &samples, &of_run.join("run.log"));
             writeln!(page, "{name}\n    {:?}", verdict_of(&run)).unwrap();
+            let of = |percentile, action| Series { workload: 0, action, percentile, gated: true };
+            let series = [of(50.0, None), of(80.0, None), of(90.0, None), of(95.0, Some(1))];
+            writeln!(page, "    {:?}", Round::of(&[&run, &run], &series)).unwrap();
             (name, StoredRun::open(&of_run).unwrap())
         })
         .collect();
@@ -238,6 +256,10 @@ fn whole_verdicts_and_comparisons() {
         writeln!(page, "{name} beside even: {:?}", failures(&stored[0].1.results, &run.results)).unwrap();
         for row in ratios(&base, &Weighed::new(run).unwrap()).unwrap() {
             writeln!(page, "    {row:?}").unwrap();
+        }
+        if *name == "at once" {
+            let itself = Weighed::new(run).unwrap();
+            writeln!(page, "    beside itself: {:?}", ratios(&itself, &itself).unwrap()[0]).unwrap();
         }
         let past: Vec<&StoredRun> = (0..11).map(|_| &stored[0].1).collect();
         for metrics in [&["p50"][..], &["p95", "p99"]] {
