@@ -76,7 +76,9 @@ def files_of(parts):
     for part in parts:
         for pattern in PARTS[part]:
             found += sorted(ROOT.glob(pattern))
-    kept = [path.relative_to(ROOT) for path in found if "tests" not in path.relative_to(ROOT).parts and path.name != "tests.rs"]
+    kept = [path.relative_to(ROOT) for path in found]
+    # What serves tests only.
+    kept = [path for path in kept if "tests" not in path.parts and path.name not in ("tests.rs", "simulation.rs")]
     return list(dict.fromkeys(kept))
 
 
