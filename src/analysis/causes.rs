@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Of a workload of few, the slowest are compared that have all their points, and their part is said.
+    /// A workload with few iterations compares its slowest ones that have whole traces.
     #[test]
     fn of_few_iterations_the_slowest_with_whole_traces_are_compared() {
         let slow = SLOWEST_OF_FEW + 4;

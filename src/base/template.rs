@@ -162,7 +162,7 @@ impl Engine {
         }
         bounded(text)?;
         allowance::renew();
-        // The source is leaked, for the same reason; the size of a scenario file is bounded.
+        // The source is leaked, because compiled templates borrow from it, too; the size of a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let text = match sole_expression(source) {
             Some(expression) => Text::Expression(self.expression(expression)?),

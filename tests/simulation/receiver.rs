@@ -260,7 +260,7 @@ fn span_ids(messages: &[Vec<u8>]) -> Vec<u64> {
     ids
 }
 
-/// A disk on which so many bytes fit.
+/// A disk in memory, with room for a limited number of bytes.
 #[derive(Clone)]
 struct Memory {
     segments: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,

@@ -106,7 +106,7 @@ pub(crate) struct Spans {
     pub(crate) in_request: usize,
     /// The receiver's bounds are so tight that they are reached.
     pub(crate) is_tight: bool,
-    /// So many bytes fit on its disk.
+    /// The size of its disk in bytes; no limit if absent.
     pub(crate) room: Option<u64>,
 }
 

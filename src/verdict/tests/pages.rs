@@ -228,7 +228,7 @@ fn thresholds_on_functions() {
     compare("functions", &page);
 }
 
-/// What is said of a whole run, and of two side by side, and of one after others.
+/// The verdict on a run, the comparison of two runs, and a run against past ones.
 #[test]
 fn whole_verdicts_and_comparisons() {
     let sla = json!({
