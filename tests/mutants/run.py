@@ -9,7 +9,8 @@ another one, a function returns a fixed value, a guard is true. Then it finds ou
 and runs just those with the fault turned on. A fault that no test notices is a survivor, and so is one that no test runs;
 both are printed, and kept in target/mutants/found.json. Building takes some minutes; a fault then takes a fraction of
 a second to some seconds, so that thousands are tried in an hour. What is left when the time is over is said, and the next
-call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are. A test that
+call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are. All are first
+tried with tests of at most a second, and what these do not notice then with the others. A test that
 runs longer than a minute with a fault, and thirty times as long as without, has noticed it.
 """
 
@@ -67,8 +68,9 @@ ENVIRONMENT = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), RUSTFLAGS="
                    PROPTEST_RNG_SEED="7", INSTA_UPDATE="no", INSTA_FORCE_PASS="0")
 LIMIT_S = 60
 MEMORY_BYTES = 6 << 30
-# Tests that take longer are for the faults that no other test notices.
+# Tests that take longer are for the faults that no other test notices, after all others were tried.
 QUICK_S = 1.0
+NOTICED, SURVIVES, PERHAPS = "noticed", "survives", "noticed by no quick test"
 
 
 def files_of(parts):
@@ -202,18 +204,41 @@ def run(command, more, limit_s):
 
 
 def survives(number, tests):
-    """Tries the quickest tests first, a few at a time."""
+    """Runs the quickest tests first, a few at a time."""
     groups = collections.defaultdict(list)
     for took_s, program, name in sorted(tests):
-        groups[took_s > QUICK_S, program].append((took_s, name))
-    for (is_slow, program), known in sorted(groups.items()):
-        at_a_time = 2 if is_slow else 12
-        for first in range(0, len(known), at_a_time):
-            some = known[first:first + at_a_time]
+        groups[program].append((took_s, name))
+    for program, known in groups.items():
+        while known:
+            at_a_time = 2 if known[0][0] > QUICK_S else 12
+            some, known = known[:at_a_time], known[at_a_time:]
             limit_s = max(LIMIT_S, 30 * sum(took_s for took_s, _ in some))
             if not run([program, "--exact", *(name for _, name in some), "--test-threads", "2"], {"MUTANT": str(number)}, limit_s):
                 return False
     return True
+
+
+def keep(found):
+    (WORK / "found.json").write_text(json.dumps(found, indent=1))
+
+
+def try_all(faults, tests_of, passed, found, options):
+    """Tries faults with some of the tests until the time is over. Notes what was found: `passed` of those that no test noticed."""
+    def one(fault):
+        if time.monotonic() > options.ends:
+            return None
+        return survives(fault["number"], tests_of(fault))
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for count, (fault, result) in enumerate(zip(faults, pool.map(one, faults)), 1):
+            if result is None:
+                continue
+            found[fault["name"]] = passed(fault) if result else NOTICED
+            if found[fault["name"]] == SURVIVES:
+                print(f"survives: {fault['file']}:{fault['line']} {fault['function']}: {fault['what']}", flush=True)
+            if count % 50 == 0 or result:
+                keep(found)
+    keep(found)
 
 
 def main():
@@ -241,32 +266,20 @@ def main():
         tests_of(program, seen)
     reached = [fault for fault in faults if seen[fault["number"]]]
     print(f"{len(reached)} of them in places that tests run", flush=True)
-    ends, found = time.monotonic() + options.minutes * 60, {} if options.afresh else kept("found.json", {})
-
-    def one(fault):
-        if time.monotonic() > ends:
-            return None
-        return survives(fault["number"], seen[fault["number"]])
-
-    # First those that survived before, then in an order that does not favour the first file when time runs out.
-    left = [fault for fault in reached if found.get(fault["name"]) != "noticed"]
-    left.sort(key=lambda fault: (found.get(fault["name"]) != "survives", fault["number"] * 7919 % 10007))
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for count, (fault, result) in enumerate(zip(left, pool.map(one, left)), 1):
-            if result is None:
-                continue
-            found[fault["name"]] = "survives" if result else "noticed"
-            if result:
-                print(f"survives: {fault['file']}:{fault['line']} {fault['function']}: {fault['what']}", flush=True)
-            if count % 50 == 0 or result:
-                (WORK / "found.json").write_text(json.dumps(found, indent=1))
-    (WORK / "found.json").write_text(json.dumps(found, indent=1))
+    options.ends, found = time.monotonic() + options.minutes * 60, {} if options.afresh else kept("found.json", {})
+    quick = lambda fault: [test for test in seen[fault["number"]] if test[0] <= QUICK_S]
+    slow = lambda fault: [test for test in seen[fault["number"]] if test[0] > QUICK_S]
+    # First what survived before, then in an order that does not favour the first file when time runs out.
+    left = [fault for fault in reached if found.get(fault["name"]) not in (NOTICED, PERHAPS)]
+    left.sort(key=lambda fault: (found.get(fault["name"]) != SURVIVES, fault["number"] * 7919 % 10007))
+    try_all(left, quick, lambda fault: PERHAPS if slow(fault) else SURVIVES, found, options)
+    try_all([fault for fault in reached if found.get(fault["name"]) == PERHAPS], slow, lambda _: SURVIVES, found, options)
     unseen = [fault for fault in faults if not seen[fault["number"]]]
     for (file, function), count in collections.Counter((fault["file"], fault["function"]) for fault in unseen).items():
         print(f"no test runs it: {file} {function} ({count} faults)")
     of = collections.Counter(found.get(fault["name"], "not tried") for fault in reached)
-    print(f"{len(faults)} faults: {of['noticed']} noticed, {of['survives']} survive; {len(unseen)} in places that no "
-          f"library test runs; {of['not tried']} not tried")
+    print(f"{len(faults)} faults: {of[NOTICED]} noticed, {of[SURVIVES]} survive, {of[PERHAPS]} {PERHAPS}; "
+          f"{len(unseen)} in places that no library test runs; {of['not tried']} not tried")
 
 
 if __name__ == "__main__":

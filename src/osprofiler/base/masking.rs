@@ -62,6 +62,13 @@ pub fn hide_learned(text: &str) {
     }
 }
 
+/// Forgets all secrets: for a process that reads the files of many runs, one after the other, in no danger.
+#[cfg(feature = "simulation")]
+pub fn forget_all() {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    *known = Known { written: Vec::new(), learned: VecDeque::new() };
+}
+
 /// The value of a header, and the credentials in it: `Bearer abc`, `session=abc; Path=/`.
 pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     let pair = value.split(';').next().unwrap_or_default();
@@ -153,19 +160,16 @@ pub fn mask_json(value: &mut serde_json::Value) {
 #[must_use]
 pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    let secrets: Vec<&str> =
-        known.written.iter().chain(&known.learned).chain(further).map(String::as_str).collect();
+    let all = known.written.iter().chain(&known.learned).chain(further).map(String::as_str);
+    let secrets: Vec<&str> = all.filter(|secret| !secret.is_empty()).collect();
     let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
-    // Nearly no byte begins a secret, so most places need no look at any of them.
-    let mut begins = [false; 256];
-    let firsts = secrets.iter().filter_map(|secret| secret.as_bytes().first());
-    ESCAPES.iter().chain(firsts).for_each(|first| begins[usize::from(*first)] = true);
+    // Most places need a look at few of the secrets or none: an escape may begin any, another byte only its own.
+    let mut by_first = [const { Vec::new() }; 256];
+    secrets.iter().for_each(|secret| by_first[usize::from(secret.as_bytes()[0])].push(*secret));
+    ESCAPES.iter().for_each(|escape| by_first[usize::from(*escape)].clone_from(&secrets));
     while at < bytes.len() {
-        if !begins[usize::from(bytes[at])] {
-            at += 1;
-            continue;
-        }
-        let found = secrets.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
+        let possible = &by_first[usize::from(bytes[at])];
+        let found = possible.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
         match found.filter(|end| text.is_char_boundary(at) && text.is_char_boundary(*end)) {
             Some(end) => {
                 spans.push(at..end);
@@ -182,13 +186,9 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
 /// What the escape of a character may begin with.
 const ESCAPES: [u8; 4] = [b'%', b'\\', b'+', b'&'];
 
-/// The end of the secret that begins at `at`.
+/// The end of the secret that begins at `at`, if it does.
 fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     let (here, secret) = (&text[at..], secret.as_bytes());
-    let first = *secret.first()?;
-    if here[0] != first && !ESCAPES.contains(&here[0]) {
-        return None;
-    }
     if secret.len() < SHORT_BELOW {
         let quote = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'`' | b'"' | b'\'' | b'\\'));
         let alone = quote(at.checked_sub(1).and_then(|before| text.get(before)));
