@@ -335,9 +335,5 @@ fn causes_are_told_with_all_their_figures() {
             explanations.iter().step_by(11).for_each(|one| writeln!(page, "{one:?}").unwrap());
         }
     }
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("causes", crate::base::page::rounded(&page)));
+    engine::compare_page!("causes", &page);
 }

@@ -1,5 +1,20 @@
 //! Pages of whole outputs, which tests compare with kept ones: no figure and no word changes unnoticed.
 
+/// Where the pages are kept.
+pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pages");
+
+/// Fails if a page (`&str`) is not the kept one of this name. `INSTA_UPDATE=always` keeps it.
+#[macro_export]
+macro_rules! compare_page {
+    ($name:expr, $page:expr) => {{
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path($crate::base::page::FOLDER);
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!($name, $crate::base::page::rounded($page)));
+    }};
+}
+
 /// The text with all decimal fractions rounded to eight significant digits, and tiny ones to 0: the last digits may
 /// differ between machines.
 #[must_use]

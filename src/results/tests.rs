@@ -8,20 +8,11 @@ use serde_json::{Value, json};
 use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
-use crate::base::page::rounded;
 use crate::client::Phases;
 use crate::measure::errors::{Failure, NumberedFailure};
 use crate::measure::log::{End, Header, Issued, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-
-fn compare(name: &str, page: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pages"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, rounded(page)));
-}
 
 fn header() -> Header {
     let nil = uuid::Uuid::nil();
@@ -164,12 +155,12 @@ fn results_of_a_run_in_which_everything_happens() {
     let results = build(&aggregate);
     let mut whole = serde_json::to_value(&results).unwrap();
     without_histograms(&mut whole);
-    compare("results", &serde_json::to_string_pretty(&whole).unwrap());
+    crate::compare_page!("results", &serde_json::to_string_pretty(&whole).unwrap());
     let line = |one: &super::choice::Chosen| {
         let (workload, number) = (one.sample.workload, one.sample.number);
         format!("{workload}/{number}: {:?}, top {}, random {}\n", one.side, one.top, one.random)
     };
     let chosen: String = choose(&aggregate).iter().map(line).collect();
     let compared: String = slow_and_typical(&aggregate).iter().map(line).collect();
-    compare("choice", &format!("chosen:\n{chosen}slow and typical:\n{compared}"));
+    crate::compare_page!("choice", &format!("chosen:\n{chosen}slow and typical:\n{compared}"));
 }

@@ -373,7 +373,7 @@ mod tests {
                 }
             }
         }
-        crate::verdict::tests::pages::compare("live", &page);
+        engine::compare_page!("live", &page);
     }
 
     /// An evaluation does not judge past windows again.

@@ -1,7 +1,7 @@
 //! Error rates of verdicts, and agreement with Rally.
 
 mod figures;
-pub(super) mod pages;
+mod pages;
 
 use serde_json::{Value, json};
 

@@ -292,7 +292,7 @@ mod tests {
                 }
             }
         }
-        crate::verdict::tests::pages::compare("counts", &page);
+        engine::compare_page!("counts", &page);
     }
 
     #[test]

@@ -300,5 +300,5 @@ fn trials_are_told_with_all_their_figures() {
     }
     writeln!(page, "two gated percentiles: {:?}, {:?}", several.decide(), several.alpha()).unwrap();
     several.rows().iter().for_each(|row| writeln!(page, "    {row:?}").unwrap());
-    crate::verdict::tests::pages::compare("pairs", &page);
+    engine::compare_page!("pairs", &page);
 }

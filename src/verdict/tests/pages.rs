@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::base::page::rounded;
 use crate::osprofiler::functions::model::{Builder, Function};
 use crate::plan::threshold::{Metric, Statistic};
 use crate::results::functions::Functions;
@@ -12,14 +11,6 @@ use crate::verdict::compare::{Weighed, failures, ratios};
 use crate::verdict::paired::{Round, Series};
 use crate::verdict::traces::{Sampled, of_figures};
 use crate::verdict::{functions, history};
-
-pub(crate) fn compare(name: &str, page: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, rounded(page)));
-}
 
 /// An iteration of two actions, every 20 ms, started 0 to 3 ms late.
 fn one(number: u64, ms: f64, ended: Ended) -> IterationSample {
@@ -140,7 +131,7 @@ fn thresholds_on_all_iterations() {
             }
         }
     }
-    compare("thresholds", &page);
+    engine::compare_page!("thresholds", &page);
 }
 
 #[test]
@@ -184,7 +175,7 @@ fn thresholds_on_traces() {
             }
         }
     }
-    compare("traces", &page);
+    engine::compare_page!("traces", &page);
 }
 
 #[test]
@@ -225,7 +216,7 @@ fn thresholds_on_functions() {
             }
         }
     }
-    compare("functions", &page);
+    engine::compare_page!("functions", &page);
 }
 
 /// The verdict on a run, the comparison of two runs, and a run against past ones.
@@ -268,5 +259,5 @@ fn whole_verdicts_and_comparisons() {
         }
         writeln!(page, "    after even: {:?}", history::judge_failures(&past, run, None)).unwrap();
     }
-    compare("verdicts", &page);
+    engine::compare_page!("verdicts", &page);
 }
