@@ -241,8 +241,9 @@ mod tests {
         let failure = Failure { class: "timeout".into(), action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 3, failure }];
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
-        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        meter.add(&Batch { workload: 0, failures, samples, live: Live { unrecorded: 5, ..Live::new() } });
         let workload = &meter.workloads[0];
+        assert_eq!(workload.unrecorded, 5);
         assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));
         assert_eq!((workload.response.count(), workload.lag.count()), (2, 3));
         assert_eq!(

@@ -274,6 +274,7 @@ mod tests {
         recorder.flush(true);
         take(&receiver, &mut numbers, &mut live);
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+        assert_eq!(recorder.backlog_bytes, 0);
         assert_eq!((live.ok, live.failed, live.unrecorded), (90, 10, 0));
         assert_eq!(live.slowest.unwrap().1.number, 99);
         assert_eq!(live.response_ns.len(), 100);
@@ -296,6 +297,7 @@ mod tests {
         assert_eq!((sum.ok, sum.failed, sum.aborted), (110, 112, 114));
         assert_eq!((sum.dropped, sum.unrecorded, sum.warm_up), (116, 118, 120));
         assert_eq!(sum.slowest.unwrap().1.number, 2);
+        assert_eq!((sum.ended(), sum.all()), (110 + 112 + 114, 110 + 112 + 114 + 116 + 120));
     }
 
     fn take(receiver: &std::sync::mpsc::Receiver<Batch>, numbers: &mut Vec<u64>, live: &mut Live) {

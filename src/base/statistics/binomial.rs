@@ -243,6 +243,12 @@ mod tests {
     }
 
     #[test]
+    fn beyond_a_billion_samples_the_share_still_decides() {
+        let (low, high) = bounds(5e9, 20e9, 0.05);
+        assert!(0.2499 < low && low < 0.25 && 0.25 < high && high < 0.2501, "{low} {high}");
+    }
+
+    #[test]
     fn students_quantiles_equal_scipys() {
         let vectors = vectors();
         for row in vectors["student"].as_array().unwrap() {

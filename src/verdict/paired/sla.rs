@@ -196,6 +196,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_is_of_the_last_round_that_failed_or_else_of_the_last() {
+        use Outcome::{Fail, Inconclusive, Pass};
+        for (outcomes, expected) in [
+            (&[Pass, Inconclusive][..], "round 1"),
+            (&[Pass, Fail, Pass], "round 1"),
+            (&[Fail, Pass, Fail, Inconclusive], "round 2"),
+        ] {
+            let observed = |(number, outcome): (usize, &Outcome)| {
+                vec![Criterion { observed: format!("round {number}"), ..criterion(*outcome) }]
+            };
+            let rows = sla(&[], &outcomes.iter().enumerate().map(observed).collect::<Vec<_>>());
+            assert_eq!(rows[0].b.observed, expected, "{outcomes:?}");
+        }
+    }
+
+    #[test]
+    fn only_rounds_with_the_same_criterion_count() {
+        let same = criterion(Outcome::Pass);
+        let others = [
+            Criterion { workload: "v".into(), ..same.clone() },
+            Criterion { condition: "p99 < 100ms".into(), ..same.clone() },
+        ];
+        let rounds: Vec<_> = [same.clone(), same].into_iter().chain(others).map(|one| vec![one]).collect();
+        assert_eq!(sla(&[], &rounds)[0].b.rounds, 2);
+    }
+
+    #[test]
     fn a_warning_never_fails() {
         let mut rows = sla(&[], &rounds([(Outcome::Fail, 10), (Outcome::Pass, 0), (Outcome::Pass, 0)]));
         assert_eq!((rows[0].a.outcome, rows[0].b.outcome), (Outcome::Invalid, Outcome::Fail));
