@@ -126,6 +126,12 @@ mod tests {
                 all.add(n * EVERY_NS, Held { memory_bytes: 1_000 + n, descriptors: 9, threads: 3 });
             }
             let series = all.finish(EVERY_NS).unwrap();
+            let covered_s = series.step_s * series.memory_bytes.len() as f64;
+            assert!(series.start_s.abs() < 1e-9, "{series:?}");
+            assert!(
+                covered_s >= readings as f64 * 0.1 && covered_s < readings as f64 * 0.1 + 2.0 * series.step_s,
+                "{series:?}"
+            );
             let most = series.memory_bytes.iter().max().copied();
             assert_eq!(most, Some(1_000 + readings - 1), "{readings}");
             assert!(series.memory_bytes.len() <= 120 && series.memory_bytes.is_sorted(), "{series:?}");

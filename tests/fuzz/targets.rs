@@ -423,11 +423,8 @@ fn profiles(bytes: &[u8]) {
     for profile in profiles.into_values().chain([of_text]) {
         let written = pprof::encode(&profile).unwrap();
         let again = pprof::decode("o", &written, &[]).unwrap_or_default();
-        // pprof's numbers have 63 bits.
-        let samples = |profile: &FunctionProfile| {
-            let each = profile.stacks.iter().map(|stack| stack.samples.min(i64::MAX as u64));
-            each.fold(0_u64, u64::wrapping_add)
-        };
+        let samples =
+            |profile: &FunctionProfile| profile.stacks.iter().map(|stack| stack.samples).sum::<u64>();
         let of_again = again.get(&None).map_or(0, samples);
         assert_eq!(of_again, samples(&profile), "samples are lost on the way through pprof's format");
         let _ = speedscope::encode(&profile);

@@ -13,6 +13,8 @@ pub const DEPTH_MAX: usize = 512;
 pub const STACKS_MAX: usize = 20_000;
 /// More different functions are not kept.
 pub const FUNCTIONS_MAX: usize = 50_000;
+/// Of the stacks of a profile, more samples are not counted: every sum of them then is a number that all formats can hold.
+pub const SAMPLES_MAX: u64 = 1 << 53;
 /// Fewer samples say nothing about a function's share: 10 % of 100 samples are 10 ± 3.
 pub const SAMPLES_MIN: u64 = 100;
 
@@ -141,6 +143,7 @@ pub struct Builder {
     points: HashMap<String, u32>,
     stacks: HashMap<(Option<u32>, Vec<u32>), usize>,
     waits: HashMap<(String, u32), usize>,
+    samples: u64,
 }
 
 impl Builder {
@@ -232,18 +235,23 @@ impl Builder {
     }
 
     fn add_indices(&mut self, point: Option<u32>, mut frames: Vec<u32>, samples: u64) {
+        let samples = samples.min(SAMPLES_MAX - self.samples);
+        if samples == 0 {
+            return;
+        }
         frames.drain(..frames.len().saturating_sub(DEPTH_MAX));
         let key = (point, frames);
         let stacks = &mut self.profile.stacks;
         let known = self.stacks.get(&key).copied();
         if let Some(stack) = known.and_then(|at| stacks.get_mut(at)) {
-            stack.samples = stack.samples.saturating_add(samples);
+            stack.samples += samples;
         } else if stacks.len() < STACKS_MAX {
             stacks.push(Stack { point, frames: key.1.clone(), samples });
             self.stacks.insert(key, stacks.len() - 1);
         } else {
-            self.leave_out(samples);
+            return self.leave_out(samples);
         }
+        self.samples += samples;
     }
 
     /// A function by its file and name: its lines are one.
@@ -286,4 +294,26 @@ fn cut(text: &str) -> String {
         return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(NAME_BYTES_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_no_sampler_reaches_are_bounded_together() {
+        for (counts, expected) in [
+            (vec![7, 5], vec![7, 5]),
+            (vec![u64::MAX, u64::MAX, 3], vec![SAMPLES_MAX]),
+            (vec![SAMPLES_MAX - 2, 5, 9], vec![SAMPLES_MAX - 2, 2]),
+        ] {
+            let mut builder = Builder::new("o", 100);
+            for (number, samples) in counts.iter().enumerate() {
+                builder.add(None, &[Function::named(&format!("f{number}"))], *samples);
+            }
+            let profile = builder.finish();
+            let samples: Vec<u64> = profile.stacks.iter().map(|stack| stack.samples).collect();
+            assert_eq!((samples, profile.samples() <= SAMPLES_MAX), (expected, true), "{counts:?}");
+        }
+    }
 }

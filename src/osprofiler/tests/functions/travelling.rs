@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::awkward;
 use crate::functions::carried::{KEY, PACKED_BYTES_MAX, decode, encode};
-use crate::functions::model::{Builder, DEPTH_MAX, Function, NAME_BYTES_MAX};
+use crate::functions::model::{Builder, DEPTH_MAX, Function, NAME_BYTES_MAX, SAMPLES_MAX};
 use crate::record::Info;
 
 #[test]
@@ -53,7 +53,7 @@ fn hostile_records_are_refused_or_bounded() {
     let profile = builder.finish();
     assert_eq!(profile.stacks[0].frames.len(), DEPTH_MAX);
     assert!(profile.functions[0].name.len() <= NAME_BYTES_MAX + 3);
-    assert_eq!(profile.samples(), u64::MAX);
+    assert_eq!(profile.samples(), SAMPLES_MAX);
     assert!(decode(&encode(&profile)).unwrap().is_some());
 }
 
