@@ -250,6 +250,8 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::IterationHead;
+    use super::super::sample::ActionSample;
     use super::*;
 
     fn sample(number: u64, ended: Ended) -> IterationSample {
@@ -298,6 +300,26 @@ mod tests {
         assert_eq!((sum.dropped, sum.unrecorded, sum.warm_up), (116, 118, 120));
         assert_eq!(sum.slowest.unwrap().1.number, 2);
         assert_eq!((sum.ended(), sum.all()), (110 + 112 + 114, 110 + 112 + 114 + 116 + 120));
+    }
+
+    #[test]
+    fn of_equally_slow_iterations_the_first_is_kept() {
+        let mut live = Live::new();
+        for (number, duration_ns) in [(4, 10), (5, 30), (6, 30), (7, 20)] {
+            live.count(&IterationSample { number, duration_ns, ..Default::default() });
+        }
+        assert_eq!(live.slowest.map(|(ns, id)| (ns, id.number)), Some((30, 5)));
+        assert_eq!((live.ended(), live.all()), (4, 4));
+    }
+
+    #[test]
+    fn the_memory_of_samples_is_that_of_iterations_and_requests() {
+        let mut rows = Rows::default();
+        for number in 0..2 {
+            let actions = vec![ActionSample::default(); 3];
+            rows.push(&IterationSample { number, actions, ..Default::default() });
+        }
+        assert_eq!(rows.bytes(), 2 * size_of::<IterationHead>() + 6 * size_of::<ActionSample>());
     }
 
     fn take(receiver: &std::sync::mpsc::Receiver<Batch>, numbers: &mut Vec<u64>, live: &mut Live) {

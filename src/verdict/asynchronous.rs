@@ -207,6 +207,8 @@ mod tests {
                 false,
                 Outcome::Invalid,
             ),
+            ("three of three", "p50(asynchronous) < 90s", Some(sample(3, 0, 3)), 3, true, Outcome::Inconclusive),
+            ("to the deadline", "p50(asynchronous) < 1000s", Some(sample(90, 0, 90)), 1_000, true, Outcome::Pass),
             ("beyond", "p50(asynchronous) < 2000s", Some(sample(90, 0, 90)), 1_000, true, Outcome::Invalid),
             (
                 "max of some",
@@ -241,6 +243,10 @@ mod tests {
             let has_reason = matches!(expected, Outcome::Invalid | Outcome::Inconclusive);
             assert_eq!(judged.reason.is_some(), has_reason, "{what}: {judged:?}");
         }
+        let of = |sample| judged("p50(asynchronous) < 90s", sample, 0, true).reason.unwrap();
+        assert_eq!(of(Some(&sample(90, 0, 90))), "no iteration succeeded");
+        let nothing = judged("p50(asynchronous) < 90s", Some(&sample(0, 0, 0)), 1_000, true).reason.unwrap();
+        assert!(nothing.starts_with("no random sample of traces was read"), "{nothing}");
         let judged = judged("p50(asynchronous) < 99s", Some(&sample(90, 3, 90)), 1_000, true);
         assert!(judged.observed.contains("in 90 of 1000 iterations, random"), "{}", judged.observed);
         assert!(judged.observed.ends_with("; 3 still running at the deadline"), "{}", judged.observed);
@@ -251,6 +257,7 @@ mod tests {
         let figures = sample(100, 10, 110).figures(5_000);
         assert_eq!((figures.traced, figures.of, figures.of_iterations), (100, 110, 5_000));
         assert_eq!((figures.running, figures.linked, figures.max_ms), (10, 50, Some(100_000.0)));
+        assert!((figures.deadline_s - 1_000.0).abs() < 1e-9, "{}", figures.deadline_s);
         // The ranks are SciPy's, as in the tests of other percentiles.
         let p95 = figures.at(95.0).unwrap();
         assert_eq!((p95.value_ms, p95.low_ms, p95.high_ms), (95_000.0, Some(91_000.0), Some(99_000.0)));

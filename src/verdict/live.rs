@@ -335,9 +335,17 @@ mod tests {
     #[test]
     fn evaluations_are_told_with_their_costs() {
         let mut page = String::new();
-        for text in
-            ["p90 < 30ms", "rate(errors) < 30%", "throughput > 2000/s", "count(errors) <= 40", "avg < 15ms"]
-        {
+        for text in [
+            "p90 < 30ms",
+            "rate(errors) < 30%",
+            "throughput > 2000/s",
+            "count(errors) <= 40",
+            "avg < 15ms",
+            "rate(errors) > 0%",
+            "rate(errors) > 1%",
+            "rate(errors) == 0%",
+            "rate(errors) == 100%",
+        ] {
             for window_ns in [None, Some(400_000_000)] {
                 let condition = crate::plan::threshold::parse(text).unwrap();
                 let abort_after_ns = Some(300_000_000);

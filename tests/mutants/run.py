@@ -10,7 +10,7 @@ and runs just those with the fault turned on. A fault that no test notices is a 
 both are printed, and kept in target/mutants/found.json. Building takes some minutes; a fault then takes a fraction of
 a second to some seconds, so that thousands are tried in an hour. What is left when the time is over is said, and the next
 call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are. All are first
-tried with tests of at most a second, and what these do not notice then with the others. A test that
+tried with tests of at most two seconds, and what these do not notice then with the others. A test that
 runs longer than a minute with a fault, and thirty times as long as without, has noticed it.
 """
 
@@ -69,7 +69,7 @@ ENVIRONMENT = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), RUSTFLAGS="
 LIMIT_S = 60
 MEMORY_BYTES = 6 << 30
 # Tests that take longer are for the faults that no other test notices, after all others were tried.
-QUICK_S = 1.0
+QUICK_S = 2.0
 NOTICED, SURVIVES, PERHAPS = "noticed", "survives", "noticed by no quick test"
 
 

@@ -5,7 +5,7 @@
 
 Server on the first processor, client on the second, rounds interleaved, medians printed. Peers that
 are not installed are named and left out: wrk, nginx, nghttp2-client (h2load) are Debian's packages,
-oha is a crate. Processor time is user + system of the whole client process; for bench also without
+oha is a crate, and goose is built from crates. Processor time is user + system of the whole client process; for bench also without
 what it does after the load (results, report). All traffic stays on 127.0.0.1.
 """
 import argparse
@@ -27,7 +27,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 CONNECTIONS = 50
 SERVER_CPU, CLIENT_CPU = "0", "1"
 FIGURES = {}
@@ -207,6 +208,22 @@ def oha(url, seconds):
         [need("oha"), "--no-tui", "-z", f"{seconds}s", "-c", CONNECTIONS, "--output-format", "json", url + "/"])
     report = json.loads(output[output.index("{"):])
     return {"cpu_us": cpu_s / sum(report["statusCodeDistribution"].values()) * 1e6, "peak_kb": peak_kb}
+
+
+def goose(options):
+    """goose is a library: the load that uses it is built here, once."""
+    def load(url, seconds):
+        cpu_s, peak_kb, output = run(
+            [options.goose, "--host", url, "--users", CONNECTIONS, "--increase-rate", CONNECTIONS * 10, "--run-time", f"{seconds}s",
+             "--no-print-metrics", "--quiet"])
+        return {"cpu_us": cpu_s / int(re.search(r"(\d+) succeeded", output)[1]) * 1e6, "peak_kb": peak_kb}
+    target = options.server.parents[2] / "goose"
+    options.goose = target / "release/goose-load"
+    if not options.no_build:
+        subprocess.run(["cargo", "build", "--release", "--target-dir", target], check=True, cwd=HERE / "goose")
+    if not options.goose.exists():
+        raise Missing("goose")
+    return load
 
 
 def h2load(url, seconds):
@@ -452,6 +469,11 @@ def figure_11(options, bench, urls):
         show(f"{count} shards, with results", shards, f"{count} workers", whole, ratio, ratios, 1.10)
         of = {at: statistics.median(percentile(one["workload"]["response_time"], at) for one in mine) for at in (50, 99)}
         print(f"  {'':44} p50 {of[50]:.2f} ms, p99 {of[99]:.2f} ms", flush=True)
+
+
+@figure(12, "processor time a request against goose, HTTP/1.1; ours signed and recorded")
+def figure_12(options, bench, urls):
+    against(options, bench, urls["http"], "goose", goose(options), 0.70, "50 connections")
 
 
 def build(options):

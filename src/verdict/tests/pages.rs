@@ -70,6 +70,9 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
         ),
         ("at once", all(80, |_| Ended::Ok, |_| 0.0)),
         ("all fail", all(60, |_| Ended::Failed, |_| 1.0)),
+        ("all are cut off", all(9, |_| Ended::Aborted, |_| 1.0)),
+        ("all are dropped", all(30, |_| Ended::Dropped, |_| 1.0)),
+        ("nothing", Vec::new()),
         (
             "a slow part",
             all(
