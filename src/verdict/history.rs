@@ -335,6 +335,22 @@ mod tests {
     }
 
     #[test]
+    fn failures_are_confirmed_only_by_a_run_that_can_and_no_base_run_shares() {
+        let part = |k| Part { k, n: 1000 };
+        for (between, why_not, expected, reason) in [
+            (vec![], None, Outcome::Fail, "confirmed by a second run"),
+            (vec![part(0), part(1)], None, Outcome::Fail, "confirmed by a second run"),
+            (vec![part(0), part(690)], None, Outcome::Inconclusive, BASE_AS_WELL),
+            (vec![], Some("it is the same run".to_owned()), Outcome::Inconclusive, "it is the same run"),
+        ] {
+            let second = Confirming { value: part(700), between, why_not };
+            let row = failures_of(&vec![part(0); 10], part(700), Some(second));
+            assert_eq!(row.outcome, expected, "{}", row.reason);
+            assert!(row.reason.ends_with(reason), "{}", row.reason);
+        }
+    }
+
+    #[test]
     fn a_new_run_is_compared_with_past_runs() {
         let past = |runs: usize, spread: f64| -> Vec<f64> {
             (0..runs).map(|run| 100.0_f64.ln() + spread * if run % 2 == 0 { 1.0 } else { -1.0 }).collect()

@@ -34,7 +34,7 @@ FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4",
          "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
          "-Cllvm-args=-sanitizer-coverage-trace-compares"]
 # Whatever compiles templates keeps them for the life of the process, of which bench compiles a file's worth.
-PASSES = dict.fromkeys(["scenario", "deployment", "rally", "har", "openapi", "curl", "csv"], 20_000)
+PASSES = {**dict.fromkeys(["scenario", "deployment", "har", "openapi", "curl", "csv"], 100_000), "rally": 40_000}
 LENGTHS = {"log": 8192, "results": 16384}
 
 
