@@ -138,6 +138,13 @@ mod tests {
             assert!(series.memory_bytes.iter().all(|bytes| *bytes >= 1_000), "{series:?}");
             assert!(series.descriptors.iter().all(|n| *n == 9) && series.threads.iter().all(|n| *n == 3));
         }
+        // The first reading comes with the load, which may begin late.
+        let mut late = OverTime::default();
+        (0..30).for_each(|n| {
+            late.add(90_000_000_000 + n * EVERY_NS, Held { memory_bytes: 1, descriptors: 9, threads: 3 })
+        });
+        let start_s = late.finish(EVERY_NS).unwrap().start_s;
+        assert!((88.0..=90.0).contains(&start_s), "{start_s}");
         let mut nothing = OverTime::default();
         nothing.add(0, Held::default());
         assert_eq!(nothing.finish(EVERY_NS), None);

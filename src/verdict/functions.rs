@@ -132,6 +132,16 @@ mod tests {
     use crate::osprofiler::functions::model::{Builder, Function};
     use crate::plan::threshold::parse;
 
+    #[test]
+    fn samples_whose_stack_was_not_kept_count_as_those_of_others() {
+        let mut builder = Builder::new("wsgi", 100);
+        builder.add(None, &[Function::named("app::main"), Function::named("regex::compile")], 4);
+        builder.add(None, &[Function::named("app::main")], 5);
+        builder.leave_out(6);
+        let functions = Functions { profiles: vec![builder.finish()], unreadable: 0 };
+        assert_eq!(samples(&functions, "compile"), (4.0, 15.0));
+    }
+
     fn sampled(number: u64, stacks: &[(&[&str], u64)]) -> Vec<Sampled> {
         let one = |number| {
             let mut builder = Builder::new("wsgi", 100);
