@@ -74,6 +74,14 @@ mod tests {
         assert_eq!(open(&given), (3, vec![0, 1, 2]));
         std::fs::write(RunDirectory::open(&folder.path().join("run-2")).results(), "{}").unwrap();
         assert_eq!(open(&given), (3, vec![0, 1]));
+        write(&folder.path().join("run-1"), &header(Some((1, 3))), None, &[], 1, 1, true);
+        for index in [0, 1] {
+            let run = folder.path().join(format!("run-{index}"));
+            std::fs::write(RunDirectory::open(&run).results(), "{}").unwrap();
+        }
+        let began = Instant::now();
+        wait(&given, Duration::from_secs(600), &crate::harness::event::silent());
+        assert!(began.elapsed() < Duration::from_secs(300), "all have ended, and it still waits");
     }
 
     #[test]
