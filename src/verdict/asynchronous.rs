@@ -207,22 +207,6 @@ mod tests {
                 false,
                 Outcome::Invalid,
             ),
-            (
-                "three of three",
-                "p50(asynchronous) < 90s",
-                Some(sample(3, 0, 3)),
-                3,
-                true,
-                Outcome::Inconclusive,
-            ),
-            (
-                "to the deadline",
-                "p50(asynchronous) < 1000s",
-                Some(sample(90, 0, 90)),
-                1_000,
-                true,
-                Outcome::Pass,
-            ),
             ("beyond", "p50(asynchronous) < 2000s", Some(sample(90, 0, 90)), 1_000, true, Outcome::Invalid),
             (
                 "max of some",
@@ -257,13 +241,27 @@ mod tests {
             let has_reason = matches!(expected, Outcome::Invalid | Outcome::Inconclusive);
             assert_eq!(judged.reason.is_some(), has_reason, "{what}: {judged:?}");
         }
-        let of = |sample| judged("p50(asynchronous) < 90s", sample, 0, true).reason.unwrap();
-        assert_eq!(of(Some(&sample(90, 0, 90))), "no iteration succeeded");
-        let nothing = judged("p50(asynchronous) < 90s", Some(&sample(0, 0, 0)), 1_000, true).reason.unwrap();
-        assert!(nothing.starts_with("no random sample of traces was read"), "{nothing}");
         let judged = judged("p50(asynchronous) < 99s", Some(&sample(90, 3, 90)), 1_000, true);
         assert!(judged.observed.contains("in 90 of 1000 iterations, random"), "{}", judged.observed);
         assert!(judged.observed.ends_with("; 3 still running at the deadline"), "{}", judged.observed);
+    }
+
+    #[test]
+    fn limits_up_to_the_deadline_and_the_least_samples_are_judged() {
+        for (text, of, expected) in [
+            ("p50(asynchronous) < 90s", 3, Outcome::Inconclusive),
+            ("p50(asynchronous) < 1000s", 90, Outcome::Pass),
+        ] {
+            let judged = judged(text, Some(&sample(of, 0, of)), 1_000, true);
+            assert_eq!(judged.outcome, expected, "{text}: {judged:?}");
+        }
+        for (of, ran, expected) in [
+            (90, 0, "no iteration succeeded"),
+            (0, 1_000, "no random sample of traces was read; run with a receiver or a collector"),
+        ] {
+            let judged = judged("p50(asynchronous) < 90s", Some(&sample(of, 0, of)), ran, true);
+            assert_eq!(judged.reason.as_deref(), Some(expected));
+        }
     }
 
     #[test]

@@ -344,7 +344,7 @@ mod tests {
             (vec![], Some("it is the same run".to_owned()), Outcome::Inconclusive, "it is the same run"),
         ] {
             let second = Confirming { value: part(700), between, why_not };
-            let row = failures_of(&vec![part(0); 10], part(700), Some(second));
+            let row = failures_of(&[part(0); 10], part(700), Some(second));
             assert_eq!(row.outcome, expected, "{}", row.reason);
             assert!(row.reason.ends_with(reason), "{}", row.reason);
         }
