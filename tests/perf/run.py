@@ -214,8 +214,8 @@ def goose(options):
     """goose is a library: the load that uses it is built here, once."""
     def load(url, seconds):
         cpu_s, peak_kb, output = run(
-            [options.goose, "--host", url, "--users", CONNECTIONS, "--increase-rate", CONNECTIONS * 10, "--run-time", f"{seconds}s",
-             "--no-print-metrics", "--quiet"])
+            [options.goose, "--host", url, "--users", CONNECTIONS, "--hatch-rate", CONNECTIONS * 10, "--run-time", f"{seconds}s",
+             "--no-reset-metrics", "--no-print-metrics", "--no-telnet", "--no-websocket", "--quiet"])
         return {"cpu_us": cpu_s / int(re.search(r"(\d+) succeeded", output)[1]) * 1e6, "peak_kb": peak_kb}
     target = options.server.parents[2] / "goose"
     options.goose = target / "release/goose-load"
