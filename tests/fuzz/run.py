@@ -33,7 +33,8 @@ PROGRAM = TARGET / HOST / "release" / "bench-fuzz"
 FLAGS = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4",
          "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters", "-Cllvm-args=-sanitizer-coverage-pc-table",
          "-Cllvm-args=-sanitizer-coverage-trace-compares"]
-# Whatever compiles templates keeps them for the life of the process, of which bench compiles a file's worth.
+# What compiles templates keeps them as long as the process lives, which is one file for bench: after this many inputs, another
+# process goes on, before the memory of one is used up.
 PASSES = {**dict.fromkeys(["scenario", "deployment", "har", "openapi", "curl", "csv"], 100_000), "rally": 40_000}
 LENGTHS = {"log": 8192, "results": 16384}
 

@@ -5,8 +5,8 @@
 
 Server on the first processor, client on the second, rounds interleaved, medians printed. Peers that
 are not installed are named and left out: wrk, nginx, nghttp2-client (h2load) are Debian's packages,
-oha is a crate, and goose is built from crates. Processor time is user + system of the whole client process; for bench also without
-what it does after the load (results, report). All traffic stays on 127.0.0.1.
+oha is a crate, and goose is built here from crates. Processor time is user + system of the whole
+client process; for bench also without what it does after the load (results, report). All traffic stays on 127.0.0.1.
 """
 import argparse
 import contextlib
@@ -220,7 +220,7 @@ def goose(options):
     target = options.server.parents[2] / "goose"
     options.goose = target / "release/goose-load"
     if not options.no_build:
-        subprocess.run(["cargo", "build", "--release", "--target-dir", target], check=True, cwd=HERE / "goose")
+        subprocess.run(["cargo", "build", "--release", "--target-dir", target], cwd=HERE / "goose")
     if not options.goose.exists():
         raise Missing("goose")
     return load

@@ -62,7 +62,7 @@ pub fn hide_learned(text: &str) {
     }
 }
 
-/// Forgets all secrets: for a process that reads the files of many runs, one after the other, in no danger.
+/// Forgets all secrets, for fuzzing: it reads thousands of files in one process, and each may name secrets.
 #[cfg(feature = "simulation")]
 pub fn forget_all() {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
