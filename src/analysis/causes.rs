@@ -223,6 +223,39 @@ mod tests {
         }
     }
 
+    /// Of 300 iterations, the slowest 1 % and 5 % are too few to compare, and the slowest 20 are not.
+    #[test]
+    fn of_few_iterations_the_slowest_twenty_are_compared() {
+        let compared = |side: Side, ms: u64| Compared {
+            side,
+            top: false,
+            trace_id: Uuid::nil(),
+            sample: IterationSample { duration_ns: ms * 1_000_000, ..IterationSample::default() },
+            tree: Some(calling(&[], u32::try_from(ms * 1_000).unwrap()).into()),
+            functions: Arc::default(),
+        };
+        let finding = |slow: usize, others: usize, total: u64| {
+            let all: Vec<Compared> = std::iter::repeat_n((Side::Slow, 900), slow)
+                .chain(std::iter::repeat_n((Side::Other, 800), others))
+                .chain(std::iter::repeat_n((Side::Typical, 9), 40))
+                .map(|(side, ms)| compared(side, ms))
+                .collect();
+            let population = Population { total, ..Population::default() };
+            let found = of_workload(&all, 0, &population, 7).comparison.unwrap();
+            (found.slow_percent, found.slow, found.no_finding)
+        };
+        let few = Some(NoFinding::FewTraces);
+        for (slow, others, total, expected) in [
+            (15, 9, 300, (7, 20, None)),
+            // Enough of the slowest 5 %, or too few of all.
+            (20, 9, 300, (5, 20, None)),
+            (15, 2, 300, (5, 15, few)),
+            (15, 9, 2_000, (5, 15, few)),
+        ] {
+            assert_eq!(finding(slow, others, total), expected, "{slow} and {others} of {total}");
+        }
+    }
+
     /// What `shop` had on its stack in these milliseconds, seen a hundred times a second.
     fn at_work(ms: u64) -> Functions {
         let mut profile = Builder::new("call", 100);

@@ -153,16 +153,18 @@ fn known(kinds: &[ComparedKind]) -> Known {
     guilty
         .clone()
         .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
-        .chain(guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(kind, contrast))))
+        .chain(
+            guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(&kind.service, contrast))),
+        )
         .collect()
 }
 
-/// The attribute of a guilty point's contrast as differences name it, and its value.
-fn known_of(kind: &ComparedKind, contrast: &Contrast) -> (String, String) {
+/// The attribute of a contrast of a guilty point of this service as differences name it, and its value.
+fn known_of(service: &str, contrast: &Contrast) -> (String, String) {
     let attribute = contrast.attribute.as_str();
     let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
     let attribute = match own {
-        None if kind.service == REPORTER => format!("{CLIENT}{attribute}"),
+        None if service == REPORTER => format!("{CLIENT}{attribute}"),
         own => own.unwrap_or(attribute).to_owned(),
     };
     (attribute, contrast.value.clone())
@@ -249,4 +251,33 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
 
 fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_named_as_differences_name_them() {
+        for (service, attribute, expected) in [
+            ("shop", "host", "host"),
+            ("shop", "attributes.db.name", "db.name"),
+            ("shop", "resource.host.name", "host.name"),
+            (REPORTER, "status", "client.status"),
+            (REPORTER, "attributes.db.name", "db.name"),
+        ] {
+            let (attribute, value) = (attribute.to_owned(), "x".to_owned());
+            let contrast = Contrast { attribute, value, slow_share: 1.0, typical_share: 0.0 };
+            assert_eq!(known_of(service, &contrast), (expected.to_owned(), "x".to_owned()), "{service}");
+        }
+    }
+
+    #[test]
+    fn own_time_belongs_to_the_service_that_is_waited_for() {
+        let kind = |service: &str| Kind { service: service.to_owned(), ..Kind::default() };
+        let kinds = ["shop", "shop", "", REPORTER].map(kind).to_vec();
+        let called = [None, Some("stock".to_owned()), None, None];
+        let found = services(&Breakdowns { kinds, ..Breakdowns::default() }, &called);
+        assert_eq!(found, [Some("shop".to_owned()), Some("stock".to_owned()), None, None]);
+    }
 }

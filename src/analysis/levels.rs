@@ -156,6 +156,9 @@ mod tests {
                 |group: usize| -> f64 { (0..8).filter(|&at| groups[at] == group).map(|at| us[at]).sum() };
             for part in &trace.parts {
                 assert_eq!(part.exclusive_us, sum(part.kind), "{level:?} {}", part.kind);
+                assert_eq!(part.self_us, sum(part.kind), "{level:?} {}", part.kind);
+                let calls = groups.iter().filter(|&&group| group == part.kind).count();
+                assert_eq!(part.calls, calls as f64, "{level:?} {}", part.kind);
             }
             let all_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
             assert_eq!((all_us, found.traces[1].is_none()), (37.0, true), "{level:?}");

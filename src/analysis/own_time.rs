@@ -71,7 +71,7 @@ fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u
     let requests = sample.actions.iter().filter(|action| action.requests > 0);
     let span = |from_ns: u64, ns: u64| (from_ns / 1_000, from_ns.saturating_add(ns) / 1_000);
     let requests_us = covered(requests.map(|action| span(action.offset_ns, action.duration_ns)).collect());
-    let own_us = requests_us.saturating_sub(covered(roots(tree, awaited)));
+    let own_us = requests_us.saturating_sub(covered(of_services(tree, awaited)));
     let actions = of_client(tree, ACTION);
     let longest = actions.iter().copied().max_by_key(|&index| tree.points[index].self_us);
     let kind = longest.map_or_else(Kind::default, |index| kind(tree, index));
@@ -79,22 +79,13 @@ fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u
     Largest { kind, own_us, calls: 1, longest: longest.filter(|_| actions.len() == 1) }
 }
 
-/// The intervals of the outermost points of services.
-fn roots(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<(u64, u64)> {
-    let mut is_counted = vec![false; tree.points.len()];
-    let mut found = Vec::new();
-    for (index, point) in tree.points.iter().enumerate().filter(|(_, point)| !is_client(point)) {
-        let above = point.parent.filter(|&above| above < index);
-        let within = above.filter(|&above| is_counted[above]).and_then(|above| awaited[above]);
-        // What a poll waited for goes on when the request that began it has ended.
-        is_counted[index] =
-            within.is_some_and(|(_, end_us)| awaited[index].is_none_or(|part| part.1 <= end_us));
-        if !is_counted[index] && point.duration_us.is_some() {
-            is_counted[index] = true;
-            found.extend(awaited[index]);
-        }
-    }
-    found
+/// The intervals of all points of services; what a poll waited for goes on when the request that began it has ended.
+fn of_services(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<(u64, u64)> {
+    let points = tree.points.iter().zip(awaited);
+    points
+        .filter(|(point, _)| !is_client(point) && point.duration_us.is_some())
+        .filter_map(|(_, part)| *part)
+        .collect()
 }
 
 /// The time during which at least one interval was open.
@@ -246,5 +237,33 @@ mod tests {
             assert_eq!(of(points, times), Some((name.to_owned(), calls, own_ms)), "{what}");
         }
         assert_eq!(of(&[], (5, 0, 9)), None);
+        // After a pause, which does not count.
+        let wsgi = [("1", "a", "wsgi", 0, Some(10))];
+        assert_eq!(of(&wsgi, (0, 1_000, 100)), Some(("action".to_owned(), 1, 90)));
+    }
+
+    /// Several requests have one sum, which no point shows.
+    #[test]
+    fn time_outside_is_shown_by_the_point_of_the_only_request() {
+        let (mut tree, mut sample) = built(&[("1", "a", "wsgi", 0, Some(10))], (0, 0, 100));
+        let found = outside(&tree, &sample, &asynchronous::awaited(&tree));
+        assert_eq!(found.longest.map(|index| tree.points[index].name.as_str()), Some(ACTION));
+        tree.points.push(tree.points[found.longest.unwrap()].clone());
+        sample.actions.push(sample.actions[0].clone());
+        assert_eq!(outside(&tree, &sample, &asynchronous::awaited(&tree)).longest, None);
+    }
+
+    #[test]
+    fn what_is_open_twice_is_covered_once() {
+        for (open, expected) in [
+            (vec![], 0),
+            (vec![(5, 10)], 5),
+            (vec![(7, 12), (5, 10)], 7),
+            (vec![(5, 20), (7, 9), (9, 12)], 15),
+            (vec![(5, 10), (20, 25)], 10),
+            (vec![(9, 3)], 0),
+        ] {
+            assert_eq!(covered(open.clone()), expected, "{open:?}");
+        }
     }
 }

@@ -402,6 +402,14 @@ mod tests {
         }
     }
 
+    /// Where the histogram tells nanoseconds apart, it begins one below.
+    #[test]
+    fn the_upper_part_begins_just_below_what_many_took() {
+        let mut latency = Latency::new();
+        (0..100).for_each(|number| latency.record(if number < 20 { 500 } else { 1_000 }, id(number)));
+        assert_eq!(latency.without(&Latency::new()).upper_part_from_ns(90.0), 999);
+    }
+
     #[test]
     fn the_ends_are_exact() {
         let mut latency = Latency::new();

@@ -453,3 +453,37 @@ fn count(counts: &mut Counts, ended: Ended) {
         Ended::Dropped => counts.dropped += 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mean of what is kept is that of the stream, over many drawings.
+    #[test]
+    fn what_is_kept_of_a_long_stream_is_a_fair_sample() {
+        let (mut sum, mut random) = (0, fastrand::Rng::with_seed(7));
+        for _ in 0..200 {
+            let mut times = Times::new(10);
+            (0..1_000).for_each(|ns| times.offer(ns, &mut random));
+            assert_eq!((times.kept_ns.len(), times.seen), (10, 1_000));
+            sum += times.kept_ns.iter().sum::<u64>();
+        }
+        assert!((450..550).contains(&(sum / 2_000)), "{}", sum / 2_000);
+        let mut few = Times::new(10);
+        (0..10).for_each(|ns| few.offer(ns, &mut random));
+        assert_eq!(few.kept_ns, (0..10).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_shard_counts_its_own_numbers() {
+        for (shards, numbers, expected) in [(1, vec![0, 7, 3], 8), (3, vec![1, 7, 4], 3), (0, vec![5], 6)] {
+            let mut stats = WorkloadStats::new(0, 10, shards);
+            let mut rows = Rows::default();
+            numbers
+                .iter()
+                .for_each(|&number| rows.push(&IterationSample { number, ..IterationSample::default() }));
+            rows.iter().for_each(|row| stats.add(row));
+            assert_eq!(stats.numbers, expected, "{shards} shards, {numbers:?}");
+        }
+    }
+}

@@ -309,9 +309,8 @@ impl Series {
         let over = match ended {
             Ended::Ok => self.limits_ns.partition_point(|limit_ns| *limit_ns < value_ns),
             // Failed samples, and samples that never started, did not complete in time.
-            Ended::Failed => width - 1,
-            Ended::Dropped if counts_dropped => width - 1,
-            Ended::Dropped | Ended::Aborted => 0,
+            Ended::Failed | Ended::Dropped => width - 1,
+            Ended::Aborted => 0,
         };
         match ended {
             Ended::Ok => {
@@ -533,3 +532,6 @@ impl Series {
         self.too_long
     }
 }
+
+#[cfg(test)]
+mod tests;

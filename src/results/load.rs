@@ -253,6 +253,11 @@ mod tests {
         // The same wait is no sign of busy users if the generator itself was late, or if users set the pace.
         let late = Known { generator_late_ns: 590_000_000, ..known(&header) };
         assert!(!load.finish(&late).unwrap().all_busy);
+        // Nor is a wait that is small beside the response time.
+        for (queue_time_p99_ns, all_busy) in [(6_900_000, false), (7_100_000, true)] {
+            let seen = load.finish(&Known { queue_time_p99_ns, ..known(&header) }).unwrap();
+            assert_eq!(seen.all_busy, all_busy, "{queue_time_p99_ns}");
+        }
         let closed =
             self::header(json!({ "constant_for_duration": { "duration": 10.0, "concurrency": 40 } }));
         let closed = load.finish(&known(&closed)).unwrap();

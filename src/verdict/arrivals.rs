@@ -114,17 +114,12 @@ impl Judge<'_> {
                     (_, true) => "which counts as over",
                     (_, false) => "which counts as under",
                 };
-                let unknown = if all.aborted > 0 { "may have taken longer" } else { "" };
-                words(self.series, all, what, unknown)
+                words(self.series, all, what)
             }
             metric if metric.counts_done() => {
                 let failed = if counts { 0 } else { all.failed };
-                words(
-                    self.series,
-                    &Slice { failed, dropped: 0, aborted: 0, ..*all },
-                    "which does not count",
-                    "",
-                )
+                let only_failed = Slice { failed, dropped: 0, aborted: 0, ..*all };
+                words(self.series, &only_failed, "which does not count")
             }
             _ => String::new(),
         }
@@ -132,7 +127,7 @@ impl Judge<'_> {
 }
 
 /// ` (3 failed, 2 never started, which counts as over; 1 cut off, may have taken longer)`.
-fn words(series: &Series, all: &Slice, what: &str, unknown: &str) -> String {
+fn words(series: &Series, all: &Slice, what: &str) -> String {
     let dropped = if series.counts_dropped() { all.dropped } else { 0 };
     let counted = [(all.failed, "failed"), (dropped, "never started")];
     let counted: Vec<String> = counted
@@ -144,8 +139,8 @@ fn words(series: &Series, all: &Slice, what: &str, unknown: &str) -> String {
     if !counted.is_empty() {
         parts.push(format!("{}, {what}", counted.join(", ")));
     }
-    if all.aborted > 0 && !unknown.is_empty() {
-        parts.push(format!("{} cut off, {unknown}", all.aborted));
+    if all.aborted > 0 {
+        parts.push(format!("{} cut off, may have taken longer", all.aborted));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
@@ -266,6 +261,7 @@ mod tests {
             ("max < 1s", "PFFFF FFF iFi-F -"),
             ("max(service) < 1s", "PFFFF PP- iFi-F -"),
             ("max > 1ms", "PPPFF PPF PPP-- -"),
+            ("max > 1s", "FFFFF FFF iPi-- -"),
             ("min > 1ms", "PFFFF FFF iPi-- -"),
             ("min < 1s", "PPPFF PPF PPP-F -"),
             ("max(lag) < 1s", "PPPPP FFF PPPPP -"),

@@ -150,9 +150,7 @@ impl Watched {
         let count = count.saturating_add(1);
         self.evaluations[usize::from(windows)] = Evaluations { count, ended_at_last: ended };
         self.counts.seal_only(windows);
-        // 1/(1·2) + 1/(2·3) + … = 1.
-        let alpha = ALPHA / (f64::from(count) * (f64::from(count) + 1.0));
-        let broken = due.iter().copied().find(|at| self.is_broken(&self.thresholds[*at], alpha));
+        let broken = due.iter().copied().find(|at| self.is_broken(&self.thresholds[*at], alpha_of(count)));
         due.iter().for_each(|at| self.thresholds[*at].evaluated = true);
         broken.map(|at| self.thresholds[at].number)
     }
@@ -181,6 +179,11 @@ impl Watched {
         };
         self.counts.seal_cost(windows) + due.iter().map(of_threshold).sum::<u64>()
     }
+}
+
+/// The part of the accepted error that the evaluation of this number may take. 1/(1·2) + 1/(2·3) + … = 1.
+fn alpha_of(count: u32) -> f64 {
+    ALPHA / (f64::from(count) * (f64::from(count) + 1.0))
 }
 
 /// True when no later sample can change a FAIL. A value that is still growing and too small so far decides nothing.
@@ -382,6 +385,61 @@ mod tests {
             }
         }
         engine::compare_page!("live", &page);
+    }
+
+    #[test]
+    fn all_evaluations_together_take_the_accepted_error() {
+        let parts: Vec<f64> = (1..=4).map(|count| alpha_of(count) / ALPHA).collect();
+        for (part, expected) in parts.iter().zip([2.0, 6.0, 12.0, 20.0]) {
+            assert!((part - 1.0 / expected).abs() < 1e-12, "{parts:?}");
+        }
+        let all: f64 = (1..=100_000).map(alpha_of).sum();
+        assert!(all <= ALPHA && all > 0.9999 * ALPHA, "{all}");
+    }
+
+    /// The second threshold is due only when its bad windows have passed, and were evaluated for the first one.
+    #[test]
+    fn the_first_evaluation_of_a_threshold_sees_all_windows() {
+        let threshold = |text: &str, abort_after_ns| Threshold {
+            condition: crate::plan::threshold::parse(text).unwrap(),
+            window_ns: Some(200_000_000),
+            min_samples: None,
+            abort_after_ns: Some(abort_after_ns),
+            warn: false,
+        };
+        let thresholds = vec![threshold("p50 < 1s", 0), threshold("p50 < 15ms", 2_000_000_000)];
+        let mut watched = Watched::new(&Sla { thresholds, ..Sla::default() }, Names::default());
+        let (mut ended, mut evaluations) = (0, 0);
+        for tenth in 0..30_u64 {
+            let mut rows = Rows::default();
+            for number in ended..ended + 100 {
+                rows.push(&IterationSample {
+                    number,
+                    due_ns: number * 1_000_000,
+                    start_ns: number * 1_000_000,
+                    duration_ns: if (5..10).contains(&tenth) { 20_000_000 } else { 5_000_000 },
+                    ..IterationSample::default()
+                });
+            }
+            ended += 100;
+            rows.iter().for_each(|row| watched.counts.add(row, false));
+            assert!(watched.counts.seal_cost(true) > 0);
+            let broken = watched.broken(ended, (tenth + 1) * 100_000_000);
+            // An evaluation waits for 50 more iterations, so each batch has one.
+            assert_eq!(watched.evaluations[1].count, evaluations + 1, "{tenth}");
+            evaluations += 1;
+            assert_eq!(broken, (tenth >= 19).then_some(1), "{tenth}");
+            // Fewer than that, and than a tenth of all, are not enough.
+            if tenth < 5 {
+                continue;
+            }
+            assert_eq!(watched.broken(ended + 49, (tenth + 1) * 100_000_000), None);
+            assert_eq!(watched.evaluations[1].count, evaluations, "{tenth}");
+            if broken.is_some() {
+                return;
+            }
+        }
+        panic!("the load was not ended");
     }
 
     /// An evaluation does not judge past windows again.

@@ -204,8 +204,18 @@ fn thousands_of_thresholds_work() {
 
 /// Writes the log of a run with these iterations and criteria, and reads it back.
 fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> Aggregate {
+    log_with(|_| {}, sla, samples, path)
+}
+
+/// A log whose header was changed.
+fn log_with(
+    change: impl Fn(&mut Value),
+    sla: &Value,
+    samples: &[IterationSample],
+    path: &std::path::Path,
+) -> Aggregate {
     let nil = uuid::Uuid::nil();
-    let header = json!({
+    let mut header = json!({
         "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
         "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
         "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
@@ -214,6 +224,7 @@ fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> A
         "notes": [],
         "workloads": [{ "name": "w", "runner": {}, "sla": sla, "actions": [["first", "GET /"], ["second", "GET /"]] }],
     });
+    change(&mut header);
     let header: Header = serde_json::from_value(header).unwrap();
     let mut log = LogWriter::create(path).unwrap();
     log.header(&header).unwrap();
@@ -293,15 +304,94 @@ fn rallys_criteria_have_the_same_outcome_as_in_rally() {
 fn the_threshold_that_ended_the_load_is_marked() {
     let folder = tempfile::tempdir().unwrap();
     let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
-    let sla = json!({ "thresholds": [{ "condition": "max < 9s" }, { "condition": "max < 4ms" }] });
+    let sla = json!({ "thresholds": [{ "condition": "max < 9s" }, { "condition": "max < 4ms" }, { "condition": "p99 < 9s" }] });
     let mut run = log_of(&sla, &samples, &folder.path().join("run.log"));
     let end = run.end.take().unwrap();
     for (aborted_by, expected) in
-        [(None, [false, false]), (Some((0, 1)), [false, true]), (Some((1, 1)), [false, false])]
+        [(None, [false; 3]), (Some((0, 1)), [false, true, false]), (Some((1, 1)), [false; 3])]
     {
         run.end = Some(End { aborted_by, ..end.clone() });
-        let marked: Vec<bool> = verdict_of(&run).criteria.iter().map(|one| one.aborted).collect();
+        let criteria = verdict_of(&run).criteria;
+        let marked: Vec<bool> = criteria.iter().map(|one| one.aborted).collect();
         assert_eq!(marked, expected, "{aborted_by:?}");
+    }
+    // What made the load end has failed, and needs no more samples to say so.
+    run.end = Some(End { aborted_by: Some((0, 2)), ..end });
+    let criterion = &verdict_of(&run).criteria[2];
+    assert_eq!((criterion.outcome, &criterion.reason), (Outcome::Fail, &None));
+    run.end = Some(End::default());
+    let criterion = &verdict_of(&run).criteria[2];
+    assert_eq!(criterion.outcome, Outcome::Inconclusive);
+    assert!(criterion.reason.is_some());
+}
+
+/// Examples without a trace are named only where there are no others.
+#[test]
+fn examples_are_those_that_have_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = |header: &mut Value| header["control"] = json!(50.0);
+    let sla = json!({ "thresholds": [{ "condition": "rate(errors) <= 0%" }] });
+    let ids = log_with(control, &sla, &[], &folder.path().join("ids.log")).log.ids();
+    let (without, with): (Vec<u64>, Vec<u64>) = (0..40).partition(|&number| ids.is_control((0, number)));
+    for (failing, expected) in
+        [(vec![without[0], with[0], with[1]], vec![with[0], with[1]]), (vec![without[2]], vec![without[2]])]
+    {
+        let samples: Vec<IterationSample> =
+            (0..40).map(|number| iteration(number, 3, 5, failing.contains(&number))).collect();
+        let run = log_with(control, &sla, &samples, &folder.path().join(format!("{}.log", failing.len())));
+        let mut shown = verdict_of(&run).criteria[0].trace_ids.clone();
+        let mut expected: Vec<_> = expected.iter().map(|&number| run.trace_id((0, number))).collect();
+        shown.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(shown, expected, "{failing:?}");
+    }
+}
+
+/// Each workload is judged by its own sample of traces.
+#[test]
+fn traces_of_another_workload_say_nothing() {
+    use crate::osprofiler::functions::model::{Builder, Function};
+    let folder = tempfile::tempdir().unwrap();
+    let sla = json!({ "thresholds": [{ "condition": "share(function \"compile\") < 30%" }] });
+    let both = |header: &mut Value| {
+        header["profiling_off"] = Value::Null;
+        let other = header["workloads"][0].clone();
+        header["workloads"].as_array_mut().unwrap().push(other);
+    };
+    let of = |workload: u16, number: u64| {
+        let mut profile = Builder::new("wsgi", 100);
+        let name = if workload == 0 { "app::render" } else { "regex::compile" };
+        profile.add(None, &[Function::named(name)], 20);
+        let functions =
+            crate::results::functions::Functions { profiles: vec![profile.finish()], unreadable: 0 };
+        Sampled { id: SampleId { workload, number }, tree: None, functions: functions.into() }
+    };
+    let run = log_with(both, &sla, &[iteration(0, 3, 5, false)], &folder.path().join("run.log"));
+    let sampled: Vec<Sampled> = (0..100).map(|number| of((number % 4 == 0).into(), number)).collect();
+    let verdict = judge(&Evidence { aggregate: &run, workloads: &[], sampled: &sampled, asynchronous: &[] });
+    let seen: Vec<(Outcome, &str)> =
+        verdict.criteria.iter().map(|one| (one.outcome, one.observed.as_str())).collect();
+    assert_eq!(seen.len(), 2);
+    assert!(
+        seen[0].0 == Outcome::Pass && seen[0].1.ends_with("0 of 1500 samples in 75 random iterations"),
+        "{seen:?}"
+    );
+    assert!(
+        seen[1].0 == Outcome::Fail && seen[1].1.ends_with("500 of 500 samples in 25 random iterations"),
+        "{seen:?}"
+    );
+}
+
+/// A record with gaps is no run, even if nothing judges it.
+#[test]
+fn a_record_with_gaps_is_invalid_without_criteria() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
+    let mut run = log_of(&json!({}), &samples, &folder.path().join("run.log"));
+    for (issued, outcome) in [(40, Outcome::None), (41, Outcome::Invalid)] {
+        let issued = vec![crate::measure::log::Issued { issued, ..Default::default() }];
+        run.end = Some(End { issued, ..End::default() });
+        assert_eq!(verdict_of(&run).outcome, outcome);
     }
 }
 

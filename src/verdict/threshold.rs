@@ -377,7 +377,12 @@ impl Judge<'_> {
             return Judged::invalid("no samples", 0, self.nothing(range));
         }
         if samples < wanted {
-            let reason = format!("min_samples is {wanted}, and the run has {samples}; run longer");
+            let reason = match self.threshold.window_ns {
+                None => format!("min_samples is {wanted}, and the run has {samples}; run longer"),
+                Some(_) => {
+                    format!("min_samples is {wanted}, and this window has {samples}; use longer windows")
+                }
+            };
             return Judged::invalid(format!("{samples} samples"), samples, reason);
         }
         let (observed, measured, reason) = match &self.threshold.condition.metric {
@@ -463,11 +468,6 @@ impl Judge<'_> {
         Some(if rank <= good { time_ns.min(limit_ns) } else { time_ns.max(limit_ns.saturating_add(1)) })
     }
 
-    fn counts_failed(&self) -> bool {
-        !matches!(&self.threshold.condition.metric,
-            Metric::Time(_, times) if times.clock == crate::plan::threshold::Clock::Lag)
-    }
-
     fn of_rate(&self, range: Range<usize>) -> (String, Option<Measured>, String) {
         let share = self.share(range);
         let (low, high) = share.bounds(ALPHA);
@@ -509,7 +509,7 @@ impl Judge<'_> {
             Metric::Throughput => format!("{value:.1}/s"),
             _ => format!("{value}"),
         };
-        let bounds = (low < value || high > value).then_some((low, high));
+        let bounds = (low < high).then_some((low, high));
         let observed = match bounds {
             Some((low, high)) => format!("{} ({} to {})", shown(value), shown(low), shown(high)),
             None => shown(value),
@@ -545,7 +545,7 @@ impl Judge<'_> {
                 longest.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
                 let over = |ns: u64| ns as f64 >= condition.limit;
                 examples.extend(longest.iter().filter(|(ns, _)| over(*ns)).map(|(_, id)| *id));
-                if *statistic != Statistic::Min && self.counts_failed() {
+                if *statistic != Statistic::Min {
                     failed(&mut examples);
                 }
             }
@@ -594,18 +594,13 @@ fn by_rate(share: &Share, operator: Operator, limit: f64, alpha: f64) -> Outcome
         Operator::Above if limit <= 0.0 => exactly(k > 0),
         Operator::AtLeast if limit <= 0.0 => Outcome::Pass,
         Operator::AtLeast if limit >= 1.0 => exactly(k == n),
-        Operator::AtMost if limit >= 1.0 => Outcome::Pass,
         Operator::Below if limit >= 1.0 => exactly(k < n),
         operator => by_share(share, operator, limit, alpha),
     }
 }
 
 fn by_bounds(seen: &Bounded, operator: Operator, limit: f64) -> Outcome {
-    let Bounded { value, low, high } = *seen;
-    if low >= value && high <= value {
-        return if operator.holds(value, limit) { Outcome::Pass } else { Outcome::Fail };
-    }
-    match (operator.holds(low, limit), operator.holds(high, limit)) {
+    match (operator.holds(seen.low, limit), operator.holds(seen.high, limit)) {
         (true, true) => Outcome::Pass,
         (false, false) => Outcome::Fail,
         _ => Outcome::Inconclusive,

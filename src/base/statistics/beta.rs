@@ -20,9 +20,6 @@ pub fn beta_reg(a: f64, b: f64, x: f64) -> f64 {
     if !valid {
         return f64::NAN;
     }
-    if x == 0.0 || x == 1.0 {
-        return x;
-    }
     let front = (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp();
     // The fraction converges quickly only on one side of the mean.
     if x <= (a + 1.0) / (a + b + 2.0) {
@@ -53,4 +50,30 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
         m += 1.0;
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_defined_for_shares_and_positive_parameters() {
+        let (infinite, nan) = (f64::INFINITY, f64::NAN);
+        for (a, b, x) in [
+            (0.0, 2.0, 0.5),
+            (-0.5, 2.0, 0.5),
+            (2.0, 0.0, 0.5),
+            (2.0, -0.5, 0.5),
+            (infinite, 2.0, 0.5),
+            (2.0, infinite, 0.5),
+            (2.0, 2.0, -0.1),
+            (2.0, 2.0, 1.1),
+            (2.0, 2.0, nan),
+        ] {
+            assert!(beta_reg(a, b, x).is_nan(), "{a}, {b}, {x}");
+        }
+        for (x, expected) in [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)] {
+            assert!((beta_reg(2.0, 2.0, x) - expected).abs() < 1e-12, "{x}");
+        }
+    }
 }

@@ -249,6 +249,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_share_has_no_bounds() {
+        let (infinite, nan) = (f64::INFINITY, f64::NAN);
+        for (k, n, alpha) in [
+            (0.0, 0.0, 0.05),
+            (0.0, -1.0, 0.05),
+            (-1.0, 4.0, 0.05),
+            (5.0, 4.0, 0.05),
+            (2.0, infinite, 0.05),
+            (2.0, nan, 0.05),
+            (nan, 4.0, 0.05),
+            (2.0, 4.0, 0.0),
+            (2.0, 4.0, -0.1),
+            (2.0, 4.0, 1.0),
+            (2.0, 4.0, 1.1),
+            (2.0, 4.0, nan),
+        ] {
+            assert_eq!(bounds(k, n, alpha), (0.0, 1.0), "{k} of {n}, {alpha}");
+        }
+        let share = Share::independent(Part { k: 2, n: 4 });
+        assert_eq!((share.effect(), share.bounds(0.05)), (1.0, bounds(2.0, 4.0, 0.05)));
+    }
+
+    #[test]
     fn students_quantiles_equal_scipys() {
         let vectors = vectors();
         for row in vectors["student"].as_array().unwrap() {
@@ -265,6 +288,8 @@ mod tests {
         {
             assert_eq!(samples_needed(limit, 0.05), needed, "{limit}");
         }
+        // A half to the power of two is exactly a quarter.
+        assert_eq!(samples_needed(0.5, 0.25), Some(2));
         for (n, shown) in [(298, false), (299, true)] {
             assert_eq!(Share::independent(Part { k: 0, n }).surely_at_most(0.01, 0.05), shown, "{n}");
         }

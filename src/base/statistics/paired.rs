@@ -50,9 +50,7 @@ impl Estimate {
 /// Mean and standard deviation of at least two finite numbers.
 #[must_use]
 pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
-    if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
-        return None;
-    }
+    // Of fewer than two, or of others than finite numbers, one of the two is not finite.
     let n = as_f64(values.len());
     let mean = values.iter().sum::<f64>() / n;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
@@ -215,6 +213,25 @@ mod tests {
         for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
             assert_eq!(mean_and_sd(values), None, "{values:?}");
         }
+    }
+
+    #[test]
+    fn student_is_symmetric_and_not_defined_for_every_number() {
+        for (alpha, df) in [
+            (0.0, 5.0),
+            (-0.1, 5.0),
+            (1.0, 5.0),
+            (1.1, 5.0),
+            (f64::NAN, 5.0),
+            (0.05, 0.0),
+            (0.05, -1.0),
+            (0.05, f64::INFINITY),
+        ] {
+            assert!(student_upper(alpha, df).is_nan(), "{alpha}, {df}");
+        }
+        let upper = student_upper(0.1, 5.0);
+        assert!(upper > 1.4 && (student_upper(0.9, 5.0) + upper).abs() < 1e-9, "{upper}");
+        assert!(student_upper(0.5, 5.0).abs() < 1e-9);
     }
 
     #[test]

@@ -129,6 +129,7 @@ fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::log::{Flaws, ProcessSeries, WorkerVitals};
 
     #[test]
     fn each_end_is_worse_than_the_one_before() {
@@ -157,5 +158,119 @@ mod tests {
         assert_eq!(issued(&shards, &header)[0], issued_of(118, 93, 7, 7, 25));
         assert_eq!(hooks(&parts[0], 100), [hook(107)]);
         assert_eq!(hooks(&killed, 100), []);
+    }
+
+    fn ended(status: Status, error: Option<&str>, notes: &[&str]) -> End {
+        End {
+            status,
+            error: error.map(str::to_owned),
+            notes: notes.iter().map(|&note| note.to_owned()).collect(),
+            ..End::default()
+        }
+    }
+
+    /// What three shards said at their ends, and what the run of all says.
+    #[test]
+    fn the_worst_end_and_every_error_are_told() {
+        let (finished, failed) = (Status::Finished, Status::Failed);
+        for (ends, status, error, notes) in [
+            (
+                [
+                    ended(finished, None, &["same"]),
+                    ended(finished, None, &["same"]),
+                    ended(finished, None, &["same"]),
+                ],
+                finished,
+                None,
+                vec!["same"],
+            ),
+            (
+                [
+                    ended(finished, None, &["a", "b"]),
+                    ended(failed, Some("no disk"), &["b"]),
+                    ended(Status::TimedOut, Some("late"), &["b"]),
+                ],
+                failed,
+                Some("shard 4: late; shard 2: no disk"),
+                vec!["shard 0: a", "b"],
+            ),
+            (
+                [
+                    ended(failed, Some("no disk"), &[]),
+                    ended(Status::Interrupted, None, &[]),
+                    ended(failed, Some("no disk"), &["c"]),
+                ],
+                failed,
+                Some("shards 0, 4: no disk"),
+                vec!["shard 4: c"],
+            ),
+        ] {
+            let endings = ends.map(|end| ShardEnding { end: Some(end), ..ShardEnding::default() });
+            let shards: Vec<_> =
+                endings.iter().zip([0, 2, 4]).map(|(ending, index)| (index, 1, ending, 0)).collect();
+            let header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+            let end = of_all(&shards, &header, false);
+            assert_eq!((end.status, end.error.as_deref()), (status, error));
+            assert_eq!(end.notes, notes);
+        }
+    }
+
+    /// A part of a load never looks like the whole.
+    #[test]
+    fn what_lacks_a_shard_or_an_end_has_failed() {
+        let mut header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+        let whole = ShardEnding { end: Some(End::default()), ..ShardEnding::default() };
+        let unended = ShardEnding { end: None, ..ShardEnding::default() };
+        let torn = ShardEnding { flaws: Flaws { cut_bytes: 7, ..Flaws::default() }, ..whole.clone() };
+        for (second, partial, note, failed) in [
+            (&whole, false, "", false),
+            (&whole, true, "", false),
+            (&whole, true, "partial: 1 of 3 shards", true),
+            (&whole, false, "partial: 1 of 3 shards", false),
+            (&unended, false, "", true),
+            (&torn, false, "", true),
+        ] {
+            header.notes = vec![note.to_owned()];
+            let end = of_all(&[(0, 1, &whole, 0), (1, 1, second, 0)], &header, partial);
+            assert_eq!(end.status == Status::Failed, failed, "{second:?}, partial {partial}, `{note}`");
+            assert_eq!(end.error.is_some_and(|error| error.contains("a part of a load")), failed);
+        }
+    }
+
+    #[test]
+    fn what_generators_took_is_added_and_their_extremes_are_kept() {
+        let worker = |worker| WorkerVitals { worker, ..WorkerVitals::default() };
+        let generator = |times: f64, counts: u64, limit, jump| Generator {
+            cpu_s: times,
+            load_s: 2.0 * times,
+            descriptors_max: counts,
+            descriptors_limit: limit,
+            suspended_s: times / 2.0,
+            wall_clock_jump_s: jump,
+            unrecorded: 10 * counts,
+            process: Some(ProcessSeries::default()),
+            workers: vec![worker(0), worker(1)],
+        };
+        let ending = |generator| ShardEnding {
+            end: Some(End { generator, ..End::default() }),
+            ..ShardEnding::default()
+        };
+        let first = ending(Some(generator(3.0, 5, Some(900), 0.25)));
+        let silent = ending(None);
+        let last = ending(Some(generator(4.0, 3, Some(800), -0.5)));
+        let sum = super::generator(&[(0, 2, &first, 0), (1, 3, &silent, 0), (2, 2, &last, 0)]).unwrap();
+        let expected = Generator {
+            cpu_s: 7.0,
+            load_s: 8.0,
+            descriptors_max: 5,
+            descriptors_limit: Some(800),
+            suspended_s: 2.0,
+            wall_clock_jump_s: -0.5,
+            unrecorded: 80,
+            process: None,
+            workers: [0, 1, 5, 6].map(worker).to_vec(),
+        };
+        assert_eq!(sum, expected);
+        assert_eq!(super::generator(&[(1, 3, &silent, 0)]), None);
     }
 }

@@ -277,7 +277,7 @@ fn shards_that_are_no_run_are_named() {
         change(&mut header);
         write(path, &header, None, &[], 1, 1, ends);
     };
-    let rows: [(&str, Change, &str, Option<&str>); 12] = [
+    let rows: [(&str, Change, &str, Option<&str>); 15] = [
         ("whole", |_| {}, "", Some("")),
         (
             "missing",
@@ -304,6 +304,9 @@ fn shards_that_are_no_run_are_named() {
         ("another scenario", |_| {}, "the text of the scenario (SHA-256) differs", None),
         ("another seed", |_| {}, "the seed of the data differs, `none` and `5`", None),
         ("another version", |_| {}, "the version of bench differs, `1` and `2`", None),
+        ("other workloads", |_| {}, "what they ran differs", None),
+        ("other ids of iterations", |_| {}, "what they ran differs", None),
+        ("a whole run beside them", |_| {}, "", Some("")),
         (
             "another file",
             |path| std::fs::write(path.join("1/run.log"), "hello, this is no log").unwrap(),
@@ -334,6 +337,16 @@ fn shards_that_are_no_run_are_named() {
             "another seed" => rewritten(&shards[1], &|header| header["data_seed"] = json!(5), true),
             "another version" => {
                 rewritten(&shards[1], &|header| header["environment"]["bench_version"] = json!("2"), true)
+            }
+            "other workloads" => {
+                rewritten(&shards[1], &|header| header["workloads"][1]["name"] = json!("three"), true)
+            }
+            "other ids of iterations" => {
+                rewritten(&shards[1], &|header| header["id_seed"] = json!(uuid::Uuid::from_u128(8)), true);
+            }
+            "a whole run beside them" => {
+                write(&parent.join("merged"), &header(None), None, &[], 1, 1, true);
+                shards = vec![parent.clone()];
             }
             _ => {}
         }
@@ -372,4 +385,50 @@ fn shards_that_are_no_run_are_named() {
             assert_eq!(merged.conclusion, crate::harness::Conclusion::Failed, "{what}");
         }
     }
+}
+
+/// When three shards began, by clocks that they share or not, and what is said of it.
+#[test]
+fn shards_that_began_apart_are_named() {
+    let second = 1_000_000_000;
+    for (began_ns, shared, said) in [
+        ([5, 6, 7].map(|ms| ms * 1_000_000), true, None),
+        ([0, second, 0], true, None),
+        ([4 * second, 9 * second, 5 * second], true, Some("shard 1 began 5.00 s after shard 0: their loads")),
+        (
+            [4 * second, 5 * second, 2 * second],
+            false,
+            Some(
+                "shard 1 began 3.00 s after shard 2, or the clocks of their machines differ by that: their loads",
+            ),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = |(index, began_ns): (u32, &u64)| {
+            let path = folder.path().join(index.to_string());
+            let clock_correction_ns = (shared || index != 1).then_some(0);
+            let began = Began { began_ns: *began_ns, clock_correction_ns, ..Began::default() };
+            write(&path, &header(Some((index, 3))), Some(began), &[], 1, 1, true);
+            path
+        };
+        let shards =
+            chosen::choose(&(0..).zip(&began_ns).map(shard).collect::<Vec<_>>(), false).unwrap().shards;
+        let clocks = Clocks::of(&shards);
+        // Logs of one zero: no times are moved beyond the corrections, which are 0.
+        assert_eq!(clocks.shifts_ns, [0; 3]);
+        assert_eq!(clocks.began_ns(1, shards[1].log.began), began_ns[1]);
+        let note = clocks.note(&shards);
+        assert_eq!(note.is_some(), said.is_some(), "{note:?}");
+        assert!(said.is_none_or(|said| note.as_deref().unwrap().contains(said)), "{note:?}");
+    }
+}
+
+#[test]
+fn missing_spans_are_counted() {
+    assert_eq!(without_spans(7, 7), None);
+    assert!(
+        without_spans(4, 7)
+            .unwrap()
+            .starts_with("3 of the 7 iterations whose traces are wanted have no spans")
+    );
 }

@@ -320,6 +320,28 @@ mod tests {
         }
     }
 
+    /// Of the pairs, a fifth may lack traces. The side and the round that lack most are named, A's first.
+    #[test]
+    fn pairs_without_traces_are_told() {
+        let (whole, some) = (counted(&[2.0; 8], 8), counted(&[2.0; 5], 8));
+        let pairs = |lacking: usize, of: usize, lack: [&RoundCounts; 2]| -> Vec<(RoundCounts, RoundCounts)> {
+            let side = |pair: usize, side: usize| if pair < lacking { lack[side] } else { &whole };
+            (0..of).map(|pair| (side(pair, 0).clone(), side(pair, 1).clone())).collect()
+        };
+        for (lacking, of, lack, said) in [
+            (0, 10, [&whole, &whole], None),
+            (2, 10, [&whole, &some], None),
+            (3, 10, [&whole, &some], Some("too few traces: a round of B had 5 complete traces of 8 sampled")),
+            (3, 10, [&some, &whole], Some("too few traces: a round of A had 5 complete traces of 8 sampled")),
+            (3, 10, [&some, &counted(&[], 8)], Some("too few traces: a round of A had 5 complete")),
+            (0, 0, [&whole, &whole], Some("too few traces; 5 are needed")),
+        ] {
+            let why = invalid(&pairs(lacking, of, lack), of - lacking);
+            assert_eq!(why.is_some(), said.is_some(), "{lacking} of {of}: {why:?}");
+            assert!(said.is_none_or(|said| why.as_deref().unwrap().starts_with(said)), "{why:?}");
+        }
+    }
+
     #[test]
     fn counts_are_judged_exactly() {
         let same = |calls: f64| counted(&[calls; 30], 30);

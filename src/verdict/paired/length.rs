@@ -82,7 +82,8 @@ impl Trial {
             return Offered::LeftOut(reason);
         }
         if span.may_lengthen && span.round < LENGTHEN_MAX {
-            let factor = (wanted * SPARE).max(span.round * SPARE).min(LENGTHEN_MAX);
+            // At least as long as the last round, which lacked samples.
+            let factor = (wanted * SPARE).min(LENGTHEN_MAX);
             let factor = (factor * 10.0).ceil() / 10.0;
             let why = format!("{}: rounds of both are {factor} times as long from now on", lack.words());
             return Offered::Longer { factor, why };
@@ -125,5 +126,29 @@ fn is_much_slower(index: usize, a: &Round, b: &Round, margin: f64) -> bool {
                 && *b_samples as f64 * MUCH_SLOWER < *a_samples as f64
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A has a hundred samples of 10 ms, and the margin is a tenth: 22 ms are much slower, if B has less than half of them.
+    #[test]
+    fn much_slower_is_slow_and_few() {
+        let round =
+            |ms, samples| Round { ended: Vec::new(), values: vec![(ms, samples)], counts: Vec::new() };
+        for (ms, samples, expected) in [
+            (22.1, 49, true),
+            (f64::INFINITY, 0, true),
+            (21.9, 49, false),
+            (22.1, 50, false),
+            (22.1, 60, false),
+            (22.1, 100, false),
+        ] {
+            let (a, b) = (round(10.0, 100), round(ms, samples));
+            assert_eq!(is_much_slower(0, &a, &b, 0.1), expected, "{ms} ms, {samples}");
+            assert!(!is_much_slower(1, &a, &b, 0.1));
+        }
     }
 }

@@ -79,6 +79,9 @@ fn failures_in_few_rounds_do_not_pass() {
         (20, 4, 0, 4, Some(Outcome::Pass)),
         // Too few to matter.
         (20, 4, 2, 0, Some(Outcome::Pass)),
+        // Few, but in so many rounds that it may be no chance: p = 1/64.
+        (10, 6, 1, 0, None),
+        (20, 6, 1, 0, Some(Outcome::Inconclusive)),
     ] {
         let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series());
         for pair in 0..pairs {
@@ -124,6 +127,12 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
         (0, (10.0, 25), (100.0, 15), 1.0, true, "1.7"),
         (0, (10.0, 100), (11.0, 10), 1.0, true, "2.5"),
         (0, enough, (f64::INFINITY, 0), 1.0, true, "taken"),
+        // A round without a success, and one that is short.
+        (0, (f64::INFINITY, 0), half, 1.0, true, "taken"),
+        (5, half, (f64::INFINITY, 0), 1.0, true, "taken"),
+        // The margin counts.
+        (0, (10.0, 100), (21.9, 10), 1.0, true, "2.5"),
+        (0, (10.0, 100), (22.1, 10), 1.0, true, "taken"),
         // Something ended the round early.
         (0, enough, half, 1.0, false, "taken"),
         (0, half, enough, 1.0, false, "left out"),

@@ -74,6 +74,20 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
         ("all are dropped", all(30, |_| Ended::Dropped, |_| 1.0)),
         ("nothing", Vec::new()),
         (
+            "in bursts",
+            times(700)
+                .map(|(number, ms)| {
+                    let at_once = one(number / 100 * 100, 1.0, Ended::Ok);
+                    IterationSample {
+                        number,
+                        due_ns: at_once.due_ns,
+                        start_ns: at_once.start_ns,
+                        ..one(number, ms / 40.0, Ended::Ok)
+                    }
+                })
+                .collect(),
+        ),
+        (
             "a slow part",
             all(
                 1_500,
@@ -104,10 +118,15 @@ fn thresholds_on_all_iterations() {
             "avg > 90ms",
             "min > 1ms",
             "min < 500us",
+            "min < 40ms",
+            "max > 12ms",
+            "max > 90ms",
             "max < 30ms",
             "max <= 40s",
             "rate(errors) < 12%",
             "rate(errors) <= 0%",
+            "rate(errors) <= 3%",
+            "rate(errors) <= 14%",
             "rate(errors) >= 3%",
             "rate(errors) >= 0%",
             "rate(errors) >= 100%",
@@ -122,7 +141,10 @@ fn thresholds_on_all_iterations() {
             "throughput < 49/s",
             "throughput > 80/s",
         ] {
-            for (window_ns, min_samples) in [(None, None), (Some(2_000_000_000), None), (None, Some(650))] {
+            let windows = Some(2_000_000_000);
+            for (window_ns, min_samples) in
+                [(None, None), (windows, None), (None, Some(650)), (windows, Some(650))]
+            {
                 if min_samples.is_some() && text != "p95 < 25ms" {
                     continue;
                 }
