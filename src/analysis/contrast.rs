@@ -201,6 +201,14 @@ mod tests {
     }
 
     #[test]
+    fn ten_traces_of_each_side_are_enough() {
+        for (slow, typical, enough) in [(10, 10, true), (9, 10, false), (10, 9, false)] {
+            let found = reported(&[("b", json!({}), slow)], &[("a", json!({}), typical)]);
+            assert_eq!(!found.is_empty(), enough, "{slow} and {typical}: {found:?}");
+        }
+    }
+
+    #[test]
     fn attributes_that_only_slow_points_share_are_reported() {
         let none = || json!({});
         let bad = ("host".to_owned(), "b".to_owned(), 90);

@@ -237,6 +237,8 @@ mod tests {
             assert_eq!(of(points, times), Some((name.to_owned(), calls, own_ms)), "{what}");
         }
         assert_eq!(of(&[], (5, 0, 9)), None);
+        // Nothing took any time.
+        assert_eq!(of(&[("1", "a", "wsgi", 0, Some(0))], (0, 0, 0)), None);
         // After a pause, which does not count.
         let wsgi = [("1", "a", "wsgi", 0, Some(10))];
         assert_eq!(of(&wsgi, (0, 1_000, 100)), Some(("action".to_owned(), 1, 90)));
@@ -248,8 +250,15 @@ mod tests {
         let (mut tree, mut sample) = built(&[("1", "a", "wsgi", 0, Some(10))], (0, 0, 100));
         let found = outside(&tree, &sample, &asynchronous::awaited(&tree));
         assert_eq!(found.longest.map(|index| tree.points[index].name.as_str()), Some(ACTION));
+        // A step without a request does not count, however long it was.
+        sample.actions.push(ActionSample {
+            duration_ns: 900_000_000,
+            requests: 0,
+            ..ActionSample::default()
+        });
+        assert_eq!(outside(&tree, &sample, &asynchronous::awaited(&tree)).own_us, found.own_us);
         tree.points.push(tree.points[found.longest.unwrap()].clone());
-        sample.actions.push(sample.actions[0].clone());
+        sample.actions.push(sample.actions[0]);
         assert_eq!(outside(&tree, &sample, &asynchronous::awaited(&tree)).longest, None);
     }
 

@@ -384,6 +384,8 @@ mod tests {
         let mut sum = over(2);
         sum.add(&over(3));
         assert_eq!((sum.over_range(), sum.count()), (5, 5));
+        sum.record(VALUE_NS_MAX, id(9));
+        assert_eq!((sum.over_range(), sum.count()), (5, 6));
     }
 
     /// Of a hundred samples, ten belong to the upper tenth. Where nearly all of them are above the value of its rank, it

@@ -219,6 +219,21 @@ mod tests {
     use super::super::sample::{ActionSample, IterationSample};
     use super::*;
 
+    /// Each bucket has what took at most its bound, which is exact, and more than the one before.
+    #[test]
+    fn a_bucket_includes_its_bound() {
+        let mut buckets = Buckets::default();
+        let sample = SampleId { workload: 0, number: 0 };
+        for (at_ns, value_ns) in
+            [(1, BOUNDS_NS[3] - 1), (2, BOUNDS_NS[3]), (4, BOUNDS_NS[3] + 1), (3, BOUNDS_NS[3] + 1)]
+        {
+            buckets.add(Exemplar { value_ns, at_ns, sample });
+        }
+        assert_eq!(buckets.counts[2..6], [0, 2, 2, 0]);
+        assert_eq!(buckets.exemplars[3].map(|seen| seen.at_ns), Some(2));
+        assert_eq!(buckets.exemplars[4].map(|seen| seen.at_ns), Some(4));
+    }
+
     #[test]
     fn a_batch_is_counted_by_outcome_bucket_and_class() {
         let mut samples = Rows::default();

@@ -282,6 +282,24 @@ mod tests {
         assert_eq!(live.response_ns.len(), 100);
     }
 
+    /// While load is made, samples are sent in batches of a size, not one by one.
+    #[test]
+    fn a_batch_is_sent_when_it_is_full() {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(8);
+        let mut recorder = Recorder::new(0, 0, 1, sender);
+        let mut recorded = 0;
+        let batch = loop {
+            recorder.record(&sample(recorded, Ended::Ok));
+            recorded += 1;
+            if let Ok(batch) = receiver.try_recv() {
+                break batch;
+            }
+            assert!(recorder.samples.bytes() < BATCH_BYTES, "{recorded}");
+        };
+        assert_eq!(batch.samples.iter().count() as u64, recorded);
+        assert!(recorded > 100 && batch.samples.bytes() >= BATCH_BYTES, "{recorded}");
+    }
+
     #[test]
     fn all_counts_are_added() {
         let live = |from: u64, at| Live {

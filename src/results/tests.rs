@@ -104,8 +104,12 @@ fn iteration(workload: u16, number: u64) -> IterationSample {
 }
 
 fn log(path: &Path) -> Aggregate {
+    log_with(&header(), path)
+}
+
+fn log_with(header: &Header, path: &Path) -> Aggregate {
     let mut log = LogWriter::create(path).unwrap();
-    log.header(&header()).unwrap();
+    log.header(header).unwrap();
     let failure = |number: u32, class: &str, action: &str| NumberedFailure {
         number,
         failure: Failure {
@@ -134,6 +138,31 @@ fn log(path: &Path) -> Aggregate {
     log.end(&End { notes: vec!["ended".to_owned()], issued, ..End::default() }).unwrap();
     drop(log);
     Aggregate::read(path).unwrap()
+}
+
+/// The warm-up is neither among the slowest nor on a side of the comparison with unprofiled iterations, which only a run
+/// with such iterations has.
+#[test]
+fn figures_of_single_iterations_leave_the_warm_up_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |control: f64| {
+        let mut value = serde_json::to_value(header()).unwrap();
+        value["control"] = json!(control);
+        log_with(&serde_json::from_value(value).unwrap(), &folder.path().join(control.to_string()))
+    };
+    for (control, sides) in [(0.0, [0, 0]), (50.0, [842, 360])] {
+        let run = with(control);
+        assert!(!run.slowest.is_empty() && run.slowest.iter().all(|one| !one.warm_up));
+        let seen = [0, 1].map(|workload| {
+            let stats = &run.workloads[workload];
+            let all = stats.sides.profiled.seen + stats.sides.control.seen;
+            assert!(all == 0 || all == stats.iterations.ok && stats.sides.control.seen > 50);
+            all
+        });
+        assert_eq!(seen, sides, "{control} %");
+        let points = run.client_points(&run.slowest[0]);
+        assert!(points.iter().any(|point| point.name == "iteration-start"), "{points:?}");
+    }
 }
 
 /// Compressed histograms are other bytes with each version of the compressor.

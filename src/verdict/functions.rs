@@ -155,6 +155,24 @@ mod tests {
         (0..number).map(one).collect()
     }
 
+    /// Iterations that broke the limit show a FAIL, and no others.
+    #[test]
+    fn examples_are_iterations_over_the_limit() {
+        let mut all = sampled(40, &[(&["app::main"], 100)]);
+        let heavy = sampled(40, &[(&["app::main", "regex::compile"], 9_000), (&["app::main"], 1_000)]);
+        for (place, one) in heavy.into_iter().enumerate().filter(|(place, _)| [7, 13, 31].contains(place)) {
+            all[place] = one;
+        }
+        let condition = parse("share(function \"compile\") < 0.1%").unwrap();
+        let threshold =
+            Threshold { condition, window_ns: None, min_samples: None, abort_after_ns: None, warn: false };
+        let crate::plan::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
+        let judged = judge(&threshold, function, &all.iter().collect::<Vec<_>>(), true);
+        let mut numbers: Vec<u64> = judged.examples.iter().map(|id| id.number).collect();
+        numbers.sort_unstable();
+        assert_eq!((judged.outcome, numbers), (Outcome::Fail, vec![7, 13, 31]), "{:?}", judged.observed);
+    }
+
     #[test]
     fn shares_are_judged_with_bounds() {
         let parts: [(&[&str], u64); 2] =

@@ -70,7 +70,7 @@ mod tests {
             starved_s,
             ..WorkerVitals::default()
         };
-        let rows: [(WorkerVitals, f64, &[&str]); 12] = [
+        let rows: [(WorkerVitals, f64, &[&str]); 14] = [
             (worker(10.0, 0.0, 0.0, 0.0), 0.0, &[]),
             (worker(1.0, 1.0, 0.5, 1.0), 0.0, &[]),
             (worker(3.0, 3.0, 0.0, 0.0), 0.0, &["bench itself"]),
@@ -84,6 +84,8 @@ mod tests {
             (worker(4.0, 0.0, 0.0, 4.0), 0.0, &[]),
             (worker(6.0, 0.0, 0.0, 5.5), 0.0, &["too busy"]),
             (worker(3.0, 0.0, 0.0, 0.0), 2.0, &["slept"]),
+            (worker(3.0, 0.0, 0.0, 0.0), SUSPENDED_S, &["slept"]),
+            (worker(3.0, 0.0, 0.0, 0.0), SUSPENDED_S - 0.001, &[]),
         ];
         for (worker, suspended_s, expected) in rows {
             let workers = vec![WorkerVitals { load_s: 9.0, ..WorkerVitals::default() }, worker];

@@ -387,6 +387,34 @@ mod tests {
         engine::compare_page!("live", &page);
     }
 
+    /// A later success would keep `rate(errors) < 100%`, and a later failure `rate(errors) > 0%`.
+    #[test]
+    fn shares_that_a_later_sample_changes_are_not_final() {
+        for (text, value, expected) in [
+            ("rate(errors) < 100%", 1.0, false),
+            ("rate(errors) < 99%", 1.0, true),
+            ("rate(errors) > 0%", 0.0, false),
+            ("rate(errors) > 1%", 0.0, true),
+            ("rate(errors) == 0%", 0.5, true),
+            ("rate(errors) == 100%", 0.5, true),
+            ("rate(errors) == 50%", 0.4, false),
+            ("rate(errors) <= 0%", 0.5, true),
+            ("rate(errors) >= 100%", 0.5, true),
+            ("count(errors) == 5", 6.0, true),
+            ("count(errors) == 5", 4.0, false),
+        ] {
+            let condition = crate::plan::threshold::parse(text).unwrap();
+            let threshold = Threshold {
+                condition,
+                window_ns: None,
+                min_samples: None,
+                abort_after_ns: None,
+                warn: false,
+            };
+            assert_eq!(is_final(&threshold, RangeOutcome::failed(value)), expected, "{text}, {value}");
+        }
+    }
+
     #[test]
     fn all_evaluations_together_take_the_accepted_error() {
         let parts: Vec<f64> = (1..=4).map(|count| alpha_of(count) / ALPHA).collect();
@@ -435,6 +463,11 @@ mod tests {
             }
             assert_eq!(watched.broken(ended + 49, (tenth + 1) * 100_000_000), None);
             assert_eq!(watched.evaluations[1].count, evaluations, "{tenth}");
+            if tenth == 15 {
+                assert_eq!(watched.broken(ended + WINDOW_STEP, (tenth + 1) * 100_000_000), None);
+                evaluations += 1;
+                assert_eq!(watched.evaluations[1].count, evaluations);
+            }
             if broken.is_some() {
                 return;
             }

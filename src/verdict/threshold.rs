@@ -82,6 +82,14 @@ pub(super) struct RangeOutcome {
     pub(super) value: f64,
 }
 
+#[cfg(test)]
+impl RangeOutcome {
+    /// A FAIL of this value.
+    pub(super) fn failed(value: f64) -> Self {
+        Self { outcome: Outcome::Fail, badness: 0.0, value }
+    }
+}
+
 /// A value with its bounds.
 struct Bounded {
     value: f64,

@@ -38,3 +38,27 @@ pub(super) fn between(low: Option<String>, high: Option<String>) -> String {
         (None, None) => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_the_digits_that_it_needs() {
+        for (value, shown) in [
+            (0.0, "0 %"),
+            (1e-10, "0 %"),
+            (0.0123, "0.0123 %"),
+            (0.0999, "0.0999 %"),
+            (0.1, "0.1 %"),
+            (0.123_45, "0.12 %"),
+            (-1.234, "-1.23 %"),
+            (9.994, "9.99 %"),
+            (9.995, "10 %"),
+            (12.34, "12.3 %"),
+            (100.0, "100 %"),
+        ] {
+            assert_eq!(percent(value), shown, "{value}");
+        }
+    }
+}

@@ -9,7 +9,8 @@ another one, a function returns a fixed value, a guard is true. Then it finds ou
 and runs just those with the fault turned on. A fault that no test notices is a survivor, and so is one that no test runs;
 both are printed, and kept in target/mutants/found.json. Building takes some minutes; a fault then takes a fraction of
 a second to some seconds, so that thousands are tried in an hour. What is left when the time is over is said, and the next
-call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are. All are first
+call goes on with it: faults that a test noticed are not tried again (--afresh does), those that survived are, unless
+tests/mutants/argued.txt says why no test should notice them. All are first
 tried with tests of at most two seconds, and what these do not notice then with the others. A test that
 runs longer than a minute with a fault, and thirty times as long as without, has noticed it.
 """
@@ -71,6 +72,7 @@ MEMORY_BYTES = 6 << 30
 # Tests that take longer are for the faults that no other test notices, after all others were tried.
 QUICK_S = 2.0
 NOTICED, SURVIVES, PERHAPS = "noticed", "survives", "noticed by no quick test"
+ARGUED = Path(__file__).parent / "argued.txt"
 
 
 def files_of(parts):
@@ -121,6 +123,12 @@ def names(faults):
         like = f"{fault['file']} {fault['function']}: {fault['what']}"
         seen[like] += 1
         yield f"{like} #{seen[like]}"
+
+
+def argued():
+    """The faults that no test should notice; above each group stands why."""
+    lines = [line.strip() for line in ARGUED.read_text().splitlines()]
+    return {line for line in lines if line and not line.startswith("#")}
 
 
 def kept(name, empty):
@@ -264,7 +272,8 @@ def main():
     seen = collections.defaultdict(list)
     for program in programs:
         tests_of(program, seen)
-    reached = [fault for fault in faults if seen[fault["number"]]]
+    reasoned = argued()
+    reached = [fault for fault in faults if seen[fault["number"]] and fault["name"] not in reasoned]
     print(f"{len(reached)} of them in places that tests run", flush=True)
     options.ends, found = time.monotonic() + options.minutes * 60, {} if options.afresh else kept("found.json", {})
     quick = lambda fault: [test for test in seen[fault["number"]] if test[0] <= QUICK_S]
@@ -274,11 +283,12 @@ def main():
     left.sort(key=lambda fault: (found.get(fault["name"]) != SURVIVES, fault["number"] * 7919 % 10007))
     try_all(left, quick, lambda fault: PERHAPS if slow(fault) else SURVIVES, found, options)
     try_all([fault for fault in reached if found.get(fault["name"]) == PERHAPS], slow, lambda _: SURVIVES, found, options)
-    unseen = [fault for fault in faults if not seen[fault["number"]]]
+    unseen = [fault for fault in faults if not seen[fault["number"]] and fault["name"] not in reasoned]
     for (file, function), count in collections.Counter((fault["file"], fault["function"]) for fault in unseen).items():
         print(f"no test runs it: {file} {function} ({count} faults)")
     of = collections.Counter(found.get(fault["name"], "not tried") for fault in reached)
     print(f"{len(faults)} faults: {of[NOTICED]} noticed, {of[SURVIVES]} survive, {of[PERHAPS]} {PERHAPS}; "
+          f"{sum(fault['name'] in reasoned for fault in faults)} argued; "
           f"{len(unseen)} in places that no library test runs; {of['not tried']} not tried")
 
 

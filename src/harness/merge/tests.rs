@@ -369,6 +369,9 @@ fn shards_that_are_no_run_are_named() {
             }
             Err(error) => {
                 assert!(!refused.is_empty() && error.to_string().contains(refused), "{what}: {error}");
+                if what == "no end" {
+                    assert!(error.to_string().contains(&shards[1].display().to_string()), "{error}");
+                }
                 assert!(
                     !out.exists() || std::fs::read_dir(&out).unwrap().next().is_none(),
                     "{what}: something was written"

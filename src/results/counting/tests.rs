@@ -73,7 +73,7 @@ fn requests_of_iterations_that_did_not_start_are_cut_off_with_them() {
         ];
         let mut counts = counted(&both);
         let of = iteration(10, 0, duration_ms, ended);
-        add(&mut counts, &[IterationSample { actions: vec![request.clone(); actions], ..of }]);
+        add(&mut counts, &[IterationSample { actions: vec![request; actions], ..of }]);
         let seen = both.each_ref().map(|one| {
             let slices = counts.of(one).unwrap().0.slices();
             (slices.iter().map(|slice| slice.aborted).sum(), slices.iter().map(|slice| slice.dropped).sum())

@@ -324,6 +324,18 @@ mod tests {
     #[test]
     fn pairs_without_traces_are_told() {
         let (whole, some) = (counted(&[2.0; 8], 8), counted(&[2.0; 5], 8));
+        for (traces, sampled, is_enough) in [
+            (8, 8, true),
+            (8, 10, true),
+            (7, 9, false),
+            (5, 5, true),
+            (4, 4, false),
+            (5, 8, false),
+            (0, 0, false),
+        ] {
+            let seen = counted(&vec![2.0; traces], sampled).is_enough();
+            assert_eq!(seen, is_enough, "{traces} of {sampled}");
+        }
         let pairs = |lacking: usize, of: usize, lack: [&RoundCounts; 2]| -> Vec<(RoundCounts, RoundCounts)> {
             let side = |pair: usize, side: usize| if pair < lacking { lack[side] } else { &whole };
             (0..of).map(|pair| (side(pair, 0).clone(), side(pair, 1).clone())).collect()

@@ -64,6 +64,7 @@ fn ratios_have_a_geometric_mean() {
 #[test]
 fn failures_in_few_rounds_do_not_pass() {
     for (pairs, affected, share, in_a, expected) in [
+        (10, 2, 900, 0, Some(Outcome::Fail)),
         (10, 3, 900, 0, Some(Outcome::Fail)),
         (10, 4, 900, 0, Some(Outcome::Fail)),
         (10, 5, 900, 0, Some(Outcome::Fail)),

@@ -52,6 +52,8 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
         ("even", all(700, |_| Ended::Ok, |_| 1.0)),
         ("few", all(12, |_| Ended::Ok, |_| 1.0)),
         ("one", all(1, |_| Ended::Ok, |_| 1.0)),
+        ("four", all(4, |_| Ended::Ok, |_| 1.0)),
+        ("five", all(5, |_| Ended::Ok, |_| 1.0)),
         (
             "a tenth fails",
             all(600, |number| if number % 10 == 3 { Ended::Failed } else { Ended::Ok }, |_| 1.0),
@@ -168,6 +170,8 @@ fn thresholds_on_traces() {
         ("rising", 40, |number| number as f64 + 1.0),
         ("few", 12, |number| number as f64 + 1.0),
         ("same", 35, |_| 12.0),
+        ("rising", 100, |number| number as f64 + 1.0),
+        ("rising", 20, |number| number as f64 + 1.0),
         ("same", 15, |_| 12.0),
         ("nearly the same", 150, |number| 12.0 + (number % 7) as f64 / 100.0),
     ] {
@@ -207,7 +211,9 @@ fn thresholds_on_traces() {
 fn thresholds_on_functions() {
     let mut page = String::new();
     let id = |number| SampleId { workload: 0, number };
-    for (n, compile, others) in [(50, 4, 16), (50, 0, 20), (19, 4, 16), (50, 20, 0), (3, 1, 5), (0, 1, 1)] {
+    for (n, compile, others) in
+        [(50, 4, 16), (50, 0, 20), (19, 4, 16), (20, 4, 16), (50, 20, 0), (3, 1, 5), (0, 1, 1)]
+    {
         let one = |number| {
             let mut builder = Builder::new("wsgi", 100);
             for (names, samples) in
