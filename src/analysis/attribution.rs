@@ -137,8 +137,8 @@ pub fn compare(
                 && share_low >= SCORE_MIN
                 && cause.effect >= EFFECT_MIN
                 && cause.exceeding >= EXCEED_MIN
-                // Self times, which do not depend on clocks, must put the same kind first.
-                && (agreed == Some(kind) || agreed.is_some_and(|first| causes.iter().any(|known: &Cause| known.kind == first && known.guilty)));
+                // Self times, which do not depend on clocks, must put the same kind first: the first guilty one is theirs.
+                && (agreed == Some(kind) || causes.iter().any(|known: &Cause| known.guilty));
             causes.push(cause);
         }
     }
