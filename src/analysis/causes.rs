@@ -223,6 +223,23 @@ mod tests {
         }
     }
 
+    /// Their times say nothing, so they take no part in what times are compared of.
+    #[test]
+    fn failed_iterations_come_last() {
+        let compared = |side: Side| Compared {
+            side,
+            top: false,
+            trace_id: Uuid::nil(),
+            sample: IterationSample::default(),
+            tree: Some(calling(&[], 9_000).into()),
+            functions: Arc::default(),
+        };
+        let all = [Side::Failed, Side::Slow, Side::Failed, Side::Typical].map(compared);
+        let none = TraceTree::default();
+        let order: Vec<Side> = Traces::of(&all, 0, &none).compared.iter().map(|one| one.side).collect();
+        assert_eq!(order, [Side::Slow, Side::Typical, Side::Failed, Side::Failed]);
+    }
+
     /// Of 300 iterations, the slowest 1 % and 5 % are too few to compare, and the slowest 20 are not.
     #[test]
     fn of_few_iterations_the_slowest_twenty_are_compared() {

@@ -279,7 +279,7 @@ def main():
     quick = lambda fault: [test for test in seen[fault["number"]] if test[0] <= QUICK_S]
     slow = lambda fault: [test for test in seen[fault["number"]] if test[0] > QUICK_S]
     # First what survived before, then in an order that does not favour the first file when time runs out.
-    left = [fault for fault in reached if found.get(fault["name"]) not in (NOTICED, PERHAPS)]
+    left = [fault for fault in reached if found.get(fault["name"]) != NOTICED]
     left.sort(key=lambda fault: (found.get(fault["name"]) != SURVIVES, fault["number"] * 7919 % 10007))
     try_all(left, quick, lambda fault: PERHAPS if slow(fault) else SURVIVES, found, options)
     try_all([fault for fault in reached if found.get(fault["name"]) == PERHAPS], slow, lambda _: SURVIVES, found, options)
