@@ -137,7 +137,7 @@ pub fn compare(
                 && share_low >= SCORE_MIN
                 && cause.effect >= EFFECT_MIN
                 && cause.exceeding >= EXCEED_MIN
-                // Self times, which do not depend on clocks, must put the same kind first: the first guilty one is theirs.
+                // Self times, which do not depend on clocks, must agree on the first guilty kind.
                 && (agreed == Some(kind) || causes.iter().any(|known: &Cause| known.guilty));
             causes.push(cause);
         }

@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Their times say nothing, so they take no part in what times are compared of.
+    /// Their times say nothing, so they are left out where times are compared.
     #[test]
     fn failed_iterations_come_last() {
         let compared = |side: Side| Compared {

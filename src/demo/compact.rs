@@ -16,6 +16,7 @@ pub(super) const BYTES_MIN: u64 = 8 << 20;
 /// How long a connection may take to end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// After this many looks, another connection tries to remove a log that was left.
 const CONNECT_AFTER_LOOKS: u128 = 50;
 
 /// Replaces a collector's file by one with these traces, if it is large. On an error the file stays as it is.
@@ -57,7 +58,7 @@ fn write(file: &Path, traces: &[Vec<Record>]) -> bool {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return false;
     };
-    let written = runtime.block_on(async {
+    runtime.block_on(async {
         let Ok(collector) = Collector::connect(&connection).await else { return false };
         for records in traces {
             if collector.write(records).await.is_err() {
@@ -65,9 +66,7 @@ fn write(file: &Path, traces: &[Vec<Record>]) -> bool {
             }
         }
         true
-    });
-    drop(runtime);
-    written
+    })
 }
 
 fn remove(file: &Path) {

@@ -474,6 +474,32 @@ mod tests {
         assert_eq!(few.kept_ns, (0..10).collect::<Vec<u64>>());
     }
 
+    /// Neither the warm-up nor what was cut off is among the slowest, however long it took.
+    #[test]
+    fn the_slowest_are_measured_ones() {
+        let mut totals = Totals {
+            ids: RunIds::new(Uuid::nil(), crate::plan::control::ControlShare::default()),
+            has_control: false,
+            random: fastrand::Rng::with_seed(7),
+            rows: 0,
+            workloads: vec![WorkloadStats::new(0, 10, 1)],
+            slowest: Vec::new(),
+            failures: HashMap::new(),
+            addresses: HashMap::new(),
+        };
+        let mut rows = Rows::default();
+        for (number, duration_ns, warm_up, ended) in [
+            (0, 900, true, Ended::Ok),
+            (1, 5, false, Ended::Ok),
+            (2, 800, false, Ended::Aborted),
+            (3, 9, false, Ended::Failed),
+        ] {
+            rows.push(&IterationSample { number, duration_ns, warm_up, ended, ..IterationSample::default() });
+        }
+        rows.iter().for_each(|row| totals.add(row));
+        assert_eq!(totals.slowest.iter().map(|one| one.number).collect::<Vec<_>>(), [3, 1]);
+    }
+
     #[test]
     fn a_shard_counts_its_own_numbers() {
         for (shards, numbers, expected) in [(1, vec![0, 7, 3], 8), (3, vec![1, 7, 4], 3), (0, vec![5], 6)] {

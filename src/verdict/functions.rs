@@ -128,9 +128,9 @@ fn bounds(counted: &[(f64, f64, SampleId)], share: f64, whole: f64) -> (f64, f64
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::threshold;
     use super::*;
     use crate::osprofiler::functions::model::{Builder, Function};
-    use crate::plan::threshold::parse;
 
     #[test]
     fn samples_whose_stack_was_not_kept_count_as_those_of_others() {
@@ -163,9 +163,7 @@ mod tests {
         for (place, one) in heavy.into_iter().enumerate().filter(|(place, _)| [7, 13, 31].contains(place)) {
             all[place] = one;
         }
-        let condition = parse("share(function \"compile\") < 0.1%").unwrap();
-        let threshold =
-            Threshold { condition, window_ns: None, min_samples: None, abort_after_ns: None, warn: false };
+        let threshold = threshold("share(function \"compile\") < 0.1%");
         let crate::plan::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
         let judged = judge(&threshold, function, &all.iter().collect::<Vec<_>>(), true);
         let mut numbers: Vec<u64> = judged.examples.iter().map(|id| id.number).collect();
@@ -192,13 +190,7 @@ mod tests {
             ("share(function \"compile\") < 30%", 0, &all[..], Outcome::Invalid),
         ] {
             let sampled = sampled(number, stacks);
-            let threshold = Threshold {
-                condition: parse(text).unwrap(),
-                window_ns: None,
-                min_samples: None,
-                abort_after_ns: None,
-                warn: false,
-            };
+            let threshold = threshold(text);
             let crate::plan::threshold::Metric::Share(function) = &threshold.condition.metric else {
                 panic!("{text}")
             };

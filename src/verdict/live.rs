@@ -237,6 +237,7 @@ impl Observer for LiveGate<'_> {
 mod tests {
     use std::fmt::Write as _;
 
+    use super::super::tests::threshold;
     use super::*;
     use crate::measure::sample::{Ended, IterationSample};
 
@@ -403,15 +404,7 @@ mod tests {
             ("count(errors) == 5", 6.0, true),
             ("count(errors) == 5", 4.0, false),
         ] {
-            let condition = crate::plan::threshold::parse(text).unwrap();
-            let threshold = Threshold {
-                condition,
-                window_ns: None,
-                min_samples: None,
-                abort_after_ns: None,
-                warn: false,
-            };
-            assert_eq!(is_final(&threshold, RangeOutcome::failed(value)), expected, "{text}, {value}");
+            assert_eq!(is_final(&threshold(text), RangeOutcome::failed(value)), expected, "{text}, {value}");
         }
     }
 
@@ -428,14 +421,12 @@ mod tests {
     /// The second threshold is due only when its bad windows have passed, and were evaluated for the first one.
     #[test]
     fn the_first_evaluation_of_a_threshold_sees_all_windows() {
-        let threshold = |text: &str, abort_after_ns| Threshold {
-            condition: crate::plan::threshold::parse(text).unwrap(),
+        let ending = |text: &str, after_ns| Threshold {
             window_ns: Some(200_000_000),
-            min_samples: None,
-            abort_after_ns: Some(abort_after_ns),
-            warn: false,
+            abort_after_ns: Some(after_ns),
+            ..threshold(text)
         };
-        let thresholds = vec![threshold("p50 < 1s", 0), threshold("p50 < 15ms", 2_000_000_000)];
+        let thresholds = vec![ending("p50 < 1s", 0), ending("p50 < 15ms", 2_000_000_000)];
         let mut watched = Watched::new(&Sla { thresholds, ..Sla::default() }, Names::default());
         let (mut ended, mut evaluations) = (0, 0);
         for tenth in 0..30_u64 {

@@ -390,7 +390,7 @@ fn shards_that_are_no_run_are_named() {
     }
 }
 
-/// When three shards began, by clocks that they share or not, and what is said of it.
+/// Shards that began at different times, with and without a shared clock, and the note about it.
 #[test]
 fn shards_that_began_apart_are_named() {
     let second = 1_000_000_000;

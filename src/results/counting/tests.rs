@@ -129,7 +129,7 @@ fn what_has_changed_since_it_was_sealed_is_known() {
         (series.fresh(), series.changed(), counts.seal_cost(true), counts.seal_cost(false))
     };
     for (ends_ms, expected) in [
-        // Slices of 10 ms, from the first that changed to the last that is there: nine counters for each.
+        // Slices of 10 ms, from the first that changed to the last that is there.
         (&[5, 95][..], (0, 10)),
         (&[95, 132][..], (9, 14)),
         (&[], (14, 14)),

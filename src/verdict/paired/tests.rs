@@ -80,7 +80,7 @@ fn failures_in_few_rounds_do_not_pass() {
         (20, 4, 0, 4, Some(Outcome::Pass)),
         // Too few to matter.
         (20, 4, 2, 0, Some(Outcome::Pass)),
-        // Few, but in so many rounds that it may be no chance: p = 1/64.
+        // Few failures, but in six rounds, which is unlikely by chance: p = 1/64.
         (10, 6, 1, 0, None),
         (20, 6, 1, 0, Some(Outcome::Inconclusive)),
     ] {
