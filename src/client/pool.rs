@@ -88,16 +88,16 @@ impl Pool {
     ///
     /// # Errors
     /// See [`ClientError`]; `phases` has the phases until then.
-    pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+    pub async fn send(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
         if request.redirects_max == 0 && request.cookies.is_none_or(Jar::is_empty) {
-            let answer = self.exchange(&request, phases).await?;
+            let answer = self.exchange(request, phases).await?;
             if let (Some(jar), Some(headers)) = (request.cookies, &answer.headers) {
                 jar.keep(request.origin, request.path, headers);
             }
             Ok(answer)
         } else {
             // A separate future, so that users without redirects and cookies need no memory for it.
-            Box::pin(self.follow(request, phases)).await
+            Box::pin(self.follow(*request, phases)).await
         }
     }
 
@@ -210,7 +210,7 @@ impl Pool {
             if self.slots.len() >= SLOTS_MAX {
                 self.slots.remove(0);
             }
-            self.slots.push(Slot { origin: origin.clone(), idle: None });
+            super::push_frugally(&mut self.slots, Slot { origin: origin.clone(), idle: None });
             self.slots.len() - 1
         })
     }
@@ -233,7 +233,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     let opened = worker.connector.connect(origin, phases).await?;
     let limits = worker.connector.settings.options.limits;
     Ok(if opened.http2 {
-        Connection::Http2(Box::new(Http2::new(opened, limits).await?))
+        Connection::Http2(Box::new(Box::pin(Http2::new(opened, limits)).await?))
     } else {
         Connection::Http1(Box::new(Http1::new(opened, limits)))
     })

@@ -82,7 +82,8 @@ impl Resolver {
         if let Some(known) = entry.known(host, port) {
             return known;
         }
-        let (outcome, kept) = match self.lookup.find(host).await {
+        // A separate future, because it is rare and thousands of connections may be opened at a time.
+        let (outcome, kept) = match Box::pin(self.lookup.find(host)).await {
             Ok(found) => {
                 entry.note(&found.addresses);
                 (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX))

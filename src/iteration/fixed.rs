@@ -173,6 +173,7 @@ impl FixedParts {
         }
         let place = sender.number as usize % SENDERS_MAX;
         if place >= self.of_sender.len() {
+            self.of_sender.reserve_exact(place + 1 - self.of_sender.len());
             self.of_sender.resize_with(place + 1, OfSender::default);
         }
         let own = &mut self.of_sender[place];
@@ -182,6 +183,7 @@ impl FixedParts {
         }
         let at = usize::from(action.index);
         if at >= own.of_action.len() {
+            own.of_action.reserve_exact(at + 1 - own.of_action.len());
             own.of_action.resize(at + 1, None);
         }
         let entry = &mut own.of_action[at];

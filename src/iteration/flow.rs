@@ -11,6 +11,7 @@ use crate::base::clock::{now, saturating_nanos};
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
 use crate::base::units::format_ns;
+use crate::client::push_frugally;
 use crate::measure::errors::Failure;
 use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
 use crate::measure::sample::{ActionSample, Ended};
@@ -91,7 +92,7 @@ impl Lane {
         };
         branch.end(parent);
         let attempt = attempt?;
-        self.actions.push(attempt.sample);
+        push_frugally(&mut self.actions, attempt.sample);
         attempt.verdict
     }
 

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use crate::base::clock::{Nanos, now, saturating_nanos};
 use crate::base::ids::mix;
 use crate::base::masking::masked_with;
@@ -16,7 +18,7 @@ use crate::client::cookies::Jar;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
 use crate::client::pool::Pool;
-use crate::client::{Answer, Phases, Request};
+use crate::client::{Answer, Phases, Request, push_frugally};
 use crate::measure::errors::Seen;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::osprofiler::derived::DerivedProfiler;
@@ -72,8 +74,16 @@ pub(super) struct Branch {
 
 impl Branch {
     /// Outside all points of an iteration.
-    pub(super) fn new(profiler: DerivedProfiler, seed: u64) -> Self {
-        Self { profiler, point: 0, random: seed, depth: 0 }
+    #[inline]
+    pub(super) fn of_iteration(context: &Context, workload: u16, number: u64) -> Self {
+        let profiler = DerivedProfiler::new(context.ids, workload, number);
+        Self { profiler, point: 0, random: context.data_draw(workload, number), depth: 0 }
+    }
+
+    /// The iteration's trace.
+    #[inline]
+    pub(super) fn base_id(&self) -> Uuid {
+        self.profiler.base_id()
     }
 
     /// At the same place, for the step number `number` of those that run at the same time.
@@ -234,7 +244,7 @@ impl Lane {
         pass.headers(branch, action, signed, variables, &mut self.headers).map_err(template)?;
         let sent = now();
         let sample = before.sample(pass, action, branch.point, sent);
-        self.under_way.push((sample, before.began.unwrap_or(sent)));
+        push_frugally(&mut self.under_way, (sample, before.began.unwrap_or(sent)));
         self.phases = Phases::default();
         let request = Request {
             method: &action.method,
@@ -253,7 +263,7 @@ impl Lane {
         };
         let request_seen = observed.map(|_| Box::new(Sent::of(&request)));
         let mut answer = {
-            let sending = pin!(self.pool.send(request, &mut self.phases));
+            let sending = pin!(self.pool.send(&request, &mut self.phases));
             self.deadline.limit(pass.limit(action, sent), sending).await
         };
         let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());

@@ -12,7 +12,6 @@ use crate::client::cookies::{CookieMode, Jar};
 use crate::config::data::Per;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
-use crate::osprofiler::derived::DerivedProfiler;
 use crate::plan::data::{Feeder, Taker};
 use crate::plan::probe::PROBE;
 use crate::plan::runner::Runner;
@@ -92,8 +91,8 @@ impl VirtualUser {
         self.begin(assignment, context.clock.offset_ns(started));
         self.began = Some(started);
         let (workload, number) = (assignment.workload, assignment.number);
-        let profiler = DerivedProfiler::new(context.ids, workload, number);
-        let base_id = profiler.base_id();
+        let mut branch = Branch::of_iteration(context, workload, number);
+        let base_id = branch.base_id();
         let sampled = !context.ids.is_control((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
         let (of, whose) = ((workload, &**assignment.name), (&*context.credentials, &mut variables));
@@ -110,7 +109,6 @@ impl VirtualUser {
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(profiler, context.data_draw(workload, number));
         branch.begin(&pass);
         pass.observe(|| Observation::Part {
             name: assignment.name.to_string(),
@@ -122,7 +120,7 @@ impl VirtualUser {
         };
         self.variables = Some(variables);
         self.sample.duration_ns = saturating_nanos(now() - started);
-        std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
+        self.sample.actions = std::mem::take(&mut self.lane.actions);
         self.began = None;
         let failure = match ended {
             Err(Ending::Failed(failure)) => Some(Failure { seen: self.lane.take_seen(), ..failure }),
@@ -141,7 +139,7 @@ impl VirtualUser {
         self.sample.duration_ns = saturating_nanos(now() - began);
         self.sample.ended = Ended::Aborted;
         self.lane.cut_off();
-        std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
+        self.sample.actions = std::mem::take(&mut self.lane.actions);
         Some(&mut self.sample)
     }
 
@@ -175,7 +173,7 @@ impl VirtualUser {
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(DerivedProfiler::new(context.ids, ONCE, 0), context.data_draw(ONCE, 0));
+        let mut branch = Branch::of_iteration(context, ONCE, 0);
         branch.begin(&pass);
         if !steps.is_empty() {
             pass.observe(|| Observation::Part { name: name.to_string(), trace_id: None });
@@ -188,9 +186,9 @@ impl VirtualUser {
 
     #[inline]
     fn begin(&mut self, assignment: &Assignment<'_>, start_ns: Nanos) {
+        // The memory of the last iteration's actions, which an idle user holds once.
+        self.lane.actions = std::mem::take(&mut self.sample.actions);
         self.lane.begin_iteration();
-        let mut actions = std::mem::take(&mut self.sample.actions);
-        actions.clear();
         self.sample = IterationSample {
             workload: assignment.workload,
             number: assignment.number,
@@ -198,7 +196,6 @@ impl VirtualUser {
             due_ns: assignment.due_ns.min(start_ns),
             start_ns,
             user: self.number_for_rows(assignment.data),
-            actions,
             ..IterationSample::default()
         };
     }

@@ -335,7 +335,7 @@ async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)>
     };
     let local = tokio::task::LocalSet::new();
     let answer =
-        local.run_until(async { Pool::new(&settings).send(request, &mut Phases::default()).await }).await;
+        local.run_until(async { Pool::new(&settings).send(&request, &mut Phases::default()).await }).await;
     network::set(None);
     answer.ok().map(|answer| (answer.status.as_u16(), answer.body_bytes))
 }

@@ -49,7 +49,7 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
         is_refused: &|_| false,
     };
     let mut phases = Phases::default();
-    let answer = tokio::time::timeout(LIMIT, pool.send(request, &mut phases)).await.unwrap().ok()?;
+    let answer = tokio::time::timeout(LIMIT, pool.send(&request, &mut phases)).await.unwrap().ok()?;
     assert_eq!(answer.body.len() as u64, answer.body_bytes);
     Some((answer.status.as_u16(), sorted(answer.headers.as_deref()?), answer.body))
 }

@@ -665,7 +665,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     keep_body: true,
                     is_refused: &|_| false,
                 };
-                let answer = pool.send(request, &mut phases).await.unwrap();
+                let answer = pool.send(&request, &mut phases).await.unwrap();
                 assert_eq!(answer.body, b"ok");
                 assert!(phases.opened, "{path} needs its own connection");
                 // Keeps the runtime from hearing of the end.
