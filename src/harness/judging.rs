@@ -24,8 +24,8 @@ use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
+use crate::results::head;
 use crate::results::model::{Results, SlowIteration, TraceState, Workload};
-use crate::results::stored::StoredRun;
 use crate::results::trace::{StoredRecords, StoredTrace};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
@@ -273,7 +273,7 @@ pub(super) fn read_with(
         }
     }
     // The log does not have it.
-    let old = StoredRun::results_of(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
+    let old = head::read(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
     results.profiling.received =
         old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
     let traces = explain(&mut results, &aggregate, &chosen, &mut fetched, to);

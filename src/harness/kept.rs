@@ -9,8 +9,8 @@ use crate::measure::log::{Header, RunLog};
 use crate::osprofiler::record::Record;
 use crate::receive::spool::stored::{Stored, StoredError};
 use crate::results::directory::RunDirectory;
+use crate::results::head;
 use crate::results::model::Received;
-use crate::results::stored::StoredRun;
 
 /// The kept traces of a run.
 pub(super) struct Kept {
@@ -72,7 +72,7 @@ pub(super) fn received(run_dir: &Path, header: &Header) -> Option<Received> {
     let of = |directory: PathBuf| {
         // Without a receiver there is nothing to learn from a file that may be large.
         Stored::is_in(&directory).then_some(())?;
-        let results = StoredRun::results_of(&RunDirectory::open(&directory).results()).ok()?;
+        let results = head::read(&RunDirectory::open(&directory).results()).ok()?;
         results.profiling.received
     };
     shards(run_dir, header).into_iter().filter_map(of).reduce(Received::and)

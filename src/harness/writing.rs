@@ -11,8 +11,8 @@ use crate::rally;
 use crate::report::{badge, html, junit, markdown};
 use crate::results::aggregate::Aggregate;
 use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::head;
 use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
-use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
 use crate::results::{IterationColumns, json, record};
 
@@ -83,7 +83,7 @@ fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, eve
     if !directory.path().is_dir() {
         return false;
     }
-    let old = StoredRun::results_of(&directory.results()).ok();
+    let old = head::read(&directory.results()).ok();
     // Causes that were found in traces must not be lost with these.
     if old.as_ref().is_some_and(|old| old.run.id == results.run.id && had_traces(old) && !had_traces(results))
     {

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::aggregate::Aggregate;
 use super::build;
 use super::directory::RunDirectory;
+use super::head::{self, Iterations};
 use super::histogram::histogram;
 use super::listed::{self, Listed};
 use super::model::{Distribution, FORMAT, Results, VERSION};
@@ -178,12 +179,6 @@ impl StoredRun {
     }
 }
 
-#[derive(Deserialize)]
-struct Head {
-    format: Option<String>,
-    version: Option<u64>,
-}
-
 fn reader(path: &Path) -> Result<BufReader<File>, StoredError> {
     let failed = |source| StoredError::Io { path: path.display().to_string(), source };
     Ok(BufReader::with_capacity(1 << 16, open_regular(path).map_err(failed)?))
@@ -191,19 +186,18 @@ fn reader(path: &Path) -> Result<BufReader<File>, StoredError> {
 
 fn read(path: &Path) -> Result<Results, StoredError> {
     let name = path.display().to_string();
-    let open = || reader(path);
     let foreign = |reason: String| StoredError::Foreign { path: name.clone(), reason };
     // There may be millions of iterations: they are read one by one, not kept.
-    let head: Head = serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))?;
-    if head.format.as_deref() != Some(FORMAT) {
+    let keys = head::keys(reader(path)?, Iterations::Passed).map_err(|error| foreign(error.to_string()))?;
+    if keys.get("format").and_then(Value::as_str) != Some(FORMAT) {
         return Err(foreign(format!("its `format` is not `{FORMAT}`")));
     }
-    match head.version {
+    match keys.get("version").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
         Some(found) => return Err(StoredError::Version { path: name, found }),
         None => return Err(foreign("it has no `version`".to_owned())),
     }
-    serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))
+    head::results(keys).map_err(|error| foreign(error.to_string()))
 }
 
 /// Checks for figures that no run can have.
