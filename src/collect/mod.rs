@@ -20,8 +20,8 @@ use crate::base::clock::Nanos;
 use crate::base::masking::{mask_json, masked};
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError, Stored};
-use crate::osprofiler::info::SharedInfo;
-use crate::osprofiler::record::{Record, share};
+use crate::osprofiler::info::{SharedInfo, Sharing};
+use crate::osprofiler::record::{Record, share_with};
 use crate::osprofiler::report::count_points;
 use crate::results::trace::StoredRecords;
 
@@ -119,8 +119,9 @@ pub async fn fetch(
     let work = async {
         match Collector::connect_to_read(connection).await {
             Ok(collector) => {
-                let mut fetcher =
-                    Fetcher { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
+                let (fetched, rejected) = (&mut fetched, &mut rejected);
+                let sharing = Sharing::default();
+                let mut fetcher = Fetcher { settle, fetched, rejected, progress, sharing };
                 fetcher.fetch(connected.insert(collector), wanted).await;
             }
             Err(error) => fetched.error = Some(error.chain()),
@@ -147,6 +148,8 @@ struct Fetcher<'a> {
     /// The last complaint about unreadable records.
     rejected: &'a mut Option<String>,
     progress: &'a mut dyn FnMut(usize),
+    /// The infos of all traces so far.
+    sharing: Sharing,
 }
 
 impl Fetcher<'_> {
@@ -201,7 +204,7 @@ impl Fetcher<'_> {
         for record in &mut records {
             mask_record(record);
         }
-        share(&mut records);
+        share_with(&mut records, &mut self.sharing);
         let complete = !records.is_empty() && count_points(&records).1 == 0;
         let len = records.len();
         let before = self.fetched.records.insert(wanted.id, records).map(|before| before.len());

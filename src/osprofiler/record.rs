@@ -173,7 +173,11 @@ impl Record {
 /// Makes equal infos of these records one, as far as they came as text, and gives back room that is not used: for records
 /// that are kept.
 pub fn share(records: &mut Vec<Record>) {
-    let mut sharing = Sharing::default();
+    share_with(records, &mut Sharing::default());
+}
+
+/// The same for the records of several traces: their iterations do the same, so they share many infos.
+pub fn share_with(records: &mut Vec<Record>, sharing: &mut Sharing) {
     for record in records.iter_mut() {
         sharing.share(&mut record.info);
     }
