@@ -2,8 +2,9 @@
 //!
 //! `perf-server clock RATE` notes when every request arrives and answers `GET /deviation` with how far
 //! the arrivals are from a schedule of RATE a second; `perf-server stall EVERY_MS FOR_MS` answers at
-//! once, except that it stops answering for FOR_MS every EVERY_MS. Both print their port and end when
-//! standard input does. One thread; it takes no part in any measurement of processor time.
+//! once, except that it stops answering for FOR_MS every EVERY_MS; `perf-server tenth FOR_MS` answers at
+//! once, except that every tenth answer takes FOR_MS. `GET /took` says how long requests took here. All print their port and
+//! end when standard input does. One thread; it takes no part in any measurement of processor time.
 
 #![expect(clippy::print_stdout, reason = "it is a program that prints")]
 
@@ -22,12 +23,15 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 enum Mode {
     Clock { rate_per_s: f64 },
     Stall { every: Duration, lasts: Duration },
+    Tenth { takes: Duration },
 }
 
 struct State {
     mode: Mode,
     started: Instant,
     arrivals: RefCell<Vec<Instant>>,
+    /// From a request's arrival to its answer.
+    took: RefCell<Vec<Duration>>,
 }
 
 fn main() {
@@ -39,7 +43,8 @@ fn main() {
             every: Duration::from_secs_f64(every_ms / 1e3),
             lasts: Duration::from_secs_f64(for_ms / 1e3),
         },
-        _ => panic!("usage: perf-server clock RATE | stall EVERY_MS FOR_MS"),
+        (Some("tenth"), Some(for_ms), _) => Mode::Tenth { takes: Duration::from_secs_f64(for_ms / 1e3) },
+        _ => panic!("usage: perf-server clock RATE | stall EVERY_MS FOR_MS | tenth FOR_MS"),
     };
     std::thread::spawn(|| {
         // The parent process holds the other end.
@@ -47,7 +52,12 @@ fn main() {
         std::process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let state = Rc::new(State { mode, started: Instant::now(), arrivals: RefCell::default() });
+    let state = Rc::new(State {
+        mode,
+        started: Instant::now(),
+        arrivals: RefCell::default(),
+        took: RefCell::default(),
+    });
     LocalSet::new().block_on(&runtime, serve(state));
 }
 
@@ -78,8 +88,10 @@ async fn connection(mut socket: TcpStream, state: Rc<State>) {
             continue;
         }
         let asks = input.starts_with(b"GET /deviation");
+        let asks_took = input.starts_with(b"GET /took");
         input.clear();
         let body = match state.mode {
+            _ if asks_took => took(&mut state.took.borrow_mut()),
             Mode::Clock { rate_per_s } if asks => deviation(&state.arrivals.borrow(), rate_per_s),
             Mode::Clock { .. } => {
                 state.arrivals.borrow_mut().push(arrived);
@@ -94,12 +106,33 @@ async fn connection(mut socket: TcpStream, state: Rc<State>) {
                 }
                 "ok".to_owned()
             }
+            Mode::Tenth { takes } => {
+                if state.took.borrow().len() % 10 == 9 {
+                    // Not the answers beside it: this one has not ended yet.
+                    state.took.borrow_mut().push(Duration::ZERO);
+                    let number = state.took.borrow().len() - 1;
+                    tokio::time::sleep(takes).await;
+                    state.took.borrow_mut()[number] = arrived.elapsed();
+                } else {
+                    state.took.borrow_mut().push(arrived.elapsed());
+                }
+                "ok".to_owned()
+            }
         };
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         if socket.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
     }
+}
+
+/// Mean and percentiles of how long requests took here. As JSON, in milliseconds.
+fn took(took: &mut [Duration]) -> String {
+    took.sort();
+    let at =
+        |share: f64| took.get((took.len() as f64 * share) as usize).map_or(0.0, Duration::as_secs_f64) * 1e3;
+    let mean = took.iter().sum::<Duration>().as_secs_f64() * 1e3 / took.len().max(1) as f64;
+    format!(r#"{{"mean": {mean:.4}, "p50": {:.4}, "p95": {:.4}, "p99": {:.4}}}"#, at(0.5), at(0.95), at(0.99))
 }
 
 /// How far arrivals are from the nearest schedule of `rate_per_s`: the k-th is due k / rate after the
