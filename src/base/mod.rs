@@ -9,6 +9,7 @@ pub mod complaint;
 pub mod diagnostics;
 pub mod files;
 pub mod ids;
+pub mod lists;
 pub mod masking;
 #[cfg(any(test, feature = "simulation"))]
 pub mod page;

@@ -98,16 +98,6 @@ impl Request<'_> {
     }
 }
 
-/// Adds an element; the first one gets room for itself only. Most users never have a second one, and there may be a hundred
-/// thousand of them.
-#[inline]
-pub fn push_frugally<T>(list: &mut Vec<T>, element: T) {
-    if list.capacity() == 0 {
-        list.reserve_exact(1);
-    }
-    list.push(element);
-}
-
 /// Appends as much of a part of a body as is kept.
 #[inline]
 fn keep(kept: &mut Vec<u8>, data: &[u8], bytes_max: usize) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use http::header::COOKIE;
 
 use crate::base::clock::saturating_nanos;
+use crate::base::lists::push_frugally;
 
 use super::body::Content;
 use super::cookies::Jar;
@@ -210,7 +211,7 @@ impl Pool {
             if self.slots.len() >= SLOTS_MAX {
                 self.slots.remove(0);
             }
-            super::push_frugally(&mut self.slots, Slot { origin: origin.clone(), idle: None });
+            push_frugally(&mut self.slots, Slot { origin: origin.clone(), idle: None });
             self.slots.len() - 1
         })
     }

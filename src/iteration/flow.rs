@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::clock::{now, saturating_nanos};
+use crate::base::lists::push_frugally;
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
 use crate::base::units::format_ns;
-use crate::client::push_frugally;
 use crate::measure::errors::Failure;
 use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
 use crate::measure::sample::{ActionSample, Ended};

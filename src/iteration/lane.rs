@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::base::clock::{Nanos, now, saturating_nanos};
 use crate::base::ids::mix;
+use crate::base::lists::push_frugally;
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Variables, allowance};
 use crate::base::units::format_ns;
@@ -18,7 +19,7 @@ use crate::client::cookies::Jar;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
 use crate::client::pool::Pool;
-use crate::client::{Answer, Phases, Request, push_frugally};
+use crate::client::{Answer, Phases, Request};
 use crate::measure::errors::Seen;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::osprofiler::derived::DerivedProfiler;

@@ -95,7 +95,7 @@ const SERVED: &[&str] =
 const ITERATIONS: u64 = 40;
 
 /// Beside those of the streams: against a server, so that files are the run's own.
-const MORE: [Row; 9] = [
+const MORE: &[Row] = &[
     row("run load.yaml --out out --junit out.xml --traces pages", 0, Words::Verdict, SERVED),
     row("run slow.yaml --out out --junit out.xml", 2, Words::Verdict, SERVED),
     row("export run --jsonl -o out.jsonl", 0, Words::None, &["../out.jsonl"]),
@@ -337,7 +337,7 @@ fn any_call_may_fail_under_any_command() {
         return;
     };
     prepared();
-    let rows = ROWS.iter().chain(&MORE).chain(is_long().then_some(&AB));
+    let rows = ROWS.iter().chain(MORE).chain(is_long().then_some(&AB));
     let all: Vec<(&Row, &Fault)> =
         rows.flat_map(|row| FAULTS.iter().map(move |fault| (row, fault))).collect();
     // Every command and every fault is among those of the short round.
