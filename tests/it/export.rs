@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -116,9 +116,10 @@ fn every_action_is_a_row_of_its_own() {
 }
 
 /// A Python that has these modules, if there is one.
+#[cfg(feature = "parquet")]
 fn python(modules: &str) -> Option<String> {
     let python = std::env::var("BENCH_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let found = Command::new(&python).args(["-c", &format!("import {modules}")]).output();
+    let found = std::process::Command::new(&python).args(["-c", &format!("import {modules}")]).output();
     if found.is_ok_and(|output| output.status.success()) {
         return Some(python);
     }
@@ -127,8 +128,9 @@ fn python(modules: &str) -> Option<String> {
 }
 
 /// Reads a Parquet file with somebody else's program: rows, sum of service times, ids, columns.
+#[cfg(feature = "parquet")]
 fn read_parquet(python: &str, script: &str, path: &Path) -> Value {
-    let output = Command::new(python).args(["-c", script]).arg(path).output().unwrap();
+    let output = std::process::Command::new(python).args(["-c", script]).arg(path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
