@@ -80,8 +80,9 @@ impl Http1 {
         self.usable
             && match (self.stream.look(), &self.stream) {
                 (PoolCheck::Quiet, _) => true,
-                // TLS has its own records, such as session tickets: only decrypted bytes count.
-                (PoolCheck::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+                // TLS has its own records, such as session tickets: only decrypted bytes count. A separate future, because
+                // it is rare.
+                (PoolCheck::Bytes, Stream::Tls(_)) => Box::pin(self.is_quiet()).await,
                 _ => false,
             }
     }

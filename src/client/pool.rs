@@ -219,12 +219,8 @@ impl Pool {
     async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Connection> {
         let mut connection = self.slots[slot].idle.take()?;
         let usable = match &mut connection {
-            Connection::Http1(connection) => {
-                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
-            }
-            Connection::Http2(connection) => {
-                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
-            }
+            Connection::Http1(connection) => connection.was_just_used(now) || connection.is_usable().await,
+            Connection::Http2(connection) => connection.was_just_used(now) || connection.is_usable().await,
         };
         usable.then_some(connection)
     }
