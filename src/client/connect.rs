@@ -91,7 +91,7 @@ impl Connector {
         phases.connect_ns = saturating_nanos(connected - resolved);
         let address = if are_several { self.settings.addresses.number(reached.ip()) } else { 0 };
         if origin.tls {
-            // As separate futures: thousands of connections in clear may be opened at a time, and need no memory for them.
+            // A separate future: thousands of connections in clear may be opened at a time, and need no memory for it.
             let opened = Box::pin(self.encrypt(origin, socket, connected, phases)).await?;
             return Ok(Opened { address, ..opened });
         }
