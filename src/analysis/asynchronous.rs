@@ -303,14 +303,14 @@ mod tests {
                 let mut info: Info = info.as_object().unwrap().clone();
                 info.insert("host".to_owned(), format!("host of {}", point.service).into());
                 Record {
-                    name: format!("{}{suffix}", point.name),
+                    name: format!("{}{suffix}", point.name).into(),
                     base_id: "0".into(),
-                    trace_id: point.id.to_string(),
-                    parent_id: point.parent.to_string(),
+                    trace_id: point.id.to_string().into(),
+                    parent_id: point.parent.to_string().into(),
                     timestamp: timestamp(ANCHOR_NS + ms * 1_000_000),
                     info: info.into(),
-                    project: Some(point.service.to_owned()),
-                    service: Some(point.service.to_owned()),
+                    project: Some(point.service.into()),
+                    service: Some(point.service.into()),
                 }
             };
             [half("-start", point.ms.0, &point.info), half("-stop", point.ms.1, &json!({}))]

@@ -14,6 +14,7 @@ use super::foreign;
 use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, Shift};
 use super::statement;
+use crate::base::parallel;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::client_points::{ACTION, REPORTER};
 use crate::results::rpc::{QUEUE, caller_of};
@@ -59,19 +60,24 @@ const FURTHER_KINDS: &str = "points of further kinds";
 /// Breaks traces down with a shared set of kinds and shared clock corrections. Clocks are compared over the first
 /// `timed` traces: those of failed iterations, which services may outlive, say little about them.
 #[must_use]
-pub fn break_down<T: Borrow<TraceTree>>(trees: &[T], timed: usize) -> Breakdowns {
+pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Breakdowns {
     let mut breakdowns = Breakdowns::default();
     let mut places = Places::default();
     let shifts = shifts(&trees[..timed.min(trees.len())], &mut breakdowns);
     let lacking = foreign::lacking(trees);
-    for (number, tree) in trees.iter().enumerate() {
+    let times = parallel::map((0..trees.len()).collect(), |number| {
+        let tree = trees[number].borrow();
+        let usable = !tree.points.is_empty() && tree.is_whole() && !lacking[number];
+        usable.then(|| {
+            let (spans, place_of) = spans(tree, &shifts);
+            (exclusive_us(&spans), duration_only_self_us(&spans), place_of)
+        })
+    });
+    for (tree, times) in trees.iter().zip(times) {
         let tree = tree.borrow();
         let mut longest: HashMap<usize, (u64, usize)> = HashMap::new();
-        let usable = !tree.points.is_empty() && tree.is_whole() && !lacking[number];
         let mut kind_of = Vec::new();
-        breakdowns.traces.push(usable.then(|| {
-            let (spans, place_of) = spans(tree, &shifts);
-            let (exclusive, own) = (exclusive_us(&spans), duration_only_self_us(&spans));
+        breakdowns.traces.push(times.map(|(exclusive, own, place_of)| {
             let mut parts: Vec<Part> = Vec::new();
             let mut at: HashMap<usize, usize> = HashMap::new();
             for (index, &place) in place_of.iter().enumerate() {

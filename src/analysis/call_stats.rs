@@ -68,34 +68,57 @@ impl CallStats {
     /// Adds the points of a trace. `function` gives the function of the point at an index.
     pub fn add(&mut self, tree: &TraceTree, function: impl Fn(usize) -> Function) {
         self.traces += 1;
-        let functions: Vec<Function> = (0..tree.points.len()).map(function).collect();
+        // By number: a trace has many points of few functions.
+        let mut numbers: HashMap<Function, usize> = HashMap::new();
+        let mut number = |index: usize| {
+            let next = numbers.len();
+            *numbers.entry(function(index)).or_insert(next)
+        };
+        let of: Vec<usize> = (0..tree.points.len()).map(&mut number).collect();
+        let mut sums: Vec<(Calls, HashMap<usize, Calls>)> = vec![Default::default(); numbers.len()];
         // The number of open points of each function, from the root to the current point.
-        let mut open: HashMap<&Function, u32> = HashMap::new();
+        let mut open = vec![0_u32; numbers.len()];
         let mut above: Vec<usize> = Vec::new();
         for (index, point) in tree.points.iter().enumerate() {
             while above.last().is_some_and(|&last| tree.points[last].depth >= point.depth) {
-                if let Some(left) = above.pop().and_then(|left| open.get_mut(&functions[left])) {
-                    *left -= 1;
-                }
+                above.pop().into_iter().for_each(|left| open[of[left]] -= 1);
             }
             if let Some(duration_us) = point.duration_us {
-                let outermost = open.get(&functions[index]).is_none_or(|&count| count == 0);
+                let outermost = open[of[index]] == 0;
                 let call = Calls {
                     total: 1,
                     primitive: u64::from(outermost),
                     own_us: point.self_us.unwrap_or(0),
                     cumulative_us: if outermost { duration_us } else { 0 },
                 };
-                let stats = self.functions.entry(functions[index].clone()).or_default();
-                stats.calls.add(&call);
+                let (calls, callers) = &mut sums[of[index]];
+                calls.add(&call);
                 if let Some(&caller) = above.last() {
-                    stats.callers.entry(functions[caller].clone()).or_default().add(&call);
+                    callers.entry(of[caller]).or_default().add(&call);
                 }
             } else {
                 self.incomplete += 1;
             }
             above.push(index);
-            *open.entry(&functions[index]).or_default() += 1;
+            open[of[index]] += 1;
+        }
+        self.add_sums(&numbers, &sums);
+    }
+
+    /// Adds what the functions with these numbers did in a trace; those without a complete call have no row.
+    fn add_sums(&mut self, numbers: &HashMap<Function, usize>, sums: &[(Calls, HashMap<usize, Calls>)]) {
+        let named: HashMap<usize, &Function> =
+            numbers.iter().map(|(function, &number)| (number, function)).collect();
+        for (function, &number) in numbers {
+            let (calls, callers) = &sums[number];
+            if calls.total == 0 {
+                continue;
+            }
+            let stats = self.functions.entry(function.clone()).or_default();
+            stats.calls.add(calls);
+            for (caller, calls) in callers {
+                stats.callers.entry(named[caller].clone()).or_default().add(calls);
+            }
         }
     }
 

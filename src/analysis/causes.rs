@@ -134,9 +134,9 @@ mod tests {
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
     fn calling(called: &[(&str, &str, u32, u32)], until_us: u32) -> TraceTree {
         let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
-            name,
+            name: name.into(),
             base_id: "b".into(),
-            trace_id: id.to_string(),
+            trace_id: id.to_string().into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:00.{us:06}"),
             info: serde_json::Map::new().into(),
@@ -310,9 +310,9 @@ mod tests {
         of_call: fn(usize) -> String,
     ) -> TraceTree {
         let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
-            name,
+            name: name.into(),
             base_id: "b".into(),
-            trace_id: id.to_string(),
+            trace_id: id.to_string().into(),
             parent_id: parent.into(),
             timestamp: format!("2026-11-20T22:52:00.{us:06}"),
             info: serde_json::Map::new().into(),
@@ -382,8 +382,8 @@ mod tests {
             |name: &str, id: u32, parent: u32, ms: u32, project: &str, info: serde_json::Value| Record {
                 name: name.into(),
                 base_id: "b".into(),
-                trace_id: id.to_string(),
-                parent_id: if id == 0 { "b".into() } else { parent.to_string() },
+                trace_id: id.to_string().into(),
+                parent_id: if id == 0 { "b".into() } else { parent.to_string().into() },
                 timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1_000, ms % 1_000),
                 info: info.as_object().cloned().unwrap_or_default().into(),
                 project: Some(project.into()),

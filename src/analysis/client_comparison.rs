@@ -76,8 +76,8 @@ mod tests {
         Point {
             depth: parent.map_or(0, |parent| parent + 1),
             parent,
-            trace_id: format!("{name}-{start_us}"),
-            parent_id: String::new(),
+            trace_id: format!("{name}-{start_us}").into(),
+            parent_id: "".into(),
             name: name.into(),
             service: Some(REPORTER.into()),
             project: Some(REPORTER.into()),

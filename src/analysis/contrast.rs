@@ -115,7 +115,7 @@ impl Side {
 fn attributes(point: &Point) -> BTreeSet<(String, String)> {
     let mut found = Vec::new();
     if let Some(host) = &point.host {
-        found.push(("host".to_owned(), host.clone()));
+        found.push(("host".to_owned(), host.to_string()));
     }
     for (key, value) in point.info.read().iter().chain(point.stop_info.read().iter()) {
         collect(key, value, 1, &mut found);
@@ -157,8 +157,8 @@ mod tests {
         Point {
             depth: 0,
             parent: None,
-            trace_id: String::new(),
-            parent_id: String::new(),
+            trace_id: "".into(),
+            parent_id: "".into(),
             name: "db".into(),
             service: None,
             project: None,

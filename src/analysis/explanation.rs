@@ -228,9 +228,9 @@ fn with_point(base: Explanation, kind: &Kind, tree: &TraceTree, longest: Option<
         name: kind.name.clone(),
         detail: kind.detail.clone(),
         parent: kind.parent.clone(),
-        host: point.and_then(|point| point.host.clone()).unwrap_or_default(),
+        host: point.and_then(|point| point.host.as_deref()).unwrap_or_default().to_owned(),
         path: longest.map(|index| path(tree, index)).unwrap_or_default(),
-        point_id: point.map(|point| point.trace_id.clone()),
+        point_id: point.map(|point| point.trace_id.to_string()),
         ..base
     }
 }

@@ -4,7 +4,7 @@
 //! not by what they say. Free text and long
 //! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -68,10 +68,17 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
 
 /// These values of a trace, each with the points that have it.
 pub(super) fn at_points(tree: &TraceTree, wanted: &BTreeSet<Feature>) -> BTreeSet<Feature> {
+    let wanted: Vec<&Feature> = wanted.iter().collect();
+    // By places, because most points of a trace repeat what another one says.
+    let (mut kinds, mut seen) = (HashMap::new(), HashSet::new());
     let mut found = BTreeSet::new();
     for point in tree.points.iter().filter(is_of_service) {
-        let of_it = of_point(point).into_iter().filter(|feature| wanted.contains(feature));
         let kind = point_text(point);
+        let number = kinds.len();
+        let number = *kinds.entry(kind.clone()).or_insert(number);
+        let of_it = of_point(point)
+            .into_iter()
+            .filter(|feature| wanted.binary_search(&feature).is_ok_and(|place| seen.insert((number, place))));
         found.extend(of_it.map(|feature| Feature { point: Some(kind.clone()), ..feature }));
         if found.len() >= OF_TRACE_MAX {
             break;
@@ -104,7 +111,7 @@ fn of_itself(point: &Point) -> Vec<Feature> {
     let mut found = vec![Feature::new(POINT, point_text(point))];
     let own = [
         ("service", (point.service.is_some() || point.project.is_some()).then(|| point.reporter())),
-        ("host", point.host.clone()),
+        ("host", point.host.as_deref().map(str::to_owned)),
         ("error", point.error.as_ref().map(|error| error.etype.clone())),
     ];
     let own = own.into_iter().filter_map(|(attribute, value)| Some((attribute, value?)));

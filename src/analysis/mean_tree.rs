@@ -186,10 +186,10 @@ mod tests {
     /// A trace of points (id, parent, name, start, end), in microseconds; id 0 is the base.
     fn tree(points: &[(u32, u32, &str, u32, u32)]) -> TraceTree {
         let record = |id: u32, parent: u32, name: String, at_us: u32| Record {
-            name,
+            name: name.into(),
             base_id: "0".into(),
-            trace_id: id.to_string(),
-            parent_id: parent.to_string(),
+            trace_id: id.to_string().into(),
+            parent_id: parent.to_string().into(),
             timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at_us / 1_000_000 % 60, at_us % 1_000_000),
             info: Info::new().into(),
             project: Some("p".into()),

@@ -124,7 +124,7 @@ mod tests {
         (queue_ms, pause_ms, request_ms): (u64, u64, u64),
     ) -> (TraceTree, IterationSample) {
         let record = |name: String, id: &str, parent: &str, ms: u64, project: &str| Record {
-            name,
+            name: name.into(),
             base_id: "b".into(),
             trace_id: id.into(),
             parent_id: parent.into(),

@@ -114,14 +114,14 @@ impl Pass<'_> {
         let reporter = if number < 2 { "bench" } else { "service" };
         let unix_us = BEGIN_US + at_us + self.skews_us[host];
         self.records.push(Record {
-            name: format!("{name}-{half}"),
-            base_id: self.base_id.clone(),
-            trace_id: id.to_owned(),
-            parent_id: parent_id.to_owned(),
+            name: format!("{name}-{half}").into(),
+            base_id: self.base_id.as_str().into(),
+            trace_id: id.into(),
+            parent_id: parent_id.into(),
             timestamp: timestamp(u64::try_from(unix_us).unwrap() * 1_000),
             info: json!({"host": HOSTS[host]}).as_object().cloned().unwrap().into(),
-            project: Some(reporter.to_owned()),
-            service: Some(reporter.to_owned()),
+            project: Some(reporter.into()),
+            service: Some(reporter.into()),
         });
     }
 }

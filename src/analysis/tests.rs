@@ -60,7 +60,7 @@ fn lines_on_which_mistrals_script_crashes_or_errs_are_counted() {
 /// A tree of (id, parent, name, start, end).
 fn tree(points: &[(&str, &str, &str, u32, Option<u32>)]) -> TraceTree {
     let record = |name: String, id: &str, parent: &str, us: u32| Record {
-        name,
+        name: name.into(),
         base_id: "b".into(),
         trace_id: id.into(),
         parent_id: parent.into(),
@@ -79,7 +79,7 @@ fn tree(points: &[(&str, &str, &str, u32, Option<u32>)]) -> TraceTree {
 
 fn by_name(tree: &TraceTree) -> CallStats {
     let mut stats = CallStats::default();
-    stats.add(tree, |index| Function { place: "s".into(), name: tree.points[index].name.clone() });
+    stats.add(tree, |index| Function { place: "s".into(), name: tree.points[index].name.to_string() });
     stats
 }
 

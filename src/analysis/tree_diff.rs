@@ -208,8 +208,8 @@ mod tests {
         Point {
             depth: usize::from(parent.is_some()),
             parent,
-            trace_id: String::new(),
-            parent_id: String::new(),
+            trace_id: "".into(),
+            parent_id: "".into(),
             name: name.into(),
             service: Some("shop".into()),
             project: None,

@@ -21,6 +21,39 @@ pub fn write_at_once(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
+    write_whole(path, true, write)
+}
+
+/// The same for one of many files, which [`sync_all_in`] syncs together: each fsync of its own takes milliseconds.
+///
+/// # Errors
+/// As [`write_at_once`].
+pub fn write_one_of_many(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
+    write_whole(path, !SYNCS_ALL, write)
+}
+
+/// Whether the system can sync many files with one call.
+const SYNCS_ALL: bool = cfg!(target_os = "linux");
+
+/// Syncs what [`write_one_of_many`] wrote in a directory, and whatever else waits to be written on its file system.
+///
+/// # Errors
+/// Any error of the system.
+pub fn sync_all_in(directory: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(File::open(directory)?)?;
+    let _ = directory;
+    Ok(())
+}
+
+fn write_whole(
+    path: &Path,
+    syncs: bool,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "a directory has this name"));
     }
@@ -29,7 +62,9 @@ pub fn write_at_once(
         let mut output = BufWriter::new(file);
         write(&mut output)?;
         output.flush()?;
-        output.get_ref().sync_all()?;
+        if syncs {
+            output.get_ref().sync_all()?;
+        }
         fs::rename(&temporary, path)
     })();
     if written.is_err() {

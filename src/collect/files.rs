@@ -180,15 +180,17 @@ struct Gathered<'a> {
 impl Gathered<'_> {
     fn add(&mut self, record: Record) {
         if !self.ids.is_empty() && !self.ids.iter().any(|id| record.base_id.starts_with(id.as_str())) {
-            if self.loaded.others.len() < OTHERS_MAX && !self.loaded.others.contains(&record.base_id) {
-                self.loaded.others.push(record.base_id);
+            if self.loaded.others.len() < OTHERS_MAX
+                && !self.loaded.others.iter().any(|known| record.base_id == *known)
+            {
+                self.loaded.others.push(record.base_id.to_string());
             }
             return;
         }
         let traces = &mut self.loaded.traces;
-        let place = *self.places.entry(record.base_id.clone()).or_insert_with(|| {
+        let place = *self.places.entry(record.base_id.to_string()).or_insert_with(|| {
             traces.push(TraceRecords {
-                base_id: record.base_id.clone(),
+                base_id: record.base_id.to_string(),
                 records: Vec::new(),
                 unreadable: 0,
                 style: ReportStyle::Records,
@@ -394,14 +396,14 @@ fn own_point(
         }
         let unix_us = first_unix_us.saturating_add(at_us).max(0).unsigned_abs();
         Record {
-            name: format!("{name}{suffix}"),
-            base_id: base_id.to_owned(),
-            trace_id: id("trace_id"),
-            parent_id: id("parent_id"),
+            name: format!("{name}{suffix}").into(),
+            base_id: base_id.into(),
+            trace_id: id("trace_id").into(),
+            parent_id: id("parent_id").into(),
             timestamp: timestamp(unix_us.saturating_mul(1_000)),
             info: info.into(),
-            project: text("project"),
-            service: text("service"),
+            project: text("project").map(Into::into),
+            service: text("service").map(Into::into),
         }
     };
     let missing = text("missing");

@@ -20,9 +20,10 @@ use crate::base::clock::Nanos;
 use crate::base::masking::{mask_json, masked};
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError, Stored};
-use crate::osprofiler::info::{SharedInfo, Sharing};
+use crate::osprofiler::info::SharedInfo;
 use crate::osprofiler::record::{Record, share_with};
 use crate::osprofiler::report::count_points;
+use crate::osprofiler::sharing::Sharing;
 use crate::results::trace::StoredRecords;
 
 /// The number of traces fetched at the same time.
@@ -200,10 +201,6 @@ impl Fetcher<'_> {
             self.fetched.unreadable.insert(wanted.id, stored.rejected);
         }
         let mut records = stored.records;
-        // A service may have recorded a secret that it received.
-        for record in &mut records {
-            mask_record(record);
-        }
         share_with(&mut records, &mut self.sharing);
         let complete = !records.is_empty() && count_points(&records).1 == 0;
         let len = records.len();
@@ -215,7 +212,7 @@ impl Fetcher<'_> {
 /// Hides known secrets in a record, wherever it came from.
 pub(crate) fn mask_record(record: &mut Record) {
     if let Cow::Owned(name) = masked(&record.name) {
-        record.name = name;
+        record.name = name.into();
     }
     // Without escapes, a secret stands in the text as it is.
     let is_plain = |text: &str| !text.contains('\\') && matches!(masked(text), Cow::Borrowed(_));
@@ -250,7 +247,9 @@ impl Answers {
         if let Some(wanted) = self.waiting.next() {
             let collector = Arc::clone(&self.collector);
             self.asked.spawn(async move {
-                let answer = collector.stored(&wanted.id.to_string()).await;
+                let mut answer = collector.stored(&wanted.id.to_string()).await;
+                // A service may have recorded a secret that it received.
+                answer.iter_mut().flat_map(|stored| &mut stored.records).for_each(mask_record);
                 (wanted, answer)
             });
         }

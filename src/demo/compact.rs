@@ -95,7 +95,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let collector = runtime.block_on(Collector::connect(&connection)).unwrap();
         let record = |name: &str| Record {
-            name: name.to_owned(),
+            name: name.into(),
             base_id: "00000000-0000-0000-0000-000000000001".into(),
             trace_id: "00000000-0000-0000-0000-000000000002".into(),
             parent_id: "00000000-0000-0000-0000-000000000001".into(),

@@ -131,7 +131,7 @@ fn traced(
     let mut trace = StoredTrace { read_after_ns, asynchronous_ms, is_stored, ..trace };
     if let Some(to) = to.filter(|_| !is_stored) {
         // If this fails, writing the run's files tries again and reports it.
-        trace.is_stored = to.store_traces(std::slice::from_ref(&trace)).is_ok();
+        trace.is_stored = to.store_trace(&trace).is_ok();
     }
     // Of those that are not judged by criteria for trace points, the tree is enough.
     if trace.is_stored && !chosen.random {
@@ -152,6 +152,10 @@ pub(super) fn explain(
 ) -> Vec<StoredTrace> {
     let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
     let made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
+    if let Some(to) = to {
+        // A disk that fails here fails the results as well, which are synced next.
+        let _ = to.sync_traces();
+    }
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for (one, trace) in made {
         let state = trace.as_ref().map_or(TraceState::NotFetched, |trace| trace.state);

@@ -2,15 +2,13 @@
 //!
 //! A trace has an info for each record. Most are looked at once or never, and as text an info takes a tenth of the memory
 //! that an object of `serde_json` takes. So an info that was read stays text until somebody asks for the object, and equal
-//! ones of a trace can be one ([`Sharing`]). An info that is made here is an object until it is written. Text that would not
+//! ones of a trace can be one ([`crate::sharing`]). An info that is made here is an object until it is written. Text that would not
 //! become an object is refused when it is read, so nothing here fails later.
 
 mod scan;
 
-use std::borrow::{Borrow, Cow};
-use std::collections::HashSet;
+use std::borrow::Cow;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -262,52 +260,6 @@ fn one_line(text: &str) -> String {
     }
     line
 }
-
-/// Makes equal infos one, as far as they came as text.
-#[derive(Default)]
-pub struct Sharing(HashSet<ByText>);
-
-impl Sharing {
-    /// Puts an equal one that came before in the place of this one.
-    pub fn share(&mut self, info: &mut SharedInfo) {
-        let Some(text) = info.text() else { return };
-        match self.0.get(text) {
-            Some(same) => *info = same.0.clone(),
-            None => {
-                self.0.insert(ByText(info.clone()));
-            }
-        }
-    }
-}
-
-/// An info as a key: its text.
-struct ByText(SharedInfo);
-
-impl ByText {
-    fn text(&self) -> &str {
-        self.0.text().unwrap_or_default()
-    }
-}
-
-impl Borrow<str> for ByText {
-    fn borrow(&self) -> &str {
-        self.text()
-    }
-}
-
-impl Hash for ByText {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text().hash(state);
-    }
-}
-
-impl PartialEq for ByText {
-    fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text()
-    }
-}
-
-impl Eq for ByText {}
 
 impl Deref for SharedInfo {
     type Target = Info;

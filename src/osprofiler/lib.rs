@@ -37,6 +37,7 @@ pub mod report;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 pub mod rpc;
+pub mod sharing;
 pub mod signing;
 #[cfg(feature = "spans")]
 pub mod spans;
@@ -44,6 +45,7 @@ pub mod spans;
 pub mod sqlx;
 pub mod statement;
 pub mod summary;
+pub mod text;
 pub mod trace;
 pub mod traced;
 pub mod verifying;

@@ -253,9 +253,8 @@ impl fmt::Debug for QueueNotifier {
 /// About how long the record's JSON is: never less than the texts in it.
 fn size_bytes(record: &Record) -> u64 {
     let Record { name, base_id, trace_id, parent_id, timestamp, info, project, service } = record;
-    let texts = [name, base_id, trace_id, parent_id, timestamp];
-    let texts = texts.into_iter().chain(project.iter()).chain(service.iter());
-    let mut bytes: usize = 120 + texts.map(String::len).sum::<usize>();
+    let texts = [name, base_id, trace_id, parent_id].into_iter().chain(project).chain(service);
+    let mut bytes: usize = 120 + timestamp.len() + texts.map(|text| text.len()).sum::<usize>();
     let mut waiting: Vec<&Value> = Vec::new();
     for (key, value) in info.iter() {
         bytes += key.len() + 6;

@@ -107,10 +107,10 @@ impl<'a> Line<'a> {
     pub fn record(&self) -> Record {
         let suffix = if self.duration_s.is_some() { STOP_SUFFIX } else { START_SUFFIX };
         Record {
-            name: format!("{}{suffix}", self.name),
-            base_id: self.base_id.to_owned(),
-            trace_id: self.trace_id.to_owned(),
-            parent_id: self.parent_id.to_owned(),
+            name: format!("{}{suffix}", self.name).into(),
+            base_id: self.base_id.into(),
+            trace_id: self.trace_id.into(),
+            parent_id: self.parent_id.into(),
             timestamp: self.timestamp.to_owned(),
             info: self.info.map(|json| SharedInfo::as_text(&info(json))).unwrap_or_default(),
             project: None,
@@ -367,7 +367,7 @@ mod tests {
             let mut records = vec![];
             for (suffix, at) in [("-start", 0), ("-stop", us)] {
                 records.push(Record {
-                    name: format!("{name}{suffix}"),
+                    name: format!("{name}{suffix}").into(),
                     base_id: "b".into(), trace_id: "t".into(), parent_id: "p".into(),
                     timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000),
                     info: Info::new().into(), project: None, service: None,

@@ -13,7 +13,9 @@ use thiserror::Error;
 
 use crate::base::civil::{format_us, parse_us};
 pub use crate::info::Info;
-use crate::info::{SharedInfo, Sharing};
+use crate::info::SharedInfo;
+use crate::sharing::Sharing;
+use crate::text::Text;
 
 /// A value that can be a point's info.
 ///
@@ -79,13 +81,13 @@ pub const STOP_SUFFIX: &str = "-stop";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The point's name, followed by `-start` or `-stop`.
-    pub name: String,
+    pub name: Text,
     /// The trace.
-    pub base_id: String,
+    pub base_id: Text,
     /// The point: the same in both of its records.
-    pub trace_id: String,
+    pub trace_id: Text,
     /// The enclosing point, or base_id.
-    pub parent_id: String,
+    pub parent_id: Text,
     /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
     pub timestamp: String,
     /// Details. `host` is the reporter's host name.
@@ -93,10 +95,10 @@ pub struct Record {
     pub info: SharedInfo,
     /// The reporter's project, for instance `keystone`.
     #[serde(default)]
-    pub project: Option<String>,
+    pub project: Option<Text>,
     /// The reporter's service, for instance `public`.
     #[serde(default)]
-    pub service: Option<String>,
+    pub service: Option<Text>,
 }
 
 /// The service that reports.
@@ -164,22 +166,27 @@ impl Record {
     #[must_use]
     pub fn reported_by(mut self, identity: &Identity) -> Self {
         self.info_mut().insert("host".to_owned(), Value::String(identity.host.clone()));
-        self.project = Some(identity.project.clone());
-        self.service = Some(identity.service.clone());
+        self.project = Some(identity.project.as_str().into());
+        self.service = Some(identity.service.as_str().into());
         self
     }
 }
 
-/// Makes equal infos of these records one, as far as they came as text, and gives back room that is not used: for records
-/// that are kept.
+/// Makes equal infos, names and ids of these records one, infos as far as they came as text, and gives back room that is not
+/// used: for records that are kept.
 pub fn share(records: &mut Vec<Record>) {
     share_with(records, &mut Sharing::default());
 }
 
 /// The same for the records of several traces: their iterations do the same, so they share many infos.
 pub fn share_with(records: &mut Vec<Record>, sharing: &mut Sharing) {
+    // No other trace has these ids.
+    let mut ids = Sharing::default();
     for record in records.iter_mut() {
         sharing.share(&mut record.info);
+        let Record { name, base_id, trace_id, parent_id, project, service, .. } = record;
+        [base_id, trace_id, parent_id].into_iter().for_each(|id| ids.share_text(id));
+        std::iter::once(name).chain(project).chain(service).for_each(|text| sharing.share_text(text));
     }
     records.shrink_to_fit();
 }

@@ -4,7 +4,6 @@
 //! without a stop as lasting 0 ms; [`TraceTree`] does none of that, and [`super::compat`] does all
 //! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -12,6 +11,7 @@ use serde_json::Value;
 pub use super::info::DETAIL_LEN_MAX;
 use super::info::SharedInfo;
 use super::record::{Info, Record, STOP_SUFFIX, point_name};
+use crate::text::Text;
 
 /// A trace: each point comes after the point that contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,17 +32,17 @@ pub struct Point {
     /// The index of the parent in [`TraceTree::points`], if it is there.
     pub parent: Option<usize>,
     /// The point's id.
-    pub trace_id: String,
+    pub trace_id: Text,
     /// As recorded; base_id or an unknown id for a root.
-    pub parent_id: String,
+    pub parent_id: Text,
     /// Without `-start` or `-stop`.
-    pub name: String,
+    pub name: Text,
     /// The reporter's service.
-    pub service: Option<String>,
+    pub service: Option<Text>,
     /// The reporter's project.
-    pub project: Option<String>,
+    pub project: Option<Text>,
     /// The reporter's host.
-    pub host: Option<String>,
+    pub host: Option<Text>,
     /// Microseconds from the trace's first record; the stop's if there is no start.
     pub start_us: u64,
     /// Whether the start was recorded. If not, there is only a stop.
@@ -52,7 +52,7 @@ pub struct Point {
     /// The duration without the time that children cover, overlaps counted once.
     pub self_us: Option<u64>,
     /// The error in the stop record.
-    pub error: Option<PointError>,
+    pub error: Option<Box<PointError>>,
     /// The info of the start record.
     pub info: SharedInfo,
     /// The info of the stop record, without the host, which the start record has too.
@@ -114,12 +114,12 @@ impl TraceTree {
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|&index| nodes[index].begin_us());
         let mut points = Vec::with_capacity(nodes.len());
-        let mut hostless = Hostless::default();
+        let mut shared = Shared::default();
         // Roots come first; points that they do not reach are in cycles.
         for in_cycle in [false, true] {
             for &root in &order {
                 if !nodes[root].placed && (in_cycle || nodes[root].parent.is_none()) {
-                    place(&mut nodes, root, first_us, &mut points, &mut hostless);
+                    place(&mut nodes, root, first_us, &mut points, &mut shared);
                 }
             }
         }
@@ -179,7 +179,7 @@ impl Node<'_> {
         self.start.or(self.stop).map_or(0, |(time, _)| time)
     }
 
-    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, hostless: &mut Hostless) -> Point {
+    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, shared: &mut Shared) -> Point {
         let duration_us = match (self.start, self.stop) {
             // A clock that was set back would make it negative.
             (Some((start, _)), Some((stop, _))) => Some(stop.saturating_sub(start).max(0).unsigned_abs()),
@@ -191,17 +191,17 @@ impl Node<'_> {
             parent,
             trace_id: record.trace_id.clone(),
             parent_id: record.parent_id.clone(),
-            name: point_name(&record.name).to_owned(),
+            name: shared.text(point_name(&record.name)),
             service: record.service.clone(),
             project: record.project.clone(),
-            host: record.host().map(Cow::into_owned),
+            host: record.host().map(|host| shared.text(&host)),
             start_us: self.begin_us().saturating_sub(first_us).max(0).unsigned_abs(),
             starts: self.start.is_some(),
             duration_us,
             self_us: duration_us,
             error: self.stop.and_then(|(_, record)| error(&record.info)),
             info: self.start.map(|(_, record)| record.info.clone()).unwrap_or_default(),
-            stop_info: self.stop.map(|(_, record)| hostless.of(&record.info)).unwrap_or_default(),
+            stop_info: self.stop.map(|(_, record)| shared.hostless(&record.info)).unwrap_or_default(),
         }
     }
 }
@@ -254,13 +254,7 @@ fn link(nodes: &mut [Node<'_>]) {
 }
 
 /// Appends the tree under `root`, which must not be placed yet.
-fn place(
-    nodes: &mut [Node<'_>],
-    root: usize,
-    first_us: i64,
-    points: &mut Vec<Point>,
-    hostless: &mut Hostless,
-) {
+fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Point>, shared: &mut Shared) {
     let mut waiting = vec![(root, 0, None)];
     while let Some((index, depth, parent)) = waiting.pop() {
         if nodes[index].placed {
@@ -268,7 +262,7 @@ fn place(
         }
         nodes[index].placed = true;
         let position = points.len();
-        points.push(nodes[index].point(depth, parent, first_us, hostless));
+        points.push(nodes[index].point(depth, parent, first_us, shared));
         let children = std::mem::take(&mut nodes[index].children);
         waiting.extend(children.into_iter().rev().map(|child| (child, depth + 1, Some(position))));
     }
@@ -305,16 +299,32 @@ pub fn reporter(project: &str, service: &str) -> String {
     }
 }
 
-/// Infos without their hosts. Many points of a trace share one.
+/// What many points of a trace have in common.
 #[derive(Default)]
-struct Hostless(Vec<[SharedInfo; 2]>);
+struct Shared {
+    /// Infos, with the same without their hosts.
+    hostless: Vec<[SharedInfo; 2]>,
+    /// Names and hosts.
+    texts: Vec<Text>,
+}
 
-impl Hostless {
-    /// How many are remembered.
+impl Shared {
+    /// How many of each are remembered.
     const KNOWN_MAX: usize = 16;
 
-    fn of(&mut self, info: &SharedInfo) -> SharedInfo {
-        if let Some([_, known]) = self.0.iter().find(|[whole, _]| whole.is_same(info)) {
+    fn text(&mut self, text: &str) -> Text {
+        if let Some(known) = self.texts.iter().find(|known| *known == text) {
+            return known.clone();
+        }
+        let new = Text::from(text);
+        if self.texts.len() < Self::KNOWN_MAX {
+            self.texts.push(new.clone());
+        }
+        new
+    }
+
+    fn hostless(&mut self, info: &SharedInfo) -> SharedInfo {
+        if let Some([_, known]) = self.hostless.iter().find(|[whole, _]| whole.is_same(info)) {
             return known.clone();
         }
         if !info.contains_key("host") {
@@ -323,14 +333,14 @@ impl Hostless {
         let mut others = info.read().into_owned();
         others.shift_remove("host");
         let new = if info.text().is_some() { SharedInfo::as_text(&others) } else { others.into() };
-        if self.0.len() < Self::KNOWN_MAX {
-            self.0.push([info.clone(), new.clone()]);
+        if self.hostless.len() < Self::KNOWN_MAX {
+            self.hostless.push([info.clone(), new.clone()]);
         }
         new
     }
 }
 
-fn error(stop_info: &SharedInfo) -> Option<PointError> {
+fn error(stop_info: &SharedInfo) -> Option<Box<PointError>> {
     if !stop_info.may_have("etype") {
         return None;
     }
@@ -338,5 +348,5 @@ fn error(stop_info: &SharedInfo) -> Option<PointError> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let etype = stop_info.get("etype").filter(|etype| !etype.is_null()).map(text)?;
     let message = stop_info.get("message").filter(|message| !message.is_null()).map(text);
-    Some(PointError { etype, message: message.unwrap_or_default() })
+    Some(Box::new(PointError { etype, message: message.unwrap_or_default() }))
 }

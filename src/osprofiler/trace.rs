@@ -272,10 +272,10 @@ impl Scope {
         let shared = &*self.trace.point.shared;
         let Some(reporter) = &shared.reporter else { return };
         let record = Record {
-            name: format!("{}{suffix}", self.name),
-            base_id: shared.base_id.clone(),
-            trace_id: self.trace.id().to_owned(),
-            parent_id: self.parent.id().to_owned(),
+            name: format!("{}{suffix}", self.name).into(),
+            base_id: shared.base_id.as_str().into(),
+            trace_id: self.trace.id().into(),
+            parent_id: self.parent.id().into(),
             timestamp: timestamp(shared.clock.wall_anchor_unix_ns().saturating_add(at_ns)),
             info: info().into(),
             project: None,

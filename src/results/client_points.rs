@@ -94,8 +94,8 @@ pub fn link(services: &mut [Record], client: &[Record]) -> bool {
         .collect();
     let mut any = false;
     for record in services {
-        if let Some(id) = known.get(&record.parent_id) {
-            record.parent_id = (*id).to_owned();
+        if let Some(id) = known.get(record.parent_id.as_str()) {
+            record.parent_id = (*id).into();
             any = true;
         }
     }
@@ -192,10 +192,10 @@ impl<'a> Client<'a> {
         let host = ("host".to_owned(), Value::from(self.log.header.environment.host.as_str()));
         let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
             self.records.push(Record {
-                name: format!("{name}{suffix}"),
-                base_id: ids.0.clone(),
-                trace_id: ids.1.to_owned(),
-                parent_id: ids.2.to_owned(),
+                name: format!("{name}{suffix}").into(),
+                base_id: ids.0.as_str().into(),
+                trace_id: ids.1.into(),
+                parent_id: ids.2.into(),
                 timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
                 // OSProfiler's readers expect a host in each record.
                 info: match info {
@@ -204,8 +204,8 @@ impl<'a> Client<'a> {
                     }
                     _ => Info::from_iter([host.clone()]).into(),
                 },
-                project: Some(REPORTER.to_owned()),
-                service: Some(REPORTER.to_owned()),
+                project: Some(REPORTER.into()),
+                service: Some(REPORTER.into()),
             });
         };
         record(START_SUFFIX, time_ns.0, Some(info));

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::base::clock::rfc3339;
 pub use crate::base::files::write_at_once;
-use crate::base::files::{make_directory, open_regular, owner_only};
+use crate::base::files::{make_directory, open_regular, owner_only, sync_all_in, write_one_of_many};
 use crate::measure::log;
 
 use super::trace::{StoredRecords, StoredTrace};
@@ -130,10 +130,29 @@ impl RunDirectory {
             return Ok(());
         }
         make_directory(&self.path.join("traces"))?;
-        for trace in traces.iter().filter(|trace| !trace.is_stored) {
-            write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
+        let mut new = traces.iter().filter(|trace| !trace.is_stored).peekable();
+        if new.peek().is_none() {
+            return Ok(());
         }
-        Ok(())
+        new.try_for_each(|trace| self.store_trace(trace))?;
+        self.sync_traces()
+    }
+
+    /// Stores one of many fetched traces; [`RunDirectory::sync_traces`] must follow.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    pub fn store_trace(&self, trace: &StoredTrace) -> io::Result<()> {
+        make_directory(&self.path.join("traces"))?;
+        write_one_of_many(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))
+    }
+
+    /// Makes sure that the stored traces outlast a loss of power.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    pub fn sync_traces(&self) -> io::Result<()> {
+        sync_all_in(&self.path.join("traces"))
     }
 
     /// The ids of the stored traces.

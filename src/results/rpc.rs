@@ -113,9 +113,9 @@ fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
     let point = |what: &str, (from_us, to_us): (u64, u64)| Point {
         depth: caller.depth.saturating_add(1),
         parent: Some(above),
-        trace_id: format!("{}-{what}", server.trace_id),
+        trace_id: format!("{}-{what}", server.trace_id).into(),
         parent_id: caller.trace_id.clone(),
-        name: QUEUE.to_owned(),
+        name: QUEUE.into(),
         service: server.service.clone(),
         project: server.project.clone(),
         // Its times are on the caller's clock.
@@ -228,10 +228,10 @@ mod tests {
             }
             let name = if function.is_empty() { "wsgi" } else { RPC };
             Record {
-                name: format!("{name}{}", if is_start { "-start" } else { "-stop" }),
+                name: format!("{name}{}", if is_start { "-start" } else { "-stop" }).into(),
                 base_id: "0".into(),
-                trace_id: id.to_string(),
-                parent_id: parent.to_string(),
+                trace_id: id.to_string().into(),
+                parent_id: parent.to_string().into(),
                 timestamp: timestamp(
                     1_700_000_000_000_000_000 + 1_000_000 * if is_start { start } else { end },
                 ),
@@ -333,7 +333,7 @@ mod tests {
         ]);
         let names = ["executor-client-run-action", "default-executor-run-action", "task-handler-run-task"];
         for (point, name) in tree.points.iter_mut().zip(names) {
-            name.clone_into(&mut point.name);
+            point.name = name.into();
         }
         let tree = with_queues(tree);
         let names: Vec<&str> = tree.points.iter().map(|point| point.name.as_str()).collect();

@@ -107,7 +107,7 @@ pub fn unknown<'t>(
     if let Some(name) = &selector.name
         && !points().any(|(_, _, point)| is_named(point, name))
     {
-        let names = points().map(|(_, _, point)| point.name.clone()).collect();
+        let names = points().map(|(_, _, point)| point.name.to_string()).collect();
         return Some(format!("no trace point is named \"{name}\"; the points seen are: {}", listed(&names)));
     }
     if points().next().is_none() {
@@ -117,7 +117,7 @@ pub fn unknown<'t>(
         PointCondition::Text(Field::Name, TextTest::Is, value)
             if !points().any(|(_, _, point)| point.name == *value) =>
         {
-            let seen = points().map(|(_, _, point)| point.name.clone()).collect();
+            let seen = points().map(|(_, _, point)| point.name.to_string()).collect();
             Some(format!("no trace point is named \"{value}\"; the points seen are: {}", listed(&seen)))
         }
         PointCondition::Text(Field::Service, TextTest::Is, value)
@@ -199,9 +199,9 @@ fn meets(tree: &TraceTree, depth: u64, index: usize, condition: &PointCondition)
         PointCondition::Text(field, test, value) => {
             let text = match field {
                 Field::Name => Some(point.name.clone()),
-                Field::Detail => Some(point.detail()),
+                Field::Detail => Some(point.detail().into()),
                 Field::Host => point.host.clone(),
-                Field::Attribute(key) => attribute(tree, index, key).and_then(text),
+                Field::Attribute(key) => attribute(tree, index, key).and_then(text).map(Into::into),
                 Field::Service | Field::Depth => None,
             };
             text.is_some_and(|text| test.holds(&text, value))
@@ -298,12 +298,12 @@ mod tests {
         Point {
             depth,
             parent,
-            trace_id: String::new(),
-            parent_id: String::new(),
+            trace_id: "".into(),
+            parent_id: "".into(),
             name: name.into(),
             service: Some(service.into()),
             project: (service == "bench").then(|| REPORTER.into()),
-            host: Some(format!("{service}-1")),
+            host: Some(format!("{service}-1").into()),
             start_us: 0,
             starts: true,
             duration_us: Some(10),
@@ -328,8 +328,9 @@ mod tests {
             point(3, Some(2), ["shop", "db"], &inner),
             point(2, Some(1), ["stock", "GET /stock"], &json!({})),
         ];
-        points[4].error =
-            Some(crate::osprofiler::report::PointError { etype: "Timeout".into(), message: String::new() });
+        points[4].error = Some(
+            crate::osprofiler::report::PointError { etype: "Timeout".into(), message: String::new() }.into(),
+        );
         points[4].stop_info =
             json!({"etype": "Timeout", "request": {"status_code": 503}}).as_object().unwrap().clone().into();
         TraceTree { first_unix_us: 0, points, unreadable: 0 }

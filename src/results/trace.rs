@@ -85,6 +85,10 @@ impl StoredRecords {
     /// The records of the services, and the client's own.
     #[must_use]
     pub fn split(records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+        // Fetched ones have none of the client's, and stay where they are.
+        if records.iter().all(is_of_service) {
+            return (records, Vec::new());
+        }
         records.into_iter().partition(is_of_service)
     }
 }

@@ -256,13 +256,13 @@ async fn connect(url: &str) -> Result<Collector, DriverError> {
 
 fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<Record> {
     let record = |name: &str, trace_id: &str, parent_id: &str, us: u32| Record {
-        name: name.to_owned(),
-        base_id: base_id.to_owned(),
-        trace_id: trace_id.to_owned(),
-        parent_id: parent_id.to_owned(),
+        name: name.into(),
+        base_id: base_id.into(),
+        trace_id: trace_id.into(),
+        parent_id: parent_id.into(),
         timestamp: format!("2026-11-21T10:00:{second:02}.{us:06}"),
         info: json!({"host": "vm", "db": {"statement": "SELECT 'é'\n"}}).as_object().unwrap().clone().into(),
-        project: Some("keystone".to_owned()),
+        project: Some("keystone".into()),
         service: None,
     };
     let mut records = vec![
@@ -320,7 +320,11 @@ async fn documents_of_either_release_are_written_read_and_listed() {
 
         // More than one answer holds.
         let long: Vec<Record> = (0..5_001)
-            .map(|n| Record { base_id: "long".into(), trace_id: n.to_string(), ..traces[0][1].clone() })
+            .map(|n| Record {
+                base_id: "long".into(),
+                trace_id: n.to_string().into(),
+                ..traces[0][1].clone()
+            })
             .collect();
         collector.write(&long).await.unwrap();
         assert!(collector.records("long").await.unwrap() == long);

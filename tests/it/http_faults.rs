@@ -60,7 +60,7 @@ impl Drop for Sockets {
 /// Reads the head of a request.
 pub(crate) fn read_head(stream: &mut TcpStream) {
     let (mut seen, mut buffer) = (Vec::new(), [0; 1024]);
-    while !seen.windows(4).any(|window| window == b"\r\n\r\n") {
+    while memchr::memmem::find(&seen, b"\r\n\r\n").is_none() {
         match stream.read(&mut buffer) {
             Ok(read) if read > 0 => seen.extend_from_slice(&buffer[..read]),
             _ => return,

@@ -319,14 +319,14 @@ fn reporting_service(url: String) -> Server {
         let now = || u64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
         let point = uuid::Uuid::new_v4().to_string();
         let record = |suffix: &str| Record {
-            name: format!("wsgi-{suffix}"),
-            base_id: context.base_id.clone(),
-            trace_id: point.clone(),
-            parent_id: context.parent_id.clone(),
+            name: format!("wsgi-{suffix}").into(),
+            base_id: context.base_id.as_str().into(),
+            trace_id: point.as_str().into(),
+            parent_id: context.parent_id.as_str().into(),
             timestamp: timestamp(now()),
             info: Info::from_iter([("host".to_owned(), "vm".into())]).into(),
-            project: Some("api".to_owned()),
-            service: Some("api".to_owned()),
+            project: Some("api".into()),
+            service: Some("api".into()),
         };
         let first = record("start");
         wire.pause(Duration::from_millis(2));

@@ -20,11 +20,11 @@ fn records(base_id: &str) -> Vec<Record> {
     let record = |name: &str, id: &str, parent: &str, us: u32, info: Map<String, Value>| Record {
         name: name.into(),
         base_id: base_id.into(),
-        trace_id: format!("{id}0000000-0000-4000-8000-000000000000"),
+        trace_id: format!("{id}0000000-0000-4000-8000-000000000000").into(),
         parent_id: if parent.is_empty() {
             base_id.into()
         } else {
-            format!("{parent}0000000-0000-4000-8000-000000000000")
+            format!("{parent}0000000-0000-4000-8000-000000000000").into()
         },
         timestamp: format!("2026-11-20T22:52:01.{us:06}"),
         info: Map::from_iter(info.into_iter().chain([("host".to_owned(), "vm".into())])).into(),

@@ -115,7 +115,7 @@ fn real_keystone_has_points_of_every_iteration_and_shares_none() {
         assert!((50..500).contains(&db), "{id} has {db} database points");
         for point in tree.points {
             assert!(point.duration_us.is_some(), "{id}: {} has no end", point.name);
-            if let Some(other) = owners.insert(point.trace_id, id) {
+            if let Some(other) = owners.insert(point.trace_id.to_string(), id) {
                 panic!("a point is in both {id} and {other}");
             }
         }

@@ -229,7 +229,7 @@ async fn check_traces_of_the_library(mut peer: Peer, url: String) {
     let origin = |point: &bench::osprofiler::report::Point| {
         (point.project.clone().unwrap(), point.service.clone().unwrap(), point.host.clone().unwrap())
     };
-    let expected = ("keystone".to_owned(), "public".to_owned(), "vm".to_owned());
+    let expected = ("keystone".into(), "public".into(), "vm".into());
     assert!(tree.points.iter().all(|point| origin(point) == expected));
     assert_same_report(&mut peer, &url, &base_id, &compat_report(&records));
 

@@ -143,7 +143,7 @@ fn one_request_is_one_tree_over_services_in_all_three_ways() {
 
 fn errors(records: &[Record]) -> Vec<(String, String)> {
     let points = TraceTree::build(records).points;
-    points.into_iter().filter_map(|point| Some((point.name, point.error?.message))).collect()
+    points.into_iter().filter_map(|point| Some((point.name.into(), point.error?.message))).collect()
 }
 
 #[test]

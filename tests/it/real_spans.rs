@@ -308,9 +308,9 @@ async fn check_a_long_trace(url: &str) {
     let records: Vec<Record> = (0..3_000)
         .map(|n| Record {
             name: "a-start".into(),
-            base_id: base_id.clone(),
-            trace_id: n.to_string(),
-            parent_id: base_id.clone(),
+            base_id: base_id.as_str().into(),
+            trace_id: n.to_string().into(),
+            parent_id: base_id.as_str().into(),
             timestamp: "2026-11-20T22:52:01.000000".into(),
             info: json!({"n": n, "text": "é\"'$."}).as_object().cloned().unwrap().into(),
             project: None,

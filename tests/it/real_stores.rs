@@ -149,13 +149,16 @@ async fn check_store(peer: &mut Peer, url: &str, theirs: &str, exactly: bool) {
         assert_same_report(peer, theirs, base_id, &records, exactly);
     }
     // One record only, which OSProfiler's own list of a redis leaves out.
-    let alone =
-        Record { base_id: Uuid::new_v4().to_string(), ..collector.records(&good).await.unwrap()[0].clone() };
+    let alone = Record {
+        base_id: Uuid::new_v4().to_string().into(),
+        ..collector.records(&good).await.unwrap()[0].clone()
+    };
     collector.write(std::slice::from_ref(&alone)).await.unwrap();
 
     let traces = collector.list(&ALL).await.unwrap();
     assert!(traces.is_sorted_by(|a, b| a.timestamp >= b.timestamp));
-    for (base_id, records) in [(&from_python, 11), (&good, 8), (&failed, 8), (&alone.base_id, 1)] {
+    for (base_id, records) in [(&from_python, 11), (&good, 8), (&failed, 8), (&alone.base_id.to_string(), 1)]
+    {
         let trace = listed(&traces, base_id);
         assert_eq!((trace.records, trace.name.as_deref()), (Some(records), Some("wsgi")), "{trace:?}");
         assert!(trace.timestamp.starts_with("20"), "{trace:?}");
@@ -307,7 +310,7 @@ async fn real_keys_of_old_releases_are_read() {
     let other = Uuid::new_v4().to_string();
     for base_id in [&source, &other] {
         for record in records.iter().rev() {
-            let record = Record { base_id: base_id.clone(), ..record.clone() };
+            let record = Record { base_id: base_id.as_str().into(), ..record.clone() };
             let key = format!("osprofiler:{}_{}_{}", record.base_id, record.trace_id, record.timestamp);
             let json = serde_json::to_vec(&record).unwrap();
             command(&mut raw, &[b"SET", key.as_bytes(), &json]).await;
@@ -507,7 +510,11 @@ async fn check_bounds(url: &str, double: impl AsyncFn(&str)) {
     let start = Instant::now();
     for first in (0..written).step_by(2_500) {
         let batch: Vec<Record> = (first..first + 2_500)
-            .map(|n| Record { base_id: base_id.clone(), trace_id: n.to_string(), ..model.clone() })
+            .map(|n| Record {
+                base_id: base_id.as_str().into(),
+                trace_id: n.to_string().into(),
+                ..model.clone()
+            })
             .collect();
         collector.write(&batch).await.unwrap();
     }
@@ -526,14 +533,14 @@ async fn check_bounds(url: &str, double: impl AsyncFn(&str)) {
         Some(TRACE_RECORDS_MAX as u64)
     );
     println!("{variable}: listed in {:?}", start.elapsed());
-    let one_more = Record { base_id: base_id.clone(), ..model.clone() };
+    let one_more = Record { base_id: base_id.as_str().into(), ..model.clone() };
     collector.write(std::slice::from_ref(&one_more)).await.unwrap();
     assert!(matches!(collector.records(&base_id).await, Err(DriverError::TooLarge { .. })));
 
     // Names that the columns do not hold as they are, and NUL, which PostgreSQL refuses.
-    let mut odd = Record { base_id: Uuid::new_v4().to_string(), ..model };
-    odd.name = format!("{}\0-start", "鍵".repeat(300));
-    odd.project = Some("é".repeat(300));
+    let mut odd = Record { base_id: Uuid::new_v4().to_string().into(), ..model };
+    odd.name = format!("{}\0-start", "鍵".repeat(300)).into();
+    odd.project = Some("é".repeat(300).into());
     odd.info_mut().insert("large".to_owned(), "\0x".repeat(500_000).into());
     collector.write(std::slice::from_ref(&odd)).await.unwrap();
     let read = collector.records(&odd.base_id).await.unwrap();

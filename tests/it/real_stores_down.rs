@@ -22,14 +22,14 @@ async fn record(collector: &Collector) -> Record {
 
 /// Writes until that works again.
 async fn write_again(collector: &Collector, record: &Record) -> String {
-    let record = Record { base_id: Uuid::new_v4().to_string(), ..record.clone() };
+    let record = Record { base_id: Uuid::new_v4().to_string().into(), ..record.clone() };
     let start = Instant::now();
     while let Err(error) = collector.write(std::slice::from_ref(&record)).await {
         assert!(error.is_transient(), "{}", error.chain());
         assert!(start.elapsed() < BACK_WITHIN, "{}", error.chain());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    record.base_id
+    record.base_id.to_string()
 }
 
 fn redis(program: &Path, folder: &Path, port: u16, further: &[&str]) -> Process {

@@ -312,7 +312,7 @@ fn converse(stream: &mut dyn Stream, shared: &Shared) -> After {
 
 fn read_request(stream: &mut dyn Stream, buffer: &mut Vec<u8>, reads_body: bool) -> Option<Seen> {
     let head_end = loop {
-        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+        if let Some(at) = memchr::memmem::find(buffer, b"\r\n\r\n") {
             break at + 4;
         }
         fill(stream, buffer)?;

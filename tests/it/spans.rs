@@ -159,12 +159,12 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
     for (n, base_id) in ids.iter().enumerate() {
         let half = |name: &str, info: serde_json::Value| Record {
             name: name.into(),
-            base_id: base_id.clone(),
-            trace_id: Uuid::new_v4().to_string(),
-            parent_id: base_id.clone(),
+            base_id: base_id.as_str().into(),
+            trace_id: Uuid::new_v4().to_string().into(),
+            parent_id: base_id.as_str().into(),
             timestamp: format!("2026-11-20T22:52:{n:02}.000000"),
             info: info.as_object().cloned().unwrap().into(),
-            project: Some(format!("p{}", n % 2)),
+            project: Some(format!("p{}", n % 2).into()),
             service: Some("s".into()),
         };
         let start = half("rpc-start", json!({}));
@@ -201,13 +201,13 @@ async fn jaeger_lists_more_traces_than_one_answer_holds() {
         for name in ["rpc-start", "rpc-stop"] {
             records.push(Record {
                 name: name.into(),
-                base_id: base_id.clone(),
-                trace_id: trace_id.clone(),
-                parent_id: base_id.clone(),
+                base_id: base_id.as_str().into(),
+                trace_id: trace_id.as_str().into(),
+                parent_id: base_id.as_str().into(),
                 timestamp: format!("2026-11-20T22:52:01.{n:06}"),
                 info: serde_json::Map::new().into(),
                 project: None,
-                service: Some(format!("s{}", n % 2)),
+                service: Some(format!("s{}", n % 2).into()),
             });
         }
     }
@@ -297,9 +297,9 @@ async fn refusals_are_told_and_only_passing_ones_tried_again() {
     let id = Uuid::new_v4().to_string();
     let record = |name: &str| Record {
         name: name.into(),
-        base_id: id.clone(),
-        trace_id: Uuid::from_u128(5).to_string(),
-        parent_id: id.clone(),
+        base_id: id.as_str().into(),
+        trace_id: Uuid::from_u128(5).to_string().into(),
+        parent_id: id.as_str().into(),
         timestamp: "2026-11-20T22:52:01.000000".into(),
         info: serde_json::Map::new().into(),
         project: None,
@@ -347,9 +347,9 @@ async fn more_open_points_than_are_held_are_sent_unfinished() {
     let base_id = Uuid::new_v4().to_string();
     let record = |name: &str, n: u32| Record {
         name: name.into(),
-        base_id: base_id.clone(),
-        trace_id: Uuid::from_u128(u128::from(n) + 1).to_string(),
-        parent_id: base_id.clone(),
+        base_id: base_id.as_str().into(),
+        trace_id: Uuid::from_u128(u128::from(n) + 1).to_string().into(),
+        parent_id: base_id.as_str().into(),
         timestamp: "2026-11-20T22:52:01.000000".into(),
         info: serde_json::Map::new().into(),
         project: None,

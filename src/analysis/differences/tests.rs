@@ -9,8 +9,8 @@ fn point(name: &str, info: Value) -> Point {
     Point {
         depth: 0,
         parent: None,
-        trace_id: String::new(),
-        parent_id: String::new(),
+        trace_id: "".into(),
+        parent_id: "".into(),
         name: name.into(),
         service: Some("shop".into()),
         project: None,

@@ -40,7 +40,7 @@ fn shown(tree: &TraceTree, folded: &Folded) -> Vec<String> {
         let name = &tree.points[row.longest].name;
         let many = row.members.len();
         let what = match row.kind {
-            RowKind::Point => name.clone(),
+            RowKind::Point => name.to_string(),
             RowKind::Alike => format!("{name} ×{many}"),
             RowKind::Nested => format!("{name} nested {many}"),
             RowKind::Small { kinds } => format!("{many} small of {kinds}"),

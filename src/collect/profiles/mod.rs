@@ -22,6 +22,7 @@ use crate::base::ids::span_id;
 use crate::osprofiler::functions::carried;
 use crate::osprofiler::functions::model::{Builder, FunctionProfile};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use crate::osprofiler::text::Text;
 
 /// Between the id of a point and a number, in the id of the point that carries its functions.
 const ADDED: &str = "-functions-";
@@ -145,8 +146,8 @@ impl Found {
 /// The points of a trace by every spelling of their ids.
 struct Points {
     /// Of the whole trace, with its first point.
-    trace: Vec<(String, String)>,
-    points: HashMap<String, String>,
+    trace: Vec<(String, Text)>,
+    points: HashMap<Text, Text>,
 }
 
 impl Points {
@@ -156,7 +157,7 @@ impl Points {
             let id = &record.trace_id;
             points.insert(id.clone(), id.clone());
             if let Ok(uuid) = id.parse::<Uuid>() {
-                points.insert(format!("{:016x}", span_id(uuid)), id.clone());
+                points.insert(format!("{:016x}", span_id(uuid)).into(), id.clone());
             }
         }
         let is_outermost = |record: &&Record| !records.iter().any(|one| one.trace_id == record.parent_id);
@@ -170,7 +171,7 @@ impl Points {
     }
 
     /// The point that a file belongs to by its name.
-    fn named_by(&self, name: &str) -> Option<String> {
+    fn named_by(&self, name: &str) -> Option<Text> {
         let of_trace = self.trace.iter().find(|(id, _)| name.starts_with(id.as_str()));
         if let Some((_, first)) = of_trace {
             return Some(first.clone());
@@ -179,7 +180,7 @@ impl Points {
         self.known(name.split(end).next().unwrap_or_default())
     }
 
-    fn known(&self, id: &str) -> Option<String> {
+    fn known(&self, id: &str) -> Option<Text> {
         self.points.get(id).cloned()
     }
 }
@@ -195,10 +196,10 @@ fn carrying(
     let of_point = records.iter().filter(|record| record.trace_id == point);
     let last = of_point.max_by(|one, other| one.timestamp.cmp(&other.timestamp));
     let record = |suffix: &str, info: Info| Record {
-        name: format!("{}{suffix}", carried::POINT_NAME),
-        base_id: base_id.to_owned(),
-        trace_id: format!("{point}{ADDED}{number}"),
-        parent_id: point.to_owned(),
+        name: format!("{}{suffix}", carried::POINT_NAME).into(),
+        base_id: base_id.into(),
+        trace_id: format!("{point}{ADDED}{number}").into(),
+        parent_id: point.into(),
         timestamp: last.map(|record| record.timestamp.clone()).unwrap_or_default(),
         info: info.into(),
         project: last.and_then(|record| record.project.clone()),

@@ -251,8 +251,8 @@ fn found(probe: &mut log::Probe, tree: &TraceTree) {
     probe.is_complete = tree.is_whole();
     for point in &tree.points {
         let Some(service) = &point.service else { continue };
-        if !probe.services.contains(service) && probe.services.len() < SERVICES_MAX {
-            probe.services.push(service.clone());
+        if !probe.services.iter().any(|known| service == known) && probe.services.len() < SERVICES_MAX {
+            probe.services.push(service.to_string());
         }
     }
 }

@@ -95,12 +95,11 @@ pub fn collect(
     }
     let wanted = wanted(options, &aggregate)?;
     let ids: Vec<Uuid> = wanted.keys().copied().collect();
-    let stored =
-        parallel::map(ids, |id| directory.stored_records(id).map(|trace| (id, (trace.state(), trace))));
-    let mut stored: BTreeMap<Uuid, (TraceState, StoredRecords)> = stored.into_iter().flatten().collect();
-    let is_complete =
-        |(_, (state, _)): &(&Uuid, &(TraceState, StoredRecords))| *state == TraceState::Complete;
-    let complete: HashSet<Uuid> = stored.iter().filter(is_complete).map(|(id, _)| *id).collect();
+    // Their records are read again when they are needed: all of them at once would take much memory.
+    let stored = parallel::map(ids, |id| directory.stored_records(id).map(|trace| (id, trace.state())));
+    let mut states: BTreeMap<Uuid, TraceState> = stored.into_iter().flatten().collect();
+    let complete: HashSet<Uuid> =
+        states.iter().filter(|(_, state)| **state == TraceState::Complete).map(|(id, _)| *id).collect();
     let mut missing = wanted.clone();
     missing.retain(|id, _| options.again || !complete.contains(id));
     let mut new = if missing.is_empty() {
@@ -108,22 +107,23 @@ pub fn collect(
     } else {
         options.fetch(&aggregate, &missing, interrupt, events)?
     };
-    let mut states: BTreeMap<Uuid, TraceState> =
-        stored.iter().map(|(id, (state, _))| (*id, *state)).collect();
-    let mut merged: Vec<StoredRecords> = missing
-        .keys()
-        .filter_map(|id| merge(stored.get(id).map(|(_, old)| old), new.take(*id)?, *id))
-        .collect();
-    for trace in &merged {
-        stored.remove(&trace.trace_id);
-    }
+    let answers: Vec<(Uuid, FetchedTrace)> =
+        missing.keys().filter_map(|id| Some((*id, new.take(*id)?))).collect();
+    let known = |id: Uuid| states.contains_key(&id).then(|| directory.stored_records(id)).flatten();
+    let merged = parallel::map(answers, |(id, answer)| {
+        let merged = merge(|| known(id), answer, id)?;
+        Some((merged.state(), merged))
+    });
+    let (mut new_states, mut merged): (Vec<(Uuid, TraceState)>, Vec<StoredRecords>) =
+        merged.into_iter().flatten().map(|(state, trace)| ((trace.trace_id, state), trace)).unzip();
     if let Some(profiles) = &options.profiles {
-        merged.extend(stored.into_values().map(|(_, known)| known));
+        let new: HashSet<Uuid> = new_states.iter().map(|(id, _)| *id).collect();
+        let others = states.keys().filter(|id| !new.contains(id)).copied().collect();
+        merged.extend(parallel::map(others, known).into_iter().flatten());
         add_profiles(&mut merged, profiles, events)?;
-    } else {
-        drop(stored);
+        new_states = merged.iter().map(|trace| (trace.trace_id, trace.state())).collect();
     }
-    states.extend(merged.iter().map(|trace| (trace.trace_id, trace.state())));
+    states.extend(new_states);
     let known = merged.into_iter().map(|trace| (trace.trace_id, trace)).collect();
     let finished = super::report_with(&options.run_dir, known, &options.report, events)?;
     let of = |state| states.values().filter(|other| **other == state).count();
@@ -176,14 +176,25 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uu
     Ok(wanted)
 }
 
-/// What was stored and what is new, together; `None` if nothing is new.
-fn merge(old: Option<&StoredRecords>, new: FetchedTrace, trace_id: Uuid) -> Option<StoredRecords> {
+/// What was stored, which is read only if it is needed, and what is new, together; `None` if nothing is new.
+fn merge(
+    old: impl FnOnce() -> Option<StoredRecords>,
+    new: FetchedTrace,
+    trace_id: Uuid,
+) -> Option<StoredRecords> {
     if new.services.is_empty() {
         return None;
     }
-    let read_after_ns = old.and_then(|trace| trace.read_after_ns).max(new.read_after_ns);
-    let (known, _) = old.map(|old| StoredRecords::split(old.records.clone())).unwrap_or_default();
-    let records = only_once(known.into_iter().chain(new.services).collect());
+    let (known, known_after_ns) = old().map_or_else(Default::default, |old| {
+        let (services, _) = StoredRecords::split(old.records);
+        (services, old.read_after_ns)
+    });
+    let read_after_ns = known_after_ns.max(new.read_after_ns);
+    let mut records = new.services;
+    if !known.is_empty() {
+        records.splice(..0, known);
+    }
+    let records = only_once(records);
     Some(StoredRecords {
         trace_id,
         records,
@@ -195,14 +206,17 @@ fn merge(old: Option<&StoredRecords>, new: FetchedTrace, trace_id: Uuid) -> Opti
 
 /// Each record once, oldest first.
 fn only_once(mut records: Vec<Record>) -> Vec<Record> {
-    let mut seen = HashSet::new();
-    let is_first: Vec<bool> = records
-        .iter()
-        .map(|record| seen.insert((&record.name, &record.trace_id, &record.timestamp)))
-        .collect();
-    let mut is_first = is_first.into_iter();
-    records.retain(|_| is_first.next().unwrap_or(true));
     records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    let mut seen = HashSet::new();
+    let mut since = String::new();
+    // Equal records have equal times, and few records have the same.
+    records.retain(|record| {
+        if record.timestamp != since {
+            since.clone_from(&record.timestamp);
+            seen.clear();
+        }
+        seen.insert((record.name.clone(), record.trace_id.clone()))
+    });
     records
 }
 
@@ -353,7 +367,7 @@ pub(in crate::harness) fn choose_kept(
     let wanted = chosen(&aggregate);
     let mut all = Fetched::default();
     add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);
-    let merged = wanted.keys().filter_map(|id| merge(None, all.take(*id)?, *id));
+    let merged = wanted.keys().filter_map(|id| merge(|| None, all.take(*id)?, *id));
     let traces: Vec<StoredTrace> = merged.map(StoredTrace::from).collect();
     directory.store_traces(&traces).map_err(HarnessError::cannot("store the traces"))?;
     Ok(Some((traces.len(), wanted.len())))

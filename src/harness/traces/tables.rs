@@ -269,7 +269,7 @@ fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
     ranking.add_trace(&tree, |index| {
         let point = &tree.points[index];
         match by {
-            Grouping::Name => point.name.clone(),
+            Grouping::Name => point.name.to_string(),
             Grouping::Detail => format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned(),
         }
     });
@@ -290,7 +290,7 @@ fn count(stats: &mut CallStats, tree: &TraceTree, by: Grouping) {
     stats.add(tree, |index| {
         let point = &tree.points[index];
         let name = match by {
-            Grouping::Name => point.name.clone(),
+            Grouping::Name => point.name.to_string(),
             Grouping::Detail => statement::name_and_kind(point),
         };
         Function { place: point.reporter(), name }

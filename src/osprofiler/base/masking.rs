@@ -164,12 +164,14 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let secrets: Vec<&str> = all.filter(|secret| !secret.is_empty()).collect();
     let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
     // Most places need a look at few of the secrets or none: an escape may begin any, another byte only its own.
-    let mut by_first = [const { Vec::new() }; 256];
-    secrets.iter().for_each(|secret| by_first[usize::from(secret.as_bytes()[0])].push(*secret));
-    ESCAPES.iter().for_each(|escape| by_first[usize::from(*escape)].clone_from(&secrets));
-    while at < bytes.len() {
-        let possible = &by_first[usize::from(bytes[at])];
-        let found = possible.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
+    let mut begins = [false; 256];
+    let firsts = secrets.iter().map(|secret| secret.as_bytes()[0]);
+    firsts.chain(ESCAPES).for_each(|byte| begins[usize::from(byte)] = true);
+    while let Some(next) = bytes[at..].iter().position(|byte| begins[usize::from(*byte)]) {
+        at += next;
+        let is_escape = ESCAPES.contains(&bytes[at]);
+        let possible = secrets.iter().filter(|secret| is_escape || secret.as_bytes()[0] == bytes[at]);
+        let found = possible.filter_map(|secret| found_at(bytes, at, secret)).max();
         match found.filter(|end| text.is_char_boundary(at) && text.is_char_boundary(*end)) {
             Some(end) => {
                 spans.push(at..end);

@@ -45,11 +45,11 @@ pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<Trace
     let mut traces: HashMap<String, TraceSummary> = HashMap::new();
     each_text(BufReader::new(File::open(path)?), |_, text| {
         let Some(record) = text.ok().and_then(|text| Record::decode(text.as_bytes()).ok()) else { return };
-        if traces.len() >= TRACES_MAX && !traces.contains_key(&record.base_id) {
+        if traces.len() >= TRACES_MAX && !traces.contains_key(record.base_id.as_str()) {
             return;
         }
-        let trace = traces.entry(record.base_id.clone()).or_insert_with(|| TraceSummary {
-            base_id: record.base_id.clone(),
+        let trace = traces.entry(record.base_id.to_string()).or_insert_with(|| TraceSummary {
+            base_id: record.base_id.to_string(),
             timestamp: record.timestamp.clone(),
             records: Some(0),
             name: Some(point_name(&record.name).to_owned()),

@@ -258,8 +258,8 @@ impl MessagingCollector {
             let name =
                 record.name.strip_suffix(START_SUFFIX).or_else(|| record.name.strip_suffix(STOP_SUFFIX));
             let failed = record.info.has("etype");
-            let trace = traces.entry(record.base_id.clone()).or_insert_with(|| TraceSummary {
-                base_id: record.base_id.clone(),
+            let trace = traces.entry(record.base_id.to_string()).or_insert_with(|| TraceSummary {
+                base_id: record.base_id.to_string(),
                 timestamp: record.timestamp.clone(),
                 records: Some(0),
                 name: None,

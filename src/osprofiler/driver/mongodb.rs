@@ -182,7 +182,16 @@ impl From<Stated> for Record {
     fn from(stated: Stated) -> Self {
         let Stated { name, base_id, trace_id, parent_id, timestamp, info, project, service } = stated;
         let info = SharedInfo::as_text(&info);
-        Self { name, base_id, trace_id, parent_id, timestamp, info, project, service }
+        Self {
+            name: name.into(),
+            base_id: base_id.into(),
+            trace_id: trace_id.into(),
+            parent_id: parent_id.into(),
+            timestamp,
+            info,
+            project: project.map(Into::into),
+            service: service.map(Into::into),
+        }
     }
 }
 

@@ -239,7 +239,7 @@ impl Open {
 }
 
 fn key(record: &Record) -> Key {
-    (record.base_id.clone(), record.trace_id.clone())
+    (record.base_id.to_string(), record.trace_id.to_string())
 }
 
 impl Driver for OtlpCollector {

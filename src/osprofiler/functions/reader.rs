@@ -264,10 +264,10 @@ fn send(operation: &Operation, reporter: &Reporter, profile: &FunctionProfile) {
     let at = timestamp(operation.ended_unix_ns().unwrap_or_default());
     let trace_id = Uuid::new_v4().to_string();
     let record = |suffix: &str, info: Info| Record {
-        name: format!("{}{suffix}", carried::POINT_NAME),
-        base_id: operation.about.base_id.clone(),
-        trace_id: trace_id.clone(),
-        parent_id: operation.about.point_id.clone(),
+        name: format!("{}{suffix}", carried::POINT_NAME).into(),
+        base_id: operation.about.base_id.as_str().into(),
+        trace_id: trace_id.as_str().into(),
+        parent_id: operation.about.point_id.as_str().into(),
         timestamp: at.clone(),
         info: info.into(),
         project: None,

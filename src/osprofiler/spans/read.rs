@@ -219,14 +219,14 @@ fn add(
             continue;
         }
         let record = Record {
-            name: format!("{}{suffix}", point.name),
-            base_id: base_id.to_owned(),
-            trace_id: id.to_owned(),
-            parent_id: parent_id.to_owned(),
+            name: format!("{}{suffix}", point.name).into(),
+            base_id: base_id.into(),
+            trace_id: id.into(),
+            parent_id: parent_id.into(),
             timestamp: timestamp(time_ns),
             info: SharedInfo::as_text(&info),
-            project: point.project.clone(),
-            service: point.service.clone(),
+            project: point.project.as_deref().map(Into::into),
+            service: point.service.as_deref().map(Into::into),
         };
         records.push((time_ns, record));
     }

@@ -15,6 +15,7 @@ use super::meaning::{
 };
 use super::{Event, Kind, Span, span_id, trace_id};
 use crate::record::{Info, Record, point_name};
+use crate::text::Text;
 
 /// The scope of the spans made here.
 pub const SCOPE: &str = "osprofiler";
@@ -158,7 +159,7 @@ fn add_what_is_lost(span: &mut Span, point: &str, start: Option<&Record>, stop: 
 
 fn resource(record: &Record, stop: Option<&Record>) -> Info {
     let parts: Vec<&str> =
-        [&record.project, &record.service].into_iter().flatten().map(String::as_str).collect();
+        [&record.project, &record.service].into_iter().flatten().map(Text::as_str).collect();
     let name = if parts.is_empty() { UNKNOWN_SERVICE.to_owned() } else { parts.join("-") };
     let mut resource = Info::new();
     resource.insert("service.name".to_owned(), name.into());

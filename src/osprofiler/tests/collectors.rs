@@ -30,14 +30,14 @@ fn records(base_id: &str, count: u32) -> Vec<Record> {
     (0..count)
         .map(|n| {
             let mut record = record("a-start", &n.to_string(), "é\"'", n);
-            record.base_id = base_id.to_owned();
+            record.base_id = base_id.into();
             record.info = json!({"db": {"statement": "x\n'\u{1F600}"}, "host": "vm"})
                 .as_object()
                 .unwrap()
                 .clone()
                 .into();
-            record.project = (n % 2 == 0).then(|| "demo".to_owned());
-            record.service = Some("api".to_owned());
+            record.project = (n % 2 == 0).then(|| "demo".to_owned()).map(Into::into);
+            record.service = Some("api".into());
             record
         })
         .collect()

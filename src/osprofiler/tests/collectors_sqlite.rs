@@ -30,7 +30,7 @@ fn trace(base_id: &str, from_us: u32, etype: Option<&str>) -> Vec<Record> {
         record("wsgi-stop", "a", base_id, from_us + 3),
     ];
     for record in &mut records {
-        record.base_id = base_id.to_owned();
+        record.base_id = base_id.into();
         record.info_mut().insert("note".to_owned(), json!("says \"etype\": not"));
     }
     records[2].info_mut().extend(etype.map(|etype| ("etype".to_owned(), json!(etype))));
@@ -123,8 +123,8 @@ async fn huge_payloads_and_long_names_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let (collector, pool) = open(directory.path()).await;
     let mut records = trace("long", 100, None);
-    records[0].name = format!("{}-start", "n".repeat(400));
-    records[0].project = Some("p".repeat(400));
+    records[0].name = format!("{}-start", "n".repeat(400)).into();
+    records[0].project = Some("p".repeat(400).into());
     collector.write(&records).await.unwrap();
     let read = collector.records("long").await.unwrap();
     assert!(read[0].name.len() == 255 && read[0].name.ends_with("-start"));

@@ -25,7 +25,7 @@ async fn json_lines_are_written_whole_and_read_back() {
     let collector = Collector::connect(&Secret::new(format!("file://{}", path.display()))).await.unwrap();
     let notifier = QueueNotifier::start(collector.clone(), 100);
     let mut other = record("other-start", "o", "other", 9);
-    other.base_id = "other".to_owned();
+    other.base_id = "other".into();
     for record in records().into_iter().chain([other.clone()]) {
         notifier.notify(record);
     }

@@ -62,7 +62,7 @@ impl MemoryNotifier {
     }
 
     fn names(&self) -> Vec<String> {
-        self.records().into_iter().map(|record| record.name).collect()
+        self.records().into_iter().map(|record| record.name.into()).collect()
     }
 }
 

@@ -35,7 +35,7 @@ impl Driver for Memory {
             if records.iter().any(|record| record.name == "poison") {
                 return Err(refused());
             }
-            self.records.lock().unwrap().extend(records.iter().map(|record| record.name.clone()));
+            self.records.lock().unwrap().extend(records.iter().map(|record| record.name.to_string()));
             Ok(())
         })
     }

@@ -91,7 +91,10 @@ async fn concurrent_children_have_their_own_place() {
     for point in tree.points.iter().filter(|point| point.depth == 1) {
         assert!(point.parent_id == a || point.parent_id == b);
     }
-    assert_eq!((&tree.points[0].trace_id, &tree.points[2].trace_id), (&a, &b));
+    assert_eq!(
+        (tree.points[0].trace_id.as_str(), tree.points[2].trace_id.as_str()),
+        (a.as_str(), b.as_str())
+    );
     assert!(tree.points.iter().all(|point| point.duration_us >= Some(10_000)));
 }
 
@@ -112,7 +115,7 @@ async fn cancelled_and_failed_work_closes_its_point() {
     let errors: Vec<_> = TraceTree::build(&notifier.records())
         .points
         .into_iter()
-        .map(|point| (point.name, point.error.map(|error| (error.etype, error.message))))
+        .map(|point| (String::from(point.name), point.error.map(|error| (error.etype, error.message))))
         .collect();
     let text = |etype: &str, message: &str| Some((etype.to_owned(), message.to_owned()));
     assert_eq!(

@@ -70,7 +70,10 @@ async fn every_request_is_a_point_and_carries_the_trace() {
     for (request, start) in requests.iter().zip(&starts) {
         let value = |name| header(request, name).unwrap().as_bytes();
         let context = ServerKeys::parse("KEY").verify(value("x-trace-info"), value("x-trace-hmac")).unwrap();
-        assert_eq!((context.base_id, context.parent_id), (start.base_id.clone(), start.trace_id.clone()));
+        assert_eq!(
+            (context.base_id.as_str(), context.parent_id.as_str()),
+            (&*start.base_id, &*start.trace_id)
+        );
     }
     assert_eq!(header(&requests[0], "x-own"), Some("1"));
     assert_eq!((requests.len(), header(&requests[2], "x-trace-info")), (3, None));

@@ -201,7 +201,11 @@ fn any_point() -> impl Strategy<Value = [Record; 2]> {
                 record(&format!("{name}-start"), ids, 3, start),
                 record(&format!("{name}-stop"), ids, 3 + us, stop),
             ];
-            point.map(|record| Record { project: project.clone(), service: service.clone(), ..record })
+            point.map(|record| Record {
+                project: project.as_deref().map(Into::into),
+                service: service.as_deref().map(Into::into),
+                ..record
+            })
         },
     )
 }

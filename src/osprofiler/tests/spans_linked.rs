@@ -32,7 +32,7 @@ fn span(trace_id: u128, span_id: u64, parent_id: Option<u64>, links: &[(u128, u6
 fn tree(spans: &[Span]) -> Vec<(usize, String, Value)> {
     let tree = TraceTree::build(&read::records(BASE_ID, spans));
     let point = |point: &crate::report::Point| {
-        (point.depth, point.name.clone(), point.info.get(read::LINK).cloned().unwrap_or_default())
+        (point.depth, point.name.to_string(), point.info.get(read::LINK).cloned().unwrap_or_default())
     };
     tree.points.iter().map(point).collect()
 }

@@ -246,14 +246,14 @@ fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> 
             info.insert("host".into(), host.into());
             let unix_ns = STARTED_UNIX_NS + ((begin_us + us) * 1e3) as u64;
             records.push(Record {
-                name: format!("{name}{suffix}"),
-                base_id: base_id.to_string(),
-                trace_id: id.clone(),
-                parent_id: parent.to_string(),
+                name: format!("{name}{suffix}").into(),
+                base_id: base_id.to_string().into(),
+                trace_id: id.as_str().into(),
+                parent_id: parent.to_string().into(),
                 timestamp: format!("{}.{:06}", &rfc3339(unix_ns)[..19], unix_ns / 1_000 % 1_000_000),
                 info: info.into(),
-                project: Some("keystone".to_owned()),
-                service: Some("public".to_owned()),
+                project: Some("keystone".into()),
+                service: Some("public".into()),
             });
         };
         record("-start", *from_us, info);

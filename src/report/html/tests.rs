@@ -333,12 +333,12 @@ fn hostile_strings_stay_text_everywhere() {
     let mut hurt = traces;
     for point in &mut Arc::make_mut(&mut hurt[0].tree).points {
         for text in [&mut point.trace_id, &mut point.parent_id, &mut point.name] {
-            text.clone_from(&hostile);
+            *text = hostile.as_str().into();
         }
         for text in [&mut point.service, &mut point.project, &mut point.host] {
-            *text = Some(hostile.clone());
+            *text = Some(hostile.as_str().into());
         }
-        point.error = Some(PointError { etype: hostile.clone(), message: hostile.clone() });
+        point.error = Some(PointError { etype: hostile.clone(), message: hostile.clone() }.into());
         for info in [&mut point.info, &mut point.stop_info] {
             let mut object = serde_json::to_value(&*info).unwrap();
             poison(&mut object, &hostile, &[]);
@@ -371,7 +371,7 @@ fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
     let Sample { results, .. } = sample(30);
     let mut trace = sample::trace(&results.slowest[0], 6_000);
     let points = &mut Arc::make_mut(&mut trace.tree).points;
-    points[5_999].error = Some(PointError { etype: "E".to_owned(), message: "late".to_owned() });
+    points[5_999].error = Some(PointError { etype: "E".to_owned(), message: "late".to_owned() }.into());
     points[5_997].duration_us = Some(50_000_000);
     let shown = points::shown_points(&trace.tree.points, points::POINTS_MAX);
     assert_eq!(shown.len(), points::POINTS_MAX);
@@ -398,7 +398,7 @@ fn many_errors_deep_below_cost_no_walk_each() {
     let mut trace = sample::trace(&results.slowest[0], 100_000);
     for (depth, point) in (0..).zip(Arc::make_mut(&mut trace.tree).points.iter_mut()) {
         (point.depth, point.duration_us) = (depth, Some(1));
-        let late = || PointError { etype: "E".to_owned(), message: "late".to_owned() };
+        let late = || PointError { etype: "E".to_owned(), message: "late".to_owned() }.into();
         point.error = (depth > 10_000).then(late);
     }
     let shown = points::shown_points(&trace.tree.points, points::PAGE_POINTS_MAX);

@@ -82,7 +82,7 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
     let first = tree.points.first();
     let title = first.map_or_else(String::new, |point| {
         let detail = point.detail();
-        if detail.is_empty() { point.name.clone() } else { detail }
+        if detail.is_empty() { point.name.to_string() } else { detail }
     });
     let mut notes = Vec::new();
     if tree.incomplete() > 0 {
@@ -122,7 +122,7 @@ fn places(tree: &TraceTree) -> String {
         let service = point.reporter();
         match (&point.host, service.is_empty()) {
             (None, _) => service,
-            (Some(host), true) => host.clone(),
+            (Some(host), true) => host.to_string(),
             (Some(host), false) => format!("{service} on {host}"),
         }
     };

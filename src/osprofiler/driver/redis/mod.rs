@@ -365,10 +365,10 @@ mod tests {
     fn records_of_another_trace_under_the_key_of_this_one_are_left_out() {
         let record = |base_id: &str, name: &str| {
             let record = Record {
-                name: name.to_owned(),
-                base_id: base_id.to_owned(),
-                trace_id: "t".to_owned(),
-                parent_id: base_id.to_owned(),
+                name: name.into(),
+                base_id: base_id.into(),
+                trace_id: "t".into(),
+                parent_id: base_id.into(),
                 timestamp: "2026-11-20T22:52:01.123456".to_owned(),
                 info: SharedInfo::default(),
                 project: None,

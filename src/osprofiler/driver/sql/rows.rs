@@ -153,13 +153,13 @@ mod tests {
             let mut info = Info::new();
             info.insert("db".to_owned(), Value::String(statement));
             let record = Record {
-                name: format!("{name}-start"),
+                name: format!("{name}-start").into(),
                 base_id: "b".into(),
                 trace_id: "t".into(),
                 parent_id: "p".into(),
                 timestamp: "2026-11-20T22:52:01.123456".into(),
                 info: info.into(),
-                project,
+                project: project.map(Into::into),
                 service: None,
             };
             prop_assert_eq!(decode(&encode(&record)).unwrap(), record);
