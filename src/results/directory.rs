@@ -144,7 +144,9 @@ impl RunDirectory {
     /// Any error of the system.
     pub fn store_trace(&self, trace: &StoredTrace) -> io::Result<()> {
         make_directory(&self.path.join("traces"))?;
-        write_one_of_many(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))
+        // In one piece: a record is some thirty small writes.
+        let json = serde_json::to_vec(trace)?;
+        write_one_of_many(&self.trace(trace.trace_id), |output| output.write_all(&json))
     }
 
     /// Makes sure that the stored traces outlast a loss of power.

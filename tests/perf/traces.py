@@ -192,6 +192,8 @@ def main():
         keys = fill(port, iterations(options, directory, folder), options.points)
         rounds = []
         for _ in range(options.rounds):
+            # Each round is the first time that the traces are collected.
+            shutil.rmtree(directory / "traces", ignore_errors=True)
             alone_s, total = given(port, keys)
             whole_s, cpu_s, peak_kb, said = run(
                 [options.bench, "collect", directory, "--slowest", options.traces, "--again", "--connection-string",
