@@ -2,7 +2,7 @@
 //!
 //! A trace has an info for each record. Most are looked at once or never, and as text an info takes a tenth of the memory
 //! that an object of `serde_json` takes. So an info that was read stays text until somebody asks for the object, and equal
-//! ones of a trace can be one ([`crate::sharing`]). An info that is made here is an object until it is written. Text that would not
+//! ones can be one ([`crate::sharing`]). An info that is made here is an object until it is written. Text that would not
 //! become an object is refused when it is read, so nothing here fails later.
 
 mod scan;
