@@ -81,7 +81,9 @@ impl CallStats {
         let mut above: Vec<usize> = Vec::new();
         for (index, point) in tree.points.iter().enumerate() {
             while above.last().is_some_and(|&last| tree.points[last].depth >= point.depth) {
-                above.pop().into_iter().for_each(|left| open[of[left]] -= 1);
+                if let Some(left) = above.pop() {
+                    open[of[left]] -= 1;
+                }
             }
             if let Some(duration_us) = point.duration_us {
                 let outermost = open[of[index]] == 0;

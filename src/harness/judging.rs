@@ -152,9 +152,8 @@ pub(super) fn explain(
 ) -> Vec<StoredTrace> {
     let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
     let made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
-    if let Some(to) = to {
-        // A disk that fails here fails the results as well, which are synced next.
-        let _ = to.sync_traces();
+    if let Some(Err(error)) = to.map(RunDirectory::sync_traces) {
+        results.notes.push(format!("the traces may not be on the disk ({error}): check it, then fetch them again with `bench collect --again`"));
     }
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for (one, trace) in made {

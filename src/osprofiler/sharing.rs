@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use crate::info::SharedInfo;
 use crate::text::Text;
 
-/// Makes equal infos one, as far as they came as text.
+/// Makes equal texts one, and equal infos, as far as they came as text.
 #[derive(Default)]
 pub struct Sharing {
     infos: HashSet<ByText>,

@@ -133,6 +133,7 @@ impl Serialize for Text {
     }
 }
 
+/// A derived one would make a `String` of each text first.
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Read;

@@ -154,7 +154,10 @@ impl RunDirectory {
     /// # Errors
     /// Any error of the system.
     pub fn sync_traces(&self) -> io::Result<()> {
-        sync_all_in(&self.path.join("traces"))
+        let folder = self.path.join("traces");
+        // Opening a pipe of that name would wait for ever.
+        make_directory(&folder)?;
+        sync_all_in(&folder)
     }
 
     /// The ids of the stored traces.

@@ -250,7 +250,7 @@ fn nothing_of_a_hostile_trace_runs() {
             "timestamp": format!("2026-11-20T22:52:01.{us:06}"), "info": info, "project": place, "service": place});
         Record::decode(record.to_string().as_bytes()).unwrap()
     };
-    for (number, text) in grouped().iter().enumerate() {
+    for (number, text) in payloads().iter().enumerate() {
         let info = json!({text: text, "host": text, "request": {"method": text, "path": text, "query": text}, "db": {"statement": text}});
         let stop = json!({"etype": text, "message": text, "host": text});
         let records = [

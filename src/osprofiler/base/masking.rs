@@ -161,17 +161,21 @@ pub fn mask_json(value: &mut serde_json::Value) {
 pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let all = known.written.iter().chain(&known.learned).chain(further).map(String::as_str);
-    let secrets: Vec<&str> = all.filter(|secret| !secret.is_empty()).collect();
+    let mut secrets: Vec<&str> = all.filter(|secret| !secret.is_empty()).collect();
     let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
     // Most places need a look at few of the secrets or none: an escape may begin any, another byte only its own.
+    secrets.sort_unstable_by_key(|secret| secret.as_bytes()[0]);
+    let before = |byte: u8| secrets.partition_point(|secret| secret.as_bytes()[0] < byte);
+    let through = |byte: u8| secrets.partition_point(|secret| secret.as_bytes()[0] <= byte);
     let mut begins = [false; 256];
     let firsts = secrets.iter().map(|secret| secret.as_bytes()[0]);
     firsts.chain(ESCAPES).for_each(|byte| begins[usize::from(byte)] = true);
     while let Some(next) = bytes[at..].iter().position(|byte| begins[usize::from(*byte)]) {
         at += next;
-        let is_escape = ESCAPES.contains(&bytes[at]);
-        let possible = secrets.iter().filter(|secret| is_escape || secret.as_bytes()[0] == bytes[at]);
-        let found = possible.filter_map(|secret| found_at(bytes, at, secret)).max();
+        let byte = bytes[at];
+        let possible =
+            if ESCAPES.contains(&byte) { &secrets[..] } else { &secrets[before(byte)..through(byte)] };
+        let found = possible.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
         match found.filter(|end| text.is_char_boundary(at) && text.is_char_boundary(*end)) {
             Some(end) => {
                 spans.push(at..end);
