@@ -26,7 +26,7 @@ use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
 use crate::results::head;
 use crate::results::model::{Results, SlowIteration, TraceState, Workload};
-use crate::results::trace::{StoredRecords, StoredTrace};
+use crate::results::trace::{Filed, StoredRecords, StoredTrace};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
 
@@ -127,22 +127,23 @@ fn traced(
     let asynchronous_ns =
         asynchronous_ns.and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
     let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
-    let is_stored = is_known && is_same && asynchronous_ms == stored_ms;
-    let mut trace = StoredTrace { read_after_ns, asynchronous_ms, is_stored, ..trace };
-    if let Some(to) = to.filter(|_| !is_stored) {
-        // If this fails, writing the run's files tries again and reports it.
-        trace.is_stored = to.store_trace(&trace).is_ok();
+    let is_in_file = is_known && is_same && asynchronous_ms == stored_ms;
+    let filed = if is_in_file { Filed::Synced } else { Filed::No };
+    let mut trace = StoredTrace { read_after_ns, asynchronous_ms, filed, ..trace };
+    // If this fails, writing the run's files tries again and reports it.
+    if to.is_some_and(|to| !is_in_file && to.write_trace(&trace).is_ok()) {
+        trace.filed = Filed::Written;
     }
     // Of those that are not judged by criteria for trace points, the tree is enough.
-    if trace.is_stored && !chosen.random {
+    if trace.filed != Filed::No && !chosen.random {
         trace.forget_records();
     }
     (Compared { tree, functions: trace.functions.clone(), ..compared }, Some(trace))
 }
 
 /// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
-/// own points above the services'. The records of `fetched` are taken. With `to`, each is stored as soon as it is built, and
-/// lets go of its records.
+/// own points above the services'. The records of `fetched` are taken. With `to`, each is written as soon as it is built, and
+/// lets go of its records; storing the traces syncs them.
 pub(super) fn explain(
     results: &mut Results,
     aggregate: &Aggregate,
@@ -152,9 +153,6 @@ pub(super) fn explain(
 ) -> Vec<StoredTrace> {
     let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
     let made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
-    if let Some(Err(error)) = to.map(RunDirectory::sync_traces) {
-        results.notes.push(format!("the traces may not be on the disk ({error}): check it, then fetch them again with `bench collect --again`"));
-    }
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for (one, trace) in made {
         let state = trace.as_ref().map_or(TraceState::NotFetched, |trace| trace.state);

@@ -19,7 +19,7 @@ pub use crate::base::files::write_at_once;
 use crate::base::files::{make_directory, open_regular, owner_only, sync_all_in, write_one_of_many};
 use crate::measure::log;
 
-use super::trace::{StoredRecords, StoredTrace};
+use super::trace::{Filed, StoredRecords, StoredTrace};
 
 const SLUG_CHARS_MAX: usize = 40;
 /// The largest stored trace that is read.
@@ -129,35 +129,23 @@ impl RunDirectory {
         if traces.is_empty() {
             return Ok(());
         }
-        make_directory(&self.path.join("traces"))?;
-        let mut new = traces.iter().filter(|trace| !trace.is_stored).peekable();
-        if new.peek().is_none() {
-            return Ok(());
-        }
-        new.try_for_each(|trace| self.store_trace(trace))?;
-        self.sync_traces()
+        let folder = self.path.join("traces");
+        // Opening a pipe of that name would wait for ever.
+        make_directory(&folder)?;
+        let mut new = traces.iter().filter(|trace| trace.filed == Filed::No);
+        new.try_for_each(|trace| self.write_trace(trace))?;
+        if traces.iter().all(|trace| trace.filed == Filed::Synced) { Ok(()) } else { sync_all_in(&folder) }
     }
 
-    /// Stores one of many fetched traces; [`RunDirectory::sync_traces`] must follow.
+    /// Writes one of many fetched traces; [`RunDirectory::store_traces`] must follow, which syncs it.
     ///
     /// # Errors
     /// Any error of the system.
-    pub fn store_trace(&self, trace: &StoredTrace) -> io::Result<()> {
+    pub fn write_trace(&self, trace: &StoredTrace) -> io::Result<()> {
         make_directory(&self.path.join("traces"))?;
         // In one piece: a record is some thirty small writes.
         let json = serde_json::to_vec(trace)?;
         write_one_of_many(&self.trace(trace.trace_id), |output| output.write_all(&json))
-    }
-
-    /// Makes sure that the stored traces outlast a loss of power.
-    ///
-    /// # Errors
-    /// Any error of the system.
-    pub fn sync_traces(&self) -> io::Result<()> {
-        let folder = self.path.join("traces");
-        // Opening a pipe of that name would wait for ever.
-        make_directory(&folder)?;
-        sync_all_in(&folder)
     }
 
     /// The ids of the stored traces.

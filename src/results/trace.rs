@@ -40,9 +40,21 @@ pub struct StoredTrace {
     /// The functions that services reported with it.
     #[serde(skip)]
     pub functions: Arc<Functions>,
-    /// True if its file has just this, so that it need not be written.
+    /// Whether its file has just this, so that it need not be written.
     #[serde(skip)]
-    pub is_stored: bool,
+    pub filed: Filed,
+}
+
+/// Whether a trace is in its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filed {
+    /// There is no file, or it has something else.
+    #[default]
+    No,
+    /// Written, but a loss of power may still take it away.
+    Written,
+    /// Written and synced.
+    Synced,
 }
 
 /// The file of a trace, without what is computed from it.
@@ -118,7 +130,7 @@ impl StoredTrace {
             asynchronous_ms,
             tree,
             functions,
-            is_stored: false,
+            filed: Filed::No,
         }
     }
 

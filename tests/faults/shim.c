@@ -177,6 +177,7 @@ int connect(int fd, const struct sockaddr *to, socklen_t length) {
 
 ON_FD("sync", fsync, )
 ON_FD("sync", fdatasync, )
+ON_FD("sync", syncfs, )
 ON_FD("truncate", ftruncate, COMMA length, , off_t length)
 ON_FD("truncate", ftruncate64, COMMA length, , off64_t length)
 

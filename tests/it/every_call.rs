@@ -420,3 +420,28 @@ fn a_disk_that_is_stuck_for_the_whole_load_holds_up_no_arrival() {
     let written = std::fs::metadata(bench.run_directory().join("run.log")).unwrap().len();
     assert!(written > log, "the iterations were written after the last of them: {log} of {written} bytes");
 }
+
+/// Traces are written without a sync of their own: one for all of them follows.
+#[test]
+fn traces_that_do_not_reach_the_disk_fail_the_command() {
+    let Some(library) = shim() else {
+        println!("skipped: install a C compiler");
+        return;
+    };
+    let bench = Bench::new();
+    bench.write("d.yaml", "demo: {}\n");
+    let scenario =
+        "title: t\ndeployment: d.yaml\nrunner: { constant: { times: 20 } }\niteration: [ { get: /v3 } ]\n";
+    bench.write("s.yaml", scenario);
+    bench.run(&["run", "s.yaml"]).expect_code(0);
+    let run = bench.run_directory().canonicalize().unwrap();
+    let traces = run.join("traces");
+    std::fs::remove_dir_all(&traces).unwrap();
+    let arguments = ["collect", run.to_str().unwrap()];
+    let mut command = bench.command(&arguments);
+    command.env("LD_PRELOAD", library).env("FAULT_CALL", "sync").env("FAULT_NTH", "1");
+    command.env("FAULT_ERRNO", EIO.to_string()).env("FAULT_WHERE", &traces);
+    let said = Bench::end(&mut command).expect_code(1).stderr;
+    assert!(said.contains("traces cannot be written"), "{said}");
+    bench.run(&arguments).expect_code(0);
+}
