@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::breakdown::break_down;
-    use crate::osprofiler::record::{Info, Record, timestamp};
+    use crate::osprofiler::record::{Info, Record, Timestamp};
 
     /// Of the second in which all tests are.
     const ANCHOR_NS: u64 = 1_700_000_000_000_000_000;
@@ -307,7 +307,7 @@ mod tests {
                     base_id: "0".into(),
                     trace_id: point.id.to_string().into(),
                     parent_id: point.parent.to_string().into(),
-                    timestamp: timestamp(ANCHOR_NS + ms * 1_000_000),
+                    timestamp: Timestamp::from_unix_ns(ANCHOR_NS + ms * 1_000_000),
                     info: info.into(),
                     project: Some(point.service.into()),
                     service: Some(point.service.into()),

@@ -124,7 +124,7 @@ mod tests {
             base_id: "b".into(),
             trace_id: id.into(),
             parent_id: parent.into(),
-            timestamp: format!("2026-11-20T22:52:{second:02}.000000"),
+            timestamp: format!("2026-11-20T22:52:{second:02}.000000").into(),
             info: info.as_object().cloned().unwrap_or_else(Info::new).into(),
             project: Some(REPORTER.into()),
             service: Some(REPORTER.into()),

@@ -190,7 +190,8 @@ mod tests {
             base_id: "0".into(),
             trace_id: id.to_string().into(),
             parent_id: parent.to_string().into(),
-            timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at_us / 1_000_000 % 60, at_us % 1_000_000),
+            timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at_us / 1_000_000 % 60, at_us % 1_000_000)
+                .into(),
             info: Info::new().into(),
             project: Some("p".into()),
             service: Some("s".into()),

@@ -128,7 +128,7 @@ mod tests {
             base_id: "b".into(),
             trace_id: id.into(),
             parent_id: parent.into(),
-            timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1000, ms % 1000),
+            timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1000, ms % 1000).into(),
             info: Info::new().into(),
             project: Some(project.into()),
             service: Some(project.into()),

@@ -14,7 +14,7 @@ use super::causes::{Causes, Compared, of_workload};
 use super::findings;
 use super::places::Population;
 use crate::measure::sample::IterationSample;
-use crate::osprofiler::record::{Record, timestamp};
+use crate::osprofiler::record::{Record, Timestamp};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::client_points::SCHEDULING_DELAY;
@@ -118,7 +118,7 @@ impl Pass<'_> {
             base_id: self.base_id.as_str().into(),
             trace_id: id.into(),
             parent_id: parent_id.into(),
-            timestamp: timestamp(u64::try_from(unix_us).unwrap() * 1_000),
+            timestamp: Timestamp::from_unix_ns(u64::try_from(unix_us).unwrap() * 1_000),
             info: json!({"host": HOSTS[host]}).as_object().cloned().unwrap().into(),
             project: Some(reporter.into()),
             service: Some(reporter.into()),

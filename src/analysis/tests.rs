@@ -64,7 +64,7 @@ fn tree(points: &[(&str, &str, &str, u32, Option<u32>)]) -> TraceTree {
         base_id: "b".into(),
         trace_id: id.into(),
         parent_id: parent.into(),
-        timestamp: format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
+        timestamp: format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000).into(),
         info: serde_json::Map::new().into(),
         project: None,
         service: None,

@@ -20,7 +20,7 @@ use crate::base::files::open_regular;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::osprofiler::spans::{json as json_spans, read};
 
 use self::lines::First;
@@ -400,7 +400,7 @@ fn own_point(
             base_id: base_id.into(),
             trace_id: id("trace_id").into(),
             parent_id: id("parent_id").into(),
-            timestamp: timestamp(unix_us.saturating_mul(1_000)),
+            timestamp: Timestamp::from_unix_ns(unix_us.saturating_mul(1_000)),
             info: info.into(),
             project: text("project").map(Into::into),
             service: text("service").map(Into::into),

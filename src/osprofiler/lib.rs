@@ -46,6 +46,7 @@ pub mod sqlx;
 pub mod statement;
 pub mod summary;
 pub mod text;
+pub mod timestamp;
 pub mod trace;
 pub mod traced;
 pub mod verifying;

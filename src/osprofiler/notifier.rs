@@ -254,7 +254,7 @@ impl fmt::Debug for QueueNotifier {
 fn size_bytes(record: &Record) -> u64 {
     let Record { name, base_id, trace_id, parent_id, timestamp, info, project, service } = record;
     let texts = [name, base_id, trace_id, parent_id].into_iter().chain(project).chain(service);
-    let mut bytes: usize = 120 + timestamp.len() + texts.map(|text| text.len()).sum::<usize>();
+    let mut bytes: usize = 120 + timestamp.text_len() + texts.map(|text| text.len()).sum::<usize>();
     let mut waiting: Vec<&Value> = Vec::new();
     for (key, value) in info.iter() {
         bytes += key.len() + 6;

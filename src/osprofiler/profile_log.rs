@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
             base_id: self.base_id.into(),
             trace_id: self.trace_id.into(),
             parent_id: self.parent_id.into(),
-            timestamp: self.timestamp.to_owned(),
+            timestamp: self.timestamp.into(),
             info: self.info.map(|json| SharedInfo::as_text(&info(json))).unwrap_or_default(),
             project: None,
             service: None,
@@ -369,7 +369,7 @@ mod tests {
                 records.push(Record {
                     name: format!("{name}{suffix}").into(),
                     base_id: "b".into(), trace_id: "t".into(), parent_id: "p".into(),
-                    timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000),
+                    timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000).into(),
                     info: Info::new().into(), project: None, service: None,
                 });
             }

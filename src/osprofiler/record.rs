@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::base::civil::{format_us, parse_us};
+use crate::base::civil::parse_us;
 pub use crate::info::Info;
 use crate::info::SharedInfo;
 use crate::sharing::Sharing;
 use crate::text::Text;
+pub use crate::timestamp::Timestamp;
 
 /// A value that can be a point's info.
 ///
@@ -88,8 +89,8 @@ pub struct Record {
     pub trace_id: Text,
     /// The enclosing point, or base_id.
     pub parent_id: Text,
-    /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
-    pub timestamp: String,
+    /// When.
+    pub timestamp: Timestamp,
     /// Details. `host` is the reporter's host name.
     #[serde(default)]
     pub info: SharedInfo,
@@ -153,7 +154,7 @@ impl Record {
     /// The timestamp in microseconds since the Unix epoch; `None` if it cannot be read.
     #[must_use]
     pub fn timestamp_us(&self) -> Option<i64> {
-        parse_timestamp(&self.timestamp)
+        self.timestamp.us()
     }
 
     /// The reporter's host name, if it gave one.
@@ -200,13 +201,6 @@ pub(crate) fn point_name(name: &str) -> &str {
 #[must_use]
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     parse_us(text)
-}
-
-/// Writes a wall-clock time in the format of records.
-#[must_use]
-pub fn timestamp(unix_ns: u64) -> String {
-    // Floored, as Python's clock is: rounding could move a stop before its child's.
-    format_us(unix_ns / 1_000)
 }
 
 /// The text of a value, cut to `len_max` bytes; a cut is marked with `…`. Text beyond the limit is

@@ -22,7 +22,7 @@ use super::functions::numbers::Number;
 #[cfg(feature = "functions")]
 use super::functions::operation::{Candidate, Numbered};
 use super::notifier::{self, Notifier, Reporter};
-use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, bounded_text, timestamp};
+use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp, bounded_text};
 use super::signing::Signer;
 use super::verifying::TraceContext;
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
@@ -276,7 +276,7 @@ impl Scope {
             base_id: shared.base_id.as_str().into(),
             trace_id: self.trace.id().into(),
             parent_id: self.parent.id().into(),
-            timestamp: timestamp(shared.clock.wall_anchor_unix_ns().saturating_add(at_ns)),
+            timestamp: Timestamp::from_unix_ns(shared.clock.wall_anchor_unix_ns().saturating_add(at_ns)),
             info: info().into(),
             project: None,
             service: None,

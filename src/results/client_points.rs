@@ -16,7 +16,7 @@ use crate::config::data::{Order, Per};
 use crate::measure::errors::Failure;
 use crate::measure::log::{RunLog, WorkloadHeader};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::plan::data::{Allocation, Taker};
 
 /// The project and service that report these points.
@@ -196,7 +196,7 @@ impl<'a> Client<'a> {
                 base_id: ids.0.as_str().into(),
                 trace_id: ids.1.into(),
                 parent_id: ids.2.into(),
-                timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
+                timestamp: Timestamp::from_unix_ns(anchor_ns.saturating_add(at_ns)),
                 // OSProfiler's readers expect a host in each record.
                 info: match info {
                     Some(Value::Object(info)) => {

@@ -90,7 +90,7 @@ mod tests {
             base_id: "base".into(),
             trace_id: id.into(),
             parent_id: parent.into(),
-            timestamp: format!("2026-11-20T22:52:01.{us:06}"),
+            timestamp: format!("2026-11-20T22:52:01.{us:06}").into(),
             info: info.as_object().cloned().unwrap_or_default().into(),
             project: None,
             service: None,

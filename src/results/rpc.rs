@@ -215,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::osprofiler::record::{Info, Record, timestamp};
+    use crate::osprofiler::record::{Info, Record, Timestamp};
 
     /// A point: id, parent, service, function, host, start and end in milliseconds.
     type At = (u32, u32, &'static str, &'static str, &'static str, u64, u64);
@@ -232,7 +232,7 @@ mod tests {
                 base_id: "0".into(),
                 trace_id: id.to_string().into(),
                 parent_id: parent.to_string().into(),
-                timestamp: timestamp(
+                timestamp: Timestamp::from_unix_ns(
                     1_700_000_000_000_000_000 + 1_000_000 * if is_start { start } else { end },
                 ),
                 info: info.into(),

@@ -260,7 +260,7 @@ fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<Record> {
         base_id: base_id.into(),
         trace_id: trace_id.into(),
         parent_id: parent_id.into(),
-        timestamp: format!("2026-11-21T10:00:{second:02}.{us:06}"),
+        timestamp: format!("2026-11-21T10:00:{second:02}.{us:06}").into(),
         info: json!({"host": "vm", "db": {"statement": "SELECT 'é'\n"}}).as_object().unwrap().clone().into(),
         project: Some("keystone".into()),
         service: None,
@@ -337,7 +337,7 @@ async fn refusals_of_documents_and_of_users_are_told() {
     let (server, held) = elasticsearch("7.17.9");
     let collector = connect(&url(&server, "")).await.unwrap();
     let mut bad = records(IDS[0], 1, None);
-    bad[1].timestamp = "yesterday".to_owned();
+    bad[1].timestamp = "yesterday".into();
     let error = collector.write(&bad).await.unwrap_err();
     assert!(
         error.chain().contains("1 of 4 records were refused, the first one for mapper_parsing"),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
 use bench::osprofiler::driver::Collector;
-use bench::osprofiler::record::{Info, Record, timestamp};
+use bench::osprofiler::record::{Info, Record, Timestamp};
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 
@@ -323,7 +323,7 @@ fn reporting_service(url: String) -> Server {
             base_id: context.base_id.as_str().into(),
             trace_id: point.as_str().into(),
             parent_id: context.parent_id.as_str().into(),
-            timestamp: timestamp(now()),
+            timestamp: Timestamp::from_unix_ns(now()),
             info: Info::from_iter([("host".to_owned(), "vm".into())]).into(),
             project: Some("api".into()),
             service: Some("api".into()),

@@ -26,7 +26,7 @@ fn records(base_id: &str) -> Vec<Record> {
         } else {
             format!("{parent}0000000-0000-4000-8000-000000000000").into()
         },
-        timestamp: format!("2026-11-20T22:52:01.{us:06}"),
+        timestamp: format!("2026-11-20T22:52:01.{us:06}").into(),
         info: Map::from_iter(info.into_iter().chain([("host".to_owned(), "vm".into())])).into(),
         project: Some("example".into()),
         service: Some("api".into()),

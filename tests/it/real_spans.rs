@@ -230,7 +230,7 @@ mod stored {
             (found.records, found.name.as_deref(), found.failed),
             (Some(16), Some("wsgi"), Some(true))
         );
-        assert_eq!(found.timestamp, expected[0].timestamp);
+        assert_eq!(found.timestamp, expected[0].timestamp.to_string());
         assert!(listed.iter().any(|trace| trace.base_id == ours && trace.failed == Some(false)));
         let failed = collector.list(&TraceQuery { errors_only: true, ..query }).await.unwrap();
         assert!(failed.iter().any(|trace| trace.base_id == base_id));

@@ -323,7 +323,7 @@ async fn real_keys_of_old_releases_are_read() {
     let collector = connect(&url).await;
     let found = collector.records(&other).await.unwrap();
     let times = |records: &[Record]| -> Vec<String> {
-        records.iter().map(|record| record.timestamp.clone()).collect()
+        records.iter().map(|record| record.timestamp.to_string()).collect()
     };
     assert_eq!(times(&found), times(&records));
     // Both formats hold the other trace; the list alone is read unless told otherwise.

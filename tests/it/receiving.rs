@@ -198,7 +198,8 @@ fn a_port_that_is_taken_is_said_before_anything_is_made() {
 fn records_of(base_id: &str, parent_id: &str, nth: usize) -> Vec<Record> {
     let id = |which: usize| format!("{nth:08x}-0000-4000-8000-{:012x}", 2 * nth + which);
     let record = |name: &str, id: &str, parent: &str, ms: u64| -> Record {
-        let timestamp = osprofiler::record::timestamp(1_795_387_892_000_000_000 + ms * 1_000_000);
+        let timestamp =
+            osprofiler::record::Timestamp::from_unix_ns(1_795_387_892_000_000_000 + ms * 1_000_000);
         let statement = if name.starts_with("db") { json!({ "statement": "SELECT 1" }) } else { json!({}) };
         let info = json!({ "host": "h", "db": statement });
         serde_json::from_value(json!({

@@ -129,7 +129,7 @@ mod tests {
             base_id: BASE.into(),
             trace_id: id.into(),
             parent_id: parent.into(),
-            timestamp: format!("2026-11-20T22:52:01.{us:06}"),
+            timestamp: format!("2026-11-20T22:52:01.{us:06}").into(),
             info: Info::new().into(),
             project: None,
             service: None,

@@ -207,16 +207,16 @@ fn merge(
 /// Each record once, oldest first.
 fn only_once(mut records: Vec<Record>) -> Vec<Record> {
     records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
-    let mut seen = HashSet::new();
-    let mut since = String::new();
     // Equal records have equal times, and few records have the same.
-    records.retain(|record| {
-        if record.timestamp != since {
-            since.clone_from(&record.timestamp);
-            seen.clear();
-        }
-        seen.insert((record.name.clone(), record.trace_id.clone()))
-    });
+    let mut is_new = Vec::with_capacity(records.len());
+    for at_once in records.chunk_by(|one, other| one.timestamp == other.timestamp) {
+        let mut seen = HashSet::new();
+        is_new.extend(
+            at_once.iter().map(|record| at_once.len() == 1 || seen.insert((&record.name, &record.trace_id))),
+        );
+    }
+    let mut is_new = is_new.into_iter();
+    records.retain(|_| is_new.next() == Some(true));
     records
 }
 

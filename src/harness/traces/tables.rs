@@ -254,7 +254,13 @@ fn summary(trace: &TraceRecords) -> TraceSummary {
     let tree = without(TraceTree::build(&trace.records));
     TraceSummary {
         base_id: trace.base_id.clone(),
-        timestamp: trace.records.iter().map(|record| record.timestamp.clone()).min().unwrap_or_default(),
+        timestamp: trace
+            .records
+            .iter()
+            .map(|record| &record.timestamp)
+            .min()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         records: Some(trace.records.len() as u64),
         name: tree
             .points

@@ -3,6 +3,8 @@
 //! Only the years 1 to 9999 have such a text. No calendar but the Gregorian, and no leap second: the
 //! 60th counts as the 59th.
 
+use std::ops::Deref;
+
 const DAY_S: i64 = 86_400;
 /// Days from 0000-03-01, where the count below begins, to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
@@ -35,14 +37,44 @@ pub fn parse_us(text: &str) -> Option<i64> {
     Some(seconds * 1_000_000 + fraction.map_or(Some(0), micros)?)
 }
 
+/// How long the text of a time is, in bytes.
+pub const TEXT_LEN: usize = 26;
+
+/// The text of a time.
+pub struct TimeText([u8; TEXT_LEN]);
+
+impl Deref for TimeText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 /// The text of a time in microseconds since 1970, which must not be after the year 9999.
 #[must_use]
-pub fn format_us(unix_us: u64) -> String {
+pub fn format_us(unix_us: u64) -> TimeText {
     let (seconds, micros) = (unix_us / 1_000_000, unix_us % 1_000_000);
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let (year, month, day) = date(seconds / DAY_S);
-    let (hour, minute, second) = (seconds % DAY_S / 3_600, seconds % 3_600 / 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}")
+    let (days, second_of_day) = (seconds / DAY_S.unsigned_abs(), seconds % DAY_S.unsigned_abs());
+    let (year, month, day) = date(i64::try_from(days).unwrap_or(i64::MAX));
+    let [year, month, day] = [year, month, day].map(i64::unsigned_abs);
+    let mut text = *b"0000-00-00T00:00:00.000000";
+    for (number, digits) in [
+        (year, 0..4),
+        (month, 5..7),
+        (day, 8..10),
+        (second_of_day / 3_600, 11..13),
+        (second_of_day % 3_600 / 60, 14..16),
+        (second_of_day % 60, 17..19),
+        (micros, 20..26),
+    ] {
+        let mut rest = number;
+        for digit in text[digits].iter_mut().rev() {
+            *digit = b"0123456789"[(rest % 10) as usize];
+            rest /= 10;
+        }
+    }
+    TimeText(text)
 }
 
 /// The parts between the separators, each of this many digits.
@@ -65,7 +97,8 @@ fn micros(digits: &str) -> Option<i64> {
     if !(1..=9).contains(&digits.len()) || !is_digits(digits) {
         return None;
     }
-    format!("{digits:0<6}").get(..6)?.parse().ok()
+    let padded = digits.bytes().chain(std::iter::repeat(b'0'));
+    Some(padded.take(6).fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0')))
 }
 
 fn month_days(year: i64, month: i64) -> i64 {

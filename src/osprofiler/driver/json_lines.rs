@@ -50,7 +50,7 @@ pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<Trace
         }
         let trace = traces.entry(record.base_id.to_string()).or_insert_with(|| TraceSummary {
             base_id: record.base_id.to_string(),
-            timestamp: record.timestamp.clone(),
+            timestamp: record.timestamp.to_string(),
             records: Some(0),
             name: Some(point_name(&record.name).to_owned()),
             failed: Some(false),

@@ -37,7 +37,7 @@ use super::{
     CONNECT_TIMEOUT, Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
 use crate::base::clock::RunClock;
-use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 
 const EXCHANGE: &str = "openstack";
 const TOPIC: &str = "profiler";
@@ -260,13 +260,14 @@ impl MessagingCollector {
             let failed = record.info.has("etype");
             let trace = traces.entry(record.base_id.to_string()).or_insert_with(|| TraceSummary {
                 base_id: record.base_id.to_string(),
-                timestamp: record.timestamp.clone(),
+                timestamp: record.timestamp.to_string(),
                 records: Some(0),
                 name: None,
                 failed: Some(false),
             });
-            if trace.name.is_none() || record.timestamp < trace.timestamp {
-                trace.timestamp.clone_from(&record.timestamp);
+            let timestamp = record.timestamp.to_string();
+            if trace.name.is_none() || timestamp < trace.timestamp {
+                trace.timestamp = timestamp;
                 trace.name = Some(name.unwrap_or(&record.name).to_owned());
             }
             trace.records = trace.records.map(|records| records + 1);
@@ -372,7 +373,7 @@ fn notification(record: &Record, now_ns: u64) -> Notification<'_> {
         event_type: format!("profiler.{}", record.service.as_deref().unwrap_or("None")),
         priority: "INFO",
         payload: record,
-        timestamp: timestamp(now_ns).replace('T', " "),
+        timestamp: Timestamp::from_unix_ns(now_ns).to_string().replace('T', " "),
         unique_id: Uuid::new_v4().simple().to_string(),
     }
 }

@@ -25,7 +25,7 @@ use super::{
     answer, digest,
 };
 use crate::info::SharedInfo;
-use crate::record::{Info, Record, RecordError, point_name};
+use crate::record::{Info, Record, RecordError, Timestamp, point_name};
 
 const DATABASE: &str = "osprofiler";
 const RECORDS: &str = "profiler";
@@ -90,12 +90,12 @@ impl MongoCollector {
             let inserted = self.collection(RECORDS).insert_many(documents).ordered(false).await;
             let left = inserted.map(|_| None).or_else(refused)?;
             // One update for each trace, with its first error's time.
-            let mut failed: HashMap<&str, &str> = HashMap::new();
+            let mut failed: HashMap<&str, &Timestamp> = HashMap::new();
             for record in records.iter().filter(|record| has_failed(record)) {
                 failed.entry(&record.base_id).or_insert(&record.timestamp);
             }
             for (base_id, timestamp) in failed {
-                let set = doc! { "$set": { "base_id": base_id, "timestamp": timestamp } };
+                let set = doc! { "$set": { "base_id": base_id, "timestamp": timestamp.to_string() } };
                 self.collection(ERRORS).update_one(doc! { "base_id": base_id }, set).upsert(true).await?;
             }
             Ok::<_, mongodb::error::Error>(left)
@@ -187,7 +187,7 @@ impl From<Stated> for Record {
             base_id: base_id.into(),
             trace_id: trace_id.into(),
             parent_id: parent_id.into(),
-            timestamp,
+            timestamp: timestamp.into(),
             info,
             project: project.map(Into::into),
             service: service.map(Into::into),

@@ -10,7 +10,7 @@ use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, too_large};
 use super::{DriverError, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
-use crate::record::{Record, timestamp};
+use crate::record::{Record, Timestamp};
 use crate::spans::{Span, SpanError, json, protobuf, read, trace_id};
 
 const DEFAULT_PORT: u16 = 3_200;
@@ -83,7 +83,7 @@ impl TempoCollector {
         found.sort_by_key(|(id, start_ns, _)| std::cmp::Reverse((*start_ns, *id)));
         let summaries = found.into_iter().take(query.limit).map(|(id, start_ns, name)| TraceSummary {
             base_id: uuid::Uuid::from_u128(id).to_string(),
-            timestamp: timestamp(start_ns),
+            timestamp: Timestamp::from_unix_ns(start_ns).to_string(),
             records: None,
             name,
             failed: query.errors_only.then_some(true),

@@ -18,7 +18,7 @@ use super::operation::{Next, Operation, Operations, Owner, Taken};
 use super::sampler::{RawStacks, Sampler, is_cut};
 use super::symbols::{Symbols, are_missing};
 use crate::notifier::Reporter;
-use crate::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 
 /// How long the timer runs between two readings.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -261,7 +261,7 @@ fn owners_of<'o>(
 
 /// Reports the functions as a point of no length below the operation's.
 fn send(operation: &Operation, reporter: &Reporter, profile: &FunctionProfile) {
-    let at = timestamp(operation.ended_unix_ns().unwrap_or_default());
+    let at = Timestamp::from_unix_ns(operation.ended_unix_ns().unwrap_or_default());
     let trace_id = Uuid::new_v4().to_string();
     let record = |suffix: &str, info: Info| Record {
         name: format!("{}{suffix}", carried::POINT_NAME).into(),

@@ -15,7 +15,7 @@ use super::meaning::{
 };
 use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
 use crate::info::SharedInfo;
-use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::summary::TraceSummary;
 
 /// The key of a start's info that marks a point below a span that it has a link to: the span (`to`), and the trace that
@@ -135,7 +135,7 @@ pub fn summary(trace_id: u128, spans: &[Span]) -> Option<TraceSummary> {
     let name = first.name.strip_suffix(START_SUFFIX).or_else(|| first.name.strip_suffix(STOP_SUFFIX));
     let failed = |record: &Record| record.info.has("etype");
     Some(TraceSummary {
-        timestamp: first.timestamp.clone(),
+        timestamp: first.timestamp.to_string(),
         records: Some(records.len() as u64),
         name: name.map(str::to_owned),
         failed: Some(records.iter().any(failed)),
@@ -223,7 +223,7 @@ fn add(
             base_id: base_id.into(),
             trace_id: id.into(),
             parent_id: parent_id.into(),
-            timestamp: timestamp(time_ns),
+            timestamp: Timestamp::from_unix_ns(time_ns),
             info: SharedInfo::as_text(&info),
             project: point.project.as_deref().map(Into::into),
             service: point.service.as_deref().map(Into::into),

@@ -50,7 +50,7 @@ async fn traces_are_listed_newest_first() {
     run(&pool, "INSERT INTO data (base_id, data) VALUES (NULL, NULL), ('empty', NULL)").await;
     let summary = |base_id: &str, us: u32, records, name: Option<&str>, failed| TraceSummary {
         base_id: base_id.to_owned(),
-        timestamp: if us == 0 { String::new() } else { record("", "", "", us).timestamp },
+        timestamp: if us == 0 { String::new() } else { record("", "", "", us).timestamp.to_string() },
         records: Some(records),
         name: name.map(str::to_owned),
         failed: Some(failed),

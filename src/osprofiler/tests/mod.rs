@@ -80,7 +80,7 @@ fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> Record {
         base_id: "base".into(),
         trace_id: trace_id.into(),
         parent_id: parent_id.into(),
-        timestamp: format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
+        timestamp: format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000).into(),
         info: serde_json::Map::new().into(),
         project: None,
         service: None,

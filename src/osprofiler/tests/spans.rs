@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::record::{Info, Record, TRACE_RECORDS_MAX, timestamp};
+use crate::record::{Info, Record, TRACE_RECORDS_MAX, Timestamp};
 use crate::report::TraceTree;
 use crate::spans::{Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write};
 
@@ -37,7 +37,7 @@ fn record(name: &str, ids: [&str; 3], us: u64, info: Info) -> Record {
         base_id: ids[0].into(),
         trace_id: ids[1].into(),
         parent_id: ids[2].into(),
-        timestamp: timestamp(1_795_207_554_000_000_000 + us * 1_000),
+        timestamp: Timestamp::from_unix_ns(1_795_207_554_000_000_000 + us * 1_000),
         info: info.into(),
         project: Some("demo".into()),
         service: Some("api".into()),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::record;
 use crate::compat::compat_report;
-use crate::record::{Record, timestamp};
+use crate::record::{Record, Timestamp};
 use crate::report::{DETAIL_LEN_MAX, TraceTree};
 
 /// Records as the list in redis has them, newest first, in the order that this crate reads.
@@ -24,7 +24,7 @@ fn check(name: &str, raw: &Value, expected: &Value) {
         let parsed: Value = serde_json::from_str(json.as_str().unwrap()).unwrap();
         assert_eq!(serde_json::to_value(record).unwrap().to_string(), parsed.to_string(), "{name}");
         let nanos = u64::try_from(record.timestamp_us().unwrap()).unwrap() * 1000 + 999;
-        assert_eq!(timestamp(nanos), record.timestamp, "{name}");
+        assert_eq!(Timestamp::from_unix_ns(nanos), record.timestamp, "{name}");
     }
 }
 
@@ -251,7 +251,7 @@ proptest! {
     fn decoding_a_record_never_panics(bytes: Vec<u8>, timestamp in "[0-9T:. Z+-]{0,30}") {
         let _ = Record::decode(&bytes);
         let mut odd = record("a-start", "t", "p", 0);
-        odd.timestamp = timestamp;
+        odd.timestamp = timestamp.into();
         let _ = (odd.timestamp_us(), TraceTree::build(std::slice::from_ref(&odd)), compat_report(&[odd]));
     }
 }

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::base::clock::rfc3339;
 use crate::base::ids::mix;
 use crate::client::Phases;
 use crate::harness::judging;
@@ -14,7 +13,7 @@ use crate::measure::errors::{Failure, NumberedFailure};
 use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::record::Record;
+use crate::osprofiler::record::{Record, Timestamp};
 use crate::results::IterationColumns;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice;
@@ -250,7 +249,7 @@ fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> 
                 base_id: base_id.to_string().into(),
                 trace_id: id.as_str().into(),
                 parent_id: parent.to_string().into(),
-                timestamp: format!("{}.{:06}", &rfc3339(unix_ns)[..19], unix_ns / 1_000 % 1_000_000),
+                timestamp: Timestamp::from_unix_ns(unix_ns),
                 info: info.into(),
                 project: Some("keystone".into()),
                 service: Some("public".into()),

@@ -146,7 +146,7 @@ impl RedisCollector {
             let Ok(Some(json)) = json else { continue };
             let Ok(record) = Record::decode(&json) else { continue };
             summaries[*index].name = Some(point_name(&record.name).to_owned());
-            summaries[*index].timestamp = record.timestamp;
+            summaries[*index].timestamp = record.timestamp.to_string();
         }
         Ok(())
     }

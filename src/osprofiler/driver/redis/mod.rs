@@ -369,7 +369,7 @@ mod tests {
                 base_id: base_id.into(),
                 trace_id: "t".into(),
                 parent_id: base_id.into(),
-                timestamp: "2026-11-20T22:52:01.123456".to_owned(),
+                timestamp: "2026-11-20T22:52:01.123456".into(),
                 info: SharedInfo::default(),
                 project: None,
                 service: None,

@@ -22,7 +22,7 @@ pub(super) const BASE_ID: usize = 1;
 pub(super) fn encode(record: &Record) -> Vec<Option<String>> {
     let text = |text: &str| Some(fitting(text, COLUMN_LEN_MAX));
     vec![
-        Some(fitting(&record.timestamp, TIMESTAMP_LEN_MAX)),
+        Some(fitting(&record.timestamp.to_string(), TIMESTAMP_LEN_MAX)),
         text(&record.base_id),
         text(&record.parent_id),
         text(&record.trace_id),
