@@ -8,9 +8,9 @@ const KEPT_UP: f64 = 0.99;
 
 /// `375.0/s of 400/s`, or only what was served where virtual users set the pace.
 pub(super) fn rate(workload: &Workload) -> String {
-    let asked = workload.offered.as_ref().and_then(|offered| offered.asked_per_s);
-    match asked {
-        Some(asked) => format!("{:.1}/s of {}/s", workload.rate_per_s, per_s(asked)),
+    let offered = workload.offered.as_ref();
+    match offered.and_then(|offered| Some((offered.served_per_s, offered.asked_per_s?))) {
+        Some((served, asked)) => format!("{served:.1}/s of {}/s", per_s(asked)),
         None => format!("{:.1}/s", workload.rate_per_s),
     }
 }

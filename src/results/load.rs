@@ -28,6 +28,9 @@ pub struct LoadBuilder {
     /// The first and the last time at which a measured iteration was due, and how many were.
     measured_due_ns: Option<(u64, u64)>,
     measured: u64,
+    /// The first and the last time at which a measured iteration ended, and how many did.
+    measured_end_ns: Option<(u64, u64)>,
+    measured_ended: u64,
 }
 
 /// What happened in an interval.
@@ -59,7 +62,7 @@ impl Interval {
 pub struct Known<'a> {
     /// Its header in the log.
     pub header: &'a WorkloadHeader,
-    /// Completed iterations per second.
+    /// Completed iterations per second, from the first start to the last end.
     pub rate_per_s: f64,
     /// The queue time that 1 % of the iterations exceed.
     pub queue_time_p99_ns: u64,
@@ -71,7 +74,14 @@ pub struct Known<'a> {
 
 impl Default for LoadBuilder {
     fn default() -> Self {
-        Self { intervals: Intervals::default(), first_due_ns: u64::MAX, measured_due_ns: None, measured: 0 }
+        Self {
+            intervals: Intervals::default(),
+            first_due_ns: u64::MAX,
+            measured_due_ns: None,
+            measured: 0,
+            measured_end_ns: None,
+            measured_ended: 0,
+        }
     }
 }
 
@@ -96,7 +106,13 @@ impl LoadBuilder {
         started.started += 1;
         started.queue_time_sum_ns = started.queue_time_sum_ns.saturating_add(head.lag_ns());
         started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
-        let left = self.at(head.start_ns.saturating_add(head.duration_ns));
+        let end_ns = head.start_ns.saturating_add(head.duration_ns);
+        if head.ended.is_measured() && !head.warm_up {
+            let (first, last) = self.measured_end_ns.unwrap_or((end_ns, end_ns));
+            self.measured_end_ns = Some((first.min(end_ns), last.max(end_ns)));
+            self.measured_ended += 1;
+        }
+        let left = self.at(end_ns);
         left.left += 1;
         left.ended += u64::from(head.ended.is_measured());
     }
@@ -119,7 +135,7 @@ impl LoadBuilder {
             && known.queue_time_p99_ns / 2 > known.generator_late_ns;
         Some(Offered {
             asked_per_s: if is_open { self.asked_per_s() } else { None },
-            served_per_s: known.rate_per_s,
+            served_per_s: if is_open { self.served_per_s() } else { None }.unwrap_or(known.rate_per_s),
             users_max: runner.as_ref().and_then(Runner::concurrency),
             busy_max,
             queued_max,
@@ -132,6 +148,15 @@ impl LoadBuilder {
         let (first_ns, last_ns) = self.measured_due_ns?;
         let between_s = last_ns.saturating_sub(first_ns) as f64 / NS_PER_S;
         (between_s > 0.0).then(|| (self.measured - 1) as f64 / between_s)
+    }
+
+    /// The rate at which iterations ended, to be held against the rate at which they were due. Both are taken between
+    /// first and last: an answer that takes a second makes the load end a second later, but not at a lower rate. A
+    /// service that stops and then catches up has served no more than was due.
+    fn served_per_s(&self) -> Option<f64> {
+        let between = |(first_ns, last_ns): (u64, u64)| last_ns.saturating_sub(first_ns) as f64 / NS_PER_S;
+        let between_s = between(self.measured_end_ns?).max(between(self.measured_due_ns?));
+        (between_s > 0.0).then(|| (self.measured_ended - 1) as f64 / between_s)
     }
 
     fn series(mut self, runner: Option<&Runner>) -> Option<LoadSeries> {
@@ -262,6 +287,31 @@ mod tests {
             self::header(json!({ "constant_for_duration": { "duration": 10.0, "concurrency": 40 } }));
         let closed = load.finish(&known(&closed)).unwrap();
         assert_eq!((closed.asked_per_s, closed.all_busy, closed.users_max), (None, false, Some(40)));
+    }
+
+    /// Answers that take long end later, not at a lower rate; a service that falls behind serves less.
+    #[test]
+    fn the_served_rate_is_not_lowered_by_answers_that_end_after_the_last_start() {
+        let open = header(json!({ "rps": { "rps": 50.0, "duration": 2.0 } }));
+        let served = |duration_ms: fn(u64) -> u64| {
+            let mut load = LoadBuilder::default();
+            for n in 0..100 {
+                load.record(&head(n * 20, n * 20, duration_ms(n)));
+            }
+            load.finish(&known(&open)).unwrap()
+        };
+        type Takes = fn(u64) -> u64;
+        let cases: [(&str, Takes, f64); 4] = [
+            ("each takes 300 ms", |_| 300, 50.0),
+            ("each takes longer than the load", |_| 5_000, 50.0),
+            ("stops for a second, then catches up", |n| 1_000_u64.saturating_sub(n * 20).max(1), 50.0),
+            ("serves one each 40 ms", |n| 40 + n * 20, 25.0),
+        ];
+        for (what, duration_ms, per_s) in cases {
+            let seen = served(duration_ms);
+            assert!((seen.served_per_s - per_s).abs() < 0.5, "{what}: {}", seen.served_per_s);
+            assert!((seen.asked_per_s.unwrap() - 50.0).abs() < 0.1, "{what}");
+        }
     }
 
     /// What results say of each kind of runner is the plan again.

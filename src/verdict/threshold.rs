@@ -408,7 +408,7 @@ impl Judge<'_> {
         };
         let reason = match outcome == Outcome::Inconclusive && self.misses_rare(range.clone()) {
             true => format!(
-                "{samples} samples may miss rare slow iterations: a mean needs {BATCH_SAMPLES_MIN} samples in each of \
+                "so few samples ({samples}) may miss rare slow iterations: a mean needs {BATCH_SAMPLES_MIN} samples in each of \
                  {BATCHES} parts of the run; run longer"
             ),
             false => reason,

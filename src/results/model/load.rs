@@ -9,7 +9,8 @@ pub struct Offered {
     /// Iterations per second that were due, without the warm-up; absent where virtual users set the pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_per_s: Option<f64>,
-    /// Iterations per second that ended, from the first start to the last end, without the warm-up.
+    /// Iterations per second that ended, without the warm-up: between the first and the last end where iterations are due
+    /// at a rate, so that it can be held against `asked_per_s`; else from the first start to the last end.
     pub served_per_s: f64,
     /// The most iterations that may run at the same time: `concurrency`, or `max_concurrency`; absent where only the
     /// machine limits it.
