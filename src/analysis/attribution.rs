@@ -100,6 +100,14 @@ pub struct Cause {
     pub worst: usize,
 }
 
+impl Cause {
+    /// Whether it explains so much of the difference, and in so many slow traces, that it can be guilty.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.share_low >= SCORE_MIN && self.effect >= EFFECT_MIN && self.exceeding >= EXCEED_MIN
+    }
+}
+
 /// Compares slow with fast traces. `kinds` is the number of kinds; `incomplete` is the share of traces left out, of the
 /// side that lost more. The same `seed` gives the same bounds.
 #[must_use]
@@ -134,9 +142,7 @@ pub fn compare(
             let mut cause = cause(&slow_table, &fast_table, kind, slow_us - fast_us);
             (cause.share_low, cause.share_high) = (share_low, share_high);
             cause.guilty = unsupported.is_none()
-                && share_low >= SCORE_MIN
-                && cause.effect >= EFFECT_MIN
-                && cause.exceeding >= EXCEED_MIN
+                && cause.is_large()
                 // Self times, which do not depend on clocks, must agree on the first guilty kind.
                 && (agreed == Some(kind) || causes.iter().any(|known: &Cause| known.guilty));
             causes.push(cause);

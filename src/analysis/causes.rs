@@ -9,10 +9,12 @@ use super::comparison::{Judged, judge};
 use super::explanation;
 use super::levels::Level;
 use super::places::{Population, places};
+use super::some::{CALLERS_MIN, Called, called_by_some};
+use super::tails::{SLOW_PERCENT, Tail, tails};
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
-use crate::results::model::{Comparison, Explanation, NoFinding};
+use crate::results::model::{Comparison, Explanation, Missing, NoFinding};
 
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
@@ -26,29 +28,25 @@ pub struct Causes {
 /// Why the slow iterations of one workload were slow.
 ///
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
-/// are too few or show no finding, the slowest 5 % are compared; if those are too few and there are at least 100
-/// iterations, the slowest 20 iterations. If no kind of point stands out under the point around it, kinds are compared
-/// wherever they are, and then whole services.
+/// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`); if those are too few and
+/// there are at least 100 iterations, the slowest 20 iterations. If no kind of point stands out under the point around
+/// it, kinds are compared wherever they are. If none stands out then, a call may that only some slow iterations make
+/// (`some`). In the end, whole services are compared.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
     let sides = Sides::of(&traces, population.total);
     let found = sides.compared(&traces, Level::Place, seed);
-    let coarser =
-        found.as_ref().filter(|found| found.judged.no_finding() == Some(NoFinding::Unclear)).and_then(|_| {
-            Level::ALL[1..].iter().find_map(|&level| {
-                let traces = traces.at(level);
-                let found = sides.compared(&traces, level, seed)?;
-                found.judged.no_finding().is_none().then_some((traces, found))
-            })
-        });
-    let (traces, found) = coarser.map_or((traces, found), |(traces, found)| (traces, Some(found)));
+    let further = found.as_ref().and_then(|found| sides.further(&traces, found, seed));
+    let (traces, found) = further.map_or((traces, found), |(traces, found)| (traces, Some(found)));
     let comparison = found.map(|found| {
         let samples: Vec<&IterationSample> =
             found.slow.iter().map(|&one| &traces.compared[one].sample).collect();
         let mut comparison = found.judged.comparison(&traces, found.percent);
+        comparison.of_slow = found.of_slow;
         comparison.places = places(&samples, population);
+        comparison.missing = missing(&comparison, population.total);
         comparison
     });
     let explanations = explanation::of_each(&traces, &sides.typical, population.slowest, comparison.as_ref());
@@ -57,52 +55,115 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
 
 /// The slow iterations of a workload, as indices of its traces, and the typical ones.
 struct Sides {
-    /// The slowest 1 %.
-    top: Vec<usize>,
-    /// The slowest 5 %.
-    slow: Vec<usize>,
-    /// The slowest of few, and which part of all they are in percent.
-    few: Option<(Vec<usize>, u32)>,
+    /// The slowest 1 %, and more of them.
+    tails: Vec<Tail>,
+    /// The slowest of few.
+    few: Option<Tail>,
     typical: Vec<usize>,
 }
 
 /// A comparison, and which slow iterations it is of.
-struct Found<'a> {
+struct Found {
     judged: Judged,
-    slow: &'a [usize],
+    slow: Vec<usize>,
     percent: u32,
+    /// Of how many slow iterations these make the call that is named.
+    of_slow: Option<u64>,
+}
+
+impl Found {
+    fn has_few(&self) -> bool {
+        self.judged.no_finding() == Some(NoFinding::FewTraces)
+    }
 }
 
 impl Sides {
     fn of(traces: &Traces<'_>, total: u64) -> Self {
+        let top = traces.which(|one| one.side == Side::Slow && one.top);
+        let slow = traces.which(|one| one.side == Side::Slow);
         Self {
-            top: traces.which(|one| one.side == Side::Slow && one.top),
-            slow: traces.which(|one| one.side == Side::Slow),
+            tails: tails(traces, top, slow, total),
             few: slowest_of_few(traces, total),
             typical: traces.which(|one| one.side == Side::Typical),
         }
     }
 
-    fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<Found<'_>> {
-        let of = |slow, percent| {
-            let judged = judge(traces, slow, &self.typical, level, seed)?;
-            Some(Found { judged, slow, percent })
+    /// The first tail that shows a finding, or the last.
+    fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<Found> {
+        let of = |tail: &Tail| {
+            let judged = judge(traces, &tail.of, &self.typical, level, seed)?;
+            Some(Found { judged, slow: tail.of.clone(), percent: tail.percent, of_slow: None })
         };
-        let found = of(&self.top, 1).filter(|found| found.judged.no_finding().is_none());
-        let found = found.or_else(|| of(&self.slow, 5));
-        let has_few = |found: &Found<'_>| found.judged.no_finding() == Some(NoFinding::FewTraces);
+        let (last, first) = self.tails.split_last()?;
+        let found =
+            first.iter().find_map(|tail| of(tail).filter(|found| found.judged.no_finding().is_none()));
+        let found = found.or_else(|| of(last));
         match &self.few {
-            Some((few, percent)) if found.as_ref().is_none_or(has_few) => {
-                of(few, *percent).filter(|wider| !has_few(wider)).or(found)
+            Some(few) if found.as_ref().is_none_or(Found::has_few) => {
+                of(few).filter(|wider| !wider.has_few()).or(found)
             }
             _ => found,
         }
     }
+
+    /// What stands out if no kind does under the point around it, with the traces at that level of detail.
+    fn further<'a>(&self, traces: &Traces<'a>, found: &Found, seed: u64) -> Option<(Traces<'a>, Found)> {
+        if found.judged.no_finding() != Some(NoFinding::Unclear) {
+            return None;
+        }
+        let at = |level: Level, of: &dyn Fn(&Traces<'a>) -> Option<Found>| {
+            let traces = traces.at(level);
+            let found = of(&traces)?;
+            found.judged.no_finding().is_none().then_some((traces, found))
+        };
+        let all = |level| at(level, &|traces| self.compared(traces, level, seed));
+        let some = |level| at(level, &|traces| self.of_callers(traces, found, level, seed));
+        all(Level::Kind)
+            .or_else(|| some(Level::Place))
+            .or_else(|| some(Level::Kind))
+            .or_else(|| all(Level::Service))
+    }
+
+    /// Those of the slow iterations that make a call which typical ones do not make.
+    fn of_callers(&self, traces: &Traces<'_>, found: &Found, level: Level, seed: u64) -> Option<Found> {
+        let (slow, typical) = (traces.complete(&found.slow), traces.complete(&self.typical));
+        let called = called_by_some(traces, &slow, &typical).into_iter().filter(|one| one.is_certain);
+        called.into_iter().find_map(|Called { kind, by, .. }| {
+            let judged = judge(traces, &by, &self.typical, level, seed)?.of_callers(kind)?;
+            Some(Found { judged, slow: by, percent: found.percent, of_slow: Some(slow.len() as u64) })
+        })
+    }
 }
+
+/// Which slow iterations a finding lacks. Traces that are missing are another matter, which more iterations do not mend.
+fn missing(seen: &Comparison, total: u64) -> Option<Missing> {
+    let needed = |seen: u64, needed: u64| (total * needed).div_ceil(seen.max(1));
+    match seen.no_finding? {
+        NoFinding::FewTraces if seen.left_out == 0 && total < FEW_FROM => {
+            let (seen, needed) = (seen.slow, SLOWEST_OF_FEW as u64);
+            Some(Missing { seen, needed, iterations: FEW_FROM, of_callers: false })
+        }
+        NoFinding::Unclear => {
+            let first = seen.kinds.first().filter(|kind| kind.share >= CALLED_MIN)?;
+            let callers = (first.slow_calls.min(1.0) * seen.slow as f64).round() as u64;
+            let is_called_by_few = first.typical_calls < 0.05 && callers > 0 && callers < CALLERS_MIN as u64;
+            is_called_by_few.then(|| Missing {
+                seen: callers,
+                needed: CALLERS_MIN as u64,
+                iterations: needed(callers, CALLERS_MIN as u64),
+                of_callers: true,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A call that explains less of the difference is no reason to run more iterations.
+const CALLED_MIN: f64 = 0.2;
 
 /// The slowest iterations of a workload of few, and which part of all they are in percent; `None` if there are too few, or
 /// enough. Some more than these were chosen, so those that lack points can be replaced.
-fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> {
+fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<Tail> {
     if !(FEW_FROM..FEW_UNTIL).contains(&total) {
         return None;
     }
@@ -116,7 +177,7 @@ fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> 
     }
     slowest.truncate(SLOWEST_OF_FEW);
     let percent = (100 * SLOWEST_OF_FEW as u64).div_ceil(total);
-    Some((slowest, u32::try_from(percent).unwrap_or(5)))
+    Some(Tail { of: slowest, percent: u32::try_from(percent).unwrap_or(SLOW_PERCENT) })
 }
 
 #[cfg(test)]
@@ -215,7 +276,7 @@ mod tests {
             all.insert(0, compared(0, true, Ended::Failed, Side::Slow));
             let none = TraceTree::default();
             let found = slowest_of_few(&Traces::of(&all, 0, &none), total);
-            let first = found.map(|(slowest, percent)| {
+            let first = found.map(|Tail { of: slowest, percent }| {
                 assert_eq!(slowest.len(), SLOWEST_OF_FEW, "{lacking} of {total}");
                 (all[slowest[0]].sample.number, percent)
             });

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::attribution::{Attribution, Cause, FAST_MIN, Unsupported, compare};
 use super::breakdown::{Breakdowns, Kind, is_outside};
 use super::compared::Traces;
 use super::contrast::{Points, contrast, points_of};
@@ -105,6 +105,18 @@ impl Judged {
         no_finding(&self.found)
     }
 
+    /// Accuses this kind alone, if it explains more of the difference than any other and enough of it. Its callers were
+    /// chosen by a test of its own, so a few of them are enough.
+    pub(super) fn of_callers(mut self, kind: usize) -> Option<Self> {
+        if self.found.unsupported == Some(Unsupported::FewTraces) && self.found.fast >= FAST_MIN {
+            self.found.unsupported = None;
+        }
+        self.found.causes.iter_mut().for_each(|cause| cause.guilty = false);
+        let first = self.found.causes.first_mut()?;
+        first.guilty = self.found.unsupported.is_none() && first.kind == kind && first.is_large();
+        first.guilty.then_some(self)
+    }
+
     /// As the results show it; `traces` are those that were judged.
     pub(super) fn comparison(&self, traces: &Traces<'_>, slow_percent: u32) -> Comparison {
         let (breakdowns, found) = (&traces.breakdowns, &self.found);
@@ -130,6 +142,8 @@ impl Judged {
         }
         Comparison {
             slow_percent,
+            of_slow: None,
+            missing: None,
             slow: found.slow as u64,
             typical: found.fast as u64,
             left_out: self.left_out as u64,

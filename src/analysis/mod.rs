@@ -31,10 +31,14 @@ pub mod points;
 pub mod polls;
 pub mod ranking;
 pub mod skew;
+mod some;
 pub mod statement;
+mod tails;
 pub mod tree_diff;
 pub mod weighted;
 
+#[cfg(test)]
+mod busy_machine;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

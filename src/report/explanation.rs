@@ -6,7 +6,7 @@
 
 use super::document::Line;
 use super::texts::{calls, duration, point_name, statement_in_short};
-use super::{client_comparison, differences};
+use super::{client_comparison, differences, machine, slow_part};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
 use crate::analysis::levels::ALL_POINTS;
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
@@ -27,7 +27,7 @@ pub fn sentences(results: &Results) -> Vec<Line> {
     };
     let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
     let found = results.findings.iter().take(usize::from(!has_comparison)).map(finding);
-    found.chain(results.workloads.iter().flat_map(of_workload)).collect()
+    found.chain(results.workloads.iter().flat_map(of_workload)).chain(machine::lines(results)).collect()
 }
 
 /// Why the slow iterations of a workload are slow; by the client's own figures where there are no traces, or too few.
@@ -75,9 +75,9 @@ pub fn comparison(comparison: &Comparison) -> Line {
     }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let mut line = Line::default();
-    let percentile = 100_u32.saturating_sub(comparison.slow_percent);
     line.text(format!(
-        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on average); ",
+        "{} take {} longer than typical ones ({} instead of {}, on average); ",
+        slow_part::which(comparison),
         duration(gap_ms),
         duration(comparison.slow_ms),
         duration(comparison.typical_ms)
@@ -90,7 +90,11 @@ pub fn comparison(comparison: &Comparison) -> Line {
             "100 %" => "all of it".to_owned(),
             _ => format!("{share} of it (at least {low})"),
         };
-        line.text(format!(" explains {explained}, because {}", because(first)));
+        let because = match comparison.of_slow {
+            Some(_) => because(first).replace("slow iterations call", "these call"),
+            None => because(first),
+        };
+        line.text(format!(" explains {explained}, because {because}"));
         line.line(where_it_is(first)).line(function(comparison));
         if let Some(second) = guilty.get(1) {
             line.text("; ").line(kind_name(second));
@@ -101,26 +105,10 @@ pub fn comparison(comparison: &Comparison) -> Line {
         }
         return line.text(".").done();
     }
-    let reason = match comparison.no_finding {
-        Some(NoFinding::NoGap) => {
-            let text = "The slow iterations that were traced are not slower than typical ones.";
-            return text.into();
-        }
-        Some(NoFinding::FewTraces) => {
-            format!(
-                "too few traces to be certain why ({} slow, {} typical)",
-                comparison.slow, comparison.typical
-            )
-        }
-        Some(NoFinding::Incomplete) => "too many traces lack points to be certain why".to_owned(),
-        _ => "nothing stands out".to_owned(),
-    };
-    line.text(reason).text(".");
-    if let Some(first) = comparison.kinds.first() {
-        line.text(" The largest part is in ").line(kind_name(first));
-        line.text(format!(" ({}).", share_with_bound(first)));
+    if comparison.no_finding == Some(NoFinding::NoGap) {
+        return "The slow iterations that were traced are not slower than typical ones.".into();
     }
-    line.done()
+    line.line(slow_part::unclear(comparison)).done()
 }
 
 /// At most this many attributes of the guilty point stand in the sentence.
@@ -288,7 +276,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share.clamp(0.0, 1.0) * 100.0)
 }
 
-fn share_with_bound(kind: &ComparedKind) -> String {
+pub(super) fn share_with_bound(kind: &ComparedKind) -> String {
     format!("{}, at least {}", percent(kind.share), percent(kind.share_low))
 }
 
@@ -515,6 +503,8 @@ mod tests {
     fn a_comparison_is_a_sentence() {
         let mut seen = Comparison {
             slow_percent: 1,
+            of_slow: None,
+            missing: None,
             slow: 20,
             typical: 40,
             left_out: 0,
@@ -568,7 +558,10 @@ mod tests {
         assert_eq!(line(&seen), format!("{all} there are 180 of them instead of 1."));
         seen.kinds[0] = kind("db", 0.71, false);
         for (reason, expected) in [
-            (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),
+            (
+                NoFinding::Unclear,
+                "… no cause is certain. The largest part is in DB (71 %, at least 58 %), and other points are slower, too.",
+            ),
             (
                 NoFinding::FewTraces,
                 "… too few traces to be certain why (20 slow, 40 typical). The largest part is in DB (71 %, at least 58 %).",

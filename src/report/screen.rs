@@ -7,10 +7,11 @@ use uuid::Uuid;
 
 use super::document::{Line, Span};
 use super::words::{self, duration};
-use super::{failed, offered};
+use super::{failed, machine, offered};
 use crate::analysis::explanation::QUEUE_TIME;
 use crate::results::model::{
-    Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity, Workload,
+    Counts, Criterion, ErrorClass, NoFinding, Outcome, Reason, ReasonKind, Results, RunStatus, Severity,
+    Workload,
 };
 
 /// The most words of a headline.
@@ -434,8 +435,16 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 
 /// What the slow iterations of a run wait for that nothing speaks against.
 fn slow(results: &Results) -> Screen {
-    if let Some((name, why)) = words::cause(results) {
-        let mut screen = screen(ReasonKind::Slow, waiting_for(name), why);
+    let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
+    if let Some((name, mut why)) = words::cause(results) {
+        let headline = match (plain(&name).as_str(), late) {
+            (QUEUE_TIME, Some(late)) => {
+                why.text(" ").text(late);
+                "Slow iterations start late: bench itself was late".into()
+            }
+            _ => waiting_for(name),
+        };
+        let mut screen = screen(ReasonKind::Slow, headline, why);
         let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
         screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
         return screen;
@@ -443,6 +452,19 @@ fn slow(results: &Results) -> Screen {
     if let Some(busy) = results.workloads.iter().find_map(offered::sentence) {
         let short = busy.split([';', '(', '.']).next().unwrap_or(&busy).trim().to_owned();
         return screen(ReasonKind::Slow, short.into(), busy.into());
+    }
+    let is_unclear = |workload: &Workload| {
+        let seen = workload.comparison.as_ref();
+        seen.is_some_and(|seen| seen.no_finding == Some(NoFinding::Unclear) && seen.missing.is_none())
+    };
+    if let Some(busy) = machine::busy(results).filter(|_| results.workloads.iter().any(is_unclear)) {
+        let mut sentence = words::sentences(results).into_iter().next().unwrap_or_default();
+        sentence.text(" ").text(busy);
+        return screen(
+            ReasonKind::Slow,
+            "This machine was busy, and nothing else stands out".into(),
+            sentence,
+        );
     }
     let counts = results.workloads.iter().map(|workload| workload.iterations);
     let (total, failed) =

@@ -8,4 +8,5 @@ pub mod counts;
 pub mod mean;
 pub mod order;
 pub mod paired;
+pub mod ranks;
 pub mod shares;

@@ -47,6 +47,19 @@ impl Estimate {
     }
 }
 
+impl Estimate {
+    /// How many such numbers would put the bound between their mean and `limit` with a probability of `chance`, if mean and
+    /// deviation stay as they are; `None` if more than `most` would be needed.
+    #[must_use]
+    pub fn count_for(&self, limit: f64, alpha: f64, chance: f64, most: usize) -> Option<usize> {
+        let distance = (self.mean - limit).abs();
+        (3..=most).find(|&count| {
+            let of = Self { count, ..*self };
+            of.detectable(0.0, alpha, chance) <= distance
+        })
+    }
+}
+
 /// Mean and standard deviation of at least two finite numbers.
 #[must_use]
 pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
@@ -166,7 +179,7 @@ fn counted(ranks: &[usize], sum: usize) -> (f64, f64) {
     (chances[sum..].iter().sum::<f64>().min(1.0), chances[..=sum].iter().sum::<f64>().min(1.0))
 }
 
-fn normal_upper(z: f64) -> f64 {
+pub(super) fn normal_upper(z: f64) -> f64 {
     0.5 * erfc(z / std::f64::consts::SQRT_2)
 }
 
@@ -177,6 +190,26 @@ fn as_f64(count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_many_more_numbers_would_decide() {
+        let of = |mean: f64, sd: f64| Estimate { count: 20, mean, sd };
+        // R: n such that (qt(0.9975, n - 1) + qt(0.8, n - 1)) * sd / sqrt(n) <= distance.
+        for (seen, limit, expected) in [
+            (of(0.2, 0.1), 0.1, Some(17)),
+            (of(0.0, 0.1), 0.1, Some(17)),
+            (of(0.15, 0.1), 0.1, Some(55)),
+            (of(0.12, 0.1), 0.1, None),
+            (of(0.1, 0.1), 0.1, None),
+        ] {
+            let count = seen.count_for(limit, 0.0025, 0.8, 200);
+            assert_eq!(count, expected, "{seen:?}");
+            if let Some(count) = count {
+                let of = |count| Estimate { count, ..seen }.detectable(0.0, 0.0025, 0.8);
+                assert!(of(count) <= (seen.mean - limit).abs() && of(count - 1) > (seen.mean - limit).abs());
+            }
+        }
+    }
     use crate::base::statistics::order::binomial_cdf;
     use proptest::prelude::*;
     use serde_json::Value;

@@ -10,6 +10,7 @@ use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::report::differences;
 use crate::report::document::{Line, Span};
+use crate::report::machine;
 use crate::report::observer;
 use crate::report::words;
 use crate::results::model::{
@@ -128,7 +129,9 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
     let found = results.findings.iter().take(usize::from(!has_comparison)).map(words::finding);
     let found = found.filter(|line| !said.contains(&marks::plain(line)));
-    compared.chain(found.map(|line| SentenceView { workload: None, pieces: pieces(line) })).collect()
+    let machine = machine::lines(results).filter(|line| !said.contains(&marks::plain(line)));
+    let of_run = found.chain(machine).map(|line| SentenceView { workload: None, pieces: pieces(line) });
+    compared.chain(of_run).collect()
 }
 
 pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {
@@ -156,8 +159,15 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
                 text::count(*slow)
             )
         } else {
+            let which = match seen.of_slow {
+                Some(of) => format!(
+                    "Of the slowest {slow_percent} % ({} traces), those that call the point which is named",
+                    text::count(of)
+                ),
+                None => format!("The slowest {slow_percent} %"),
+            };
             format!(
-                "The slowest {slow_percent} % ({} traces, {} on average) against {} typical iterations between p10 and p50 of the same time ({}).",
+                "{which} ({} traces, {} on average) against {} typical iterations between p10 and p50 of the same time ({}).",
                 text::count(*slow),
                 text::duration(seen.slow_ms),
                 text::count(*typical),

@@ -3,6 +3,7 @@
 //! Version 1. As in the results of a run, the meaning of a key never changes.
 
 pub(super) mod counts;
+mod next;
 pub(super) mod sla;
 pub(super) mod text;
 

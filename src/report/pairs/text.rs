@@ -1,6 +1,6 @@
 //! A comparison by paired rounds for people: at a terminal, and in Markdown.
 
-use super::{Paired, Side, counts, sla};
+use super::{Paired, Side, counts, next, sla};
 use crate::analysis::points::PointRow;
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
@@ -137,6 +137,8 @@ pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     sentences.extend(judged().map(|row| sentence(row, &paired.workloads, margin, false)));
     if judged().any(|row| row.detectable.is_some_and(|least| least >= DETECTABLE_MAX)) {
         sentences.push(TOO_LITTLE.to_owned());
+    } else {
+        sentences.extend(next::step(paired));
     }
     for failures in paired.failures.iter().filter(|failures| failures.outcome != Outcome::Pass) {
         sentences.push(failures_sentence(failures));

@@ -35,9 +35,16 @@ pub struct Culprit {
 /// Slow iterations of a workload compared with typical ones: what makes the difference.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Comparison {
-    /// Which are slow: the upper 1 or 5 % of response times; more in a run of 100 to 399 iterations, of which the slowest
+    /// Which are slow: the upper 1, 2 or 5 % of response times; more in a run of 100 to 399 iterations, of which the slowest
     /// 20 count.
     pub slow_percent: u32,
+    /// Of how many slow iterations with complete traces only those are compared that call the kind of point which is
+    /// named; absent if all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_slow: Option<u64>,
+    /// What a finding lacks; absent if it lacks nothing, or more iterations would not help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// How many slow iterations were compared, with complete traces.
     pub slow: u64,
     /// How many typical ones: between the 10th and 50th percentile, matched in time.
@@ -95,6 +102,19 @@ pub struct ComparedNode {
     pub slow_calls: f64,
     /// The same in a typical one.
     pub typical_calls: f64,
+}
+
+/// Which slow iterations a finding lacks, and how many iterations would bring them.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Missing {
+    /// How many there are: slow iterations, or those of them that make the call which may be the cause.
+    pub seen: u64,
+    /// How many a finding needs.
+    pub needed: u64,
+    /// The number of iterations of a run that would have so many, if all goes on as before.
+    pub iterations: u64,
+    /// Whether only slow iterations count that call the first of the kinds.
+    pub of_callers: bool,
 }
 
 /// Why no cause is named.

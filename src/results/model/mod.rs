@@ -35,7 +35,8 @@ use crate::runner::generator::Generator;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
 pub use causes::{
-    ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
+    ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing, NoFinding,
+    ObserverEffect,
 };
 pub use client_causes::{FirstOnes, Rhythm, SlowPlaces};
 pub use client_comparison::ClientComparison;

@@ -41,6 +41,8 @@ pub const METRICS_MAX: usize = 3;
 const RESOLUTION: f64 = 0.001;
 /// The probability of detecting the smallest detectable change.
 const POWER: f64 = 0.8;
+/// More pairs are not proposed.
+pub const PAIRS_MOST: usize = 200;
 /// After this many pairs without a successful iteration, B counts as broken and not as slow.
 const BROKEN_PAIRS: usize = 3;
 
@@ -75,6 +77,9 @@ pub struct Row {
     pub sd: Option<f64>,
     /// The smallest ratio that would get FAIL with 80 % power.
     pub detectable: Option<f64>,
+    /// How many pairs would decide with 80 % power, if their differences stay as they are; absent if it is decided, and
+    /// beyond 200 pairs.
+    pub needed: Option<usize>,
     /// Wilcoxon's signed-rank test as a cross-check: the p-value of the differences from the margin.
     pub wilcoxon_p: Option<f64>,
     /// The outcome; `NONE` if it is not gated.
@@ -211,6 +216,9 @@ impl Trial {
             alpha,
             sd: estimate.map(|seen| seen.sd),
             detectable: estimate.map(|seen| seen.detectable(limit, alpha, POWER).exp()),
+            needed: estimate
+                .filter(|_| outcome == Outcome::Inconclusive && enough)
+                .and_then(|seen| seen.count_for(limit, alpha, POWER, PAIRS_MOST)),
             wilcoxon_p: wilcoxon.map(|test| if above { test.p_greater } else { test.p_less }),
             outcome,
             samples,

@@ -31,6 +31,7 @@ fn row(action: Option<usize>, percentile: f64, gated: bool, middle_ms: f64, outc
         alpha: 0.0025,
         sd: Some(0.03),
         detectable: Some(1.14),
+        needed: None,
         wilcoxon_p: Some(0.0012),
         outcome: if gated { outcome } else { Outcome::None },
         samples: 400,
