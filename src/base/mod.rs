@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod complaint;
 pub mod diagnostics;
+pub mod digits;
 pub mod files;
 pub mod ids;
 pub mod lists;

@@ -20,6 +20,7 @@ mod guarded;
 #[path = "template/tests.rs"]
 mod limits;
 mod listing;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -39,6 +40,7 @@ use draws::Draws;
 pub use fakes::KINDS as FAKE_KINDS;
 pub use generators::FUNCTIONS;
 use guarded::Rewriter;
+pub use numbers::{from_json, json_text, text_of, to_json};
 
 /// Compiles templates, which live as long as the process.
 #[derive(Clone, Copy)]
@@ -127,13 +129,14 @@ impl Engine {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_formatter(|output, state, value| {
             allowance::made(value)?;
-            minijinja::escape_formatter(output, state, value)
+            let shown = numbers::shown(value)?;
+            minijinja::escape_formatter(output, state, shown.as_ref().unwrap_or(value))
         });
         let usual = Environment::new();
         for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
             environment.add_global(name.to_owned(), value);
         }
-        builtins::install(&mut environment);
+        builtins::install(&mut environment, builtins::Shows::Json);
         generators::install(&mut environment);
         let mut counting = environment.clone();
         counting.set_fuel(Some(allowance::STEPS_MAX));
@@ -303,12 +306,8 @@ impl Text {
         match self {
             Self::Literal(text) => output.push_str(text),
             Self::Expression(_) => {
-                use std::fmt::Write as _;
                 let value = self.evaluate(variables)?;
-                match value.as_str() {
-                    Some(text) => output.push_str(text),
-                    None => write!(output, "{value}").map_err(|e| TemplateError(e.to_string()))?,
-                }
+                numbers::push_text(&value, output).map_err(|error| self.placed(error.0))?;
             }
             Self::Template(_) => {
                 self.code_value(variables, output).map_err(|error| self.explained(error))?;
@@ -344,21 +343,34 @@ impl Text {
         }
     }
 
-    /// The error with the expression that has no value.
+    /// The value as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`], or JSON has no such value.
+    pub fn json(&self, variables: &Variables) -> Result<String, TemplateError> {
+        json_text(&self.evaluate(variables)?).map_err(|error| self.placed(error.0))
+    }
+
+    /// The error with the expression in which it is.
     fn explained(&self, error: minijinja::Error) -> TemplateError {
+        match allowance::limit(&error) {
+            Some(limit) => TemplateError(limit),
+            None => self.placed(TemplateError::from(error).0),
+        }
+    }
+
+    fn placed(&self, what: String) -> TemplateError {
         let source = match self {
             Self::Expression(code) => format!("{{{{{}}}}}", code.source),
             Self::Template(code) => code.source.to_owned(),
-            Self::Literal(_) => return error.into(),
+            Self::Literal(_) => return TemplateError(what),
         };
-        let undefined = error.kind() == minijinja::ErrorKind::UndefinedError;
-        let TemplateError(what) = error.into();
         let place = blame::place(&source);
-        let names = || self.variables().into_iter().collect::<Vec<_>>().join("`, `");
-        TemplateError(match (undefined, place.is_empty()) {
-            (false, _) => what,
-            (true, false) => format!("{what}{place}"),
-            (true, true) => format!("{what} in a text with `{}`", names()),
+        let names = self.variables().into_iter().collect::<Vec<_>>().join("`, `");
+        TemplateError(match (names.is_empty(), place.is_empty()) {
+            (true, _) => what,
+            (false, false) => format!("{what}{place}"),
+            (false, true) => format!("{what} in a text with `{names}`"),
         })
     }
 
@@ -545,7 +557,7 @@ fn secret_texts(value: &Value, texts: &mut Vec<String>) {
                     }
                 }
             } else {
-                texts.push(value.to_string());
+                texts.extend(text_of(value).map(|text| text.into_owned()));
             }
         }
     }

@@ -193,25 +193,24 @@ pub fn named(text: &str) -> Vec<(Kind, &str)> {
     found
 }
 
-/// Calls `visit` with the tokens of each expression and statement.
+/// Calls `visit` with the tokens of each expression and statement, which are those that the engine sees.
 fn each_tag<'t>(text: &'t str, mut visit: impl FnMut(&[Token<'t>])) {
-    let mut rest = text;
-    while let Some(open) = ["{{", "{%", "{#"].iter().filter_map(|mark| rest.find(mark)).min() {
-        let tag = &rest[open..];
-        let close = match tag.as_bytes()[1] {
-            b'{' => "}}",
-            b'%' => "%}",
-            _ => {
-                rest = tag.split_once("#}").map_or("", |(_, after)| after);
-                continue;
-            }
-        };
-        let (tokens, length) = tokens(&tag[2..], close);
-        visit(&tokens);
-        let raw = close == "%}" && tokens.first() == Some(&Token::Word("raw"));
-        rest = &tag[2 + length..];
-        if raw {
-            rest = rest.find("endraw").map_or("", |at| &rest[at..]);
+    let mut tag = Vec::new();
+    let tokens = tokenize(text, false, SyntaxConfig, WhitespaceConfig::default());
+    for (token, _) in tokens.map_while(Result::ok) {
+        match token {
+            EngineToken::TemplateData(_) => {}
+            EngineToken::VariableStart | EngineToken::BlockStart => tag.clear(),
+            EngineToken::VariableEnd | EngineToken::BlockEnd => visit(&tag),
+            EngineToken::Ident(word) => tag.push(Token::Word(word)),
+            EngineToken::Str(text) => tag.push(Token::Text(text)),
+            EngineToken::Pipe => tag.push(Token::Sign('|')),
+            EngineToken::Dot => tag.push(Token::Sign('.')),
+            EngineToken::Comma => tag.push(Token::Sign(',')),
+            EngineToken::ParenOpen => tag.push(Token::Sign('(')),
+            EngineToken::BracketOpen => tag.push(Token::Sign('[')),
+            EngineToken::BracketClose => tag.push(Token::Sign(']')),
+            _ => tag.push(Token::Other),
         }
     }
 }
@@ -222,50 +221,8 @@ enum Token<'t> {
     /// Without its quotes.
     Text(&'t str),
     Sign(char),
-}
-
-/// The tokens before `close`, and the length of the text up to it.
-fn tokens<'t>(text: &'t str, close: &str) -> (Vec<Token<'t>>, usize) {
-    let (mut tokens, mut at) = (Vec::new(), 0);
-    while let Some(c) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let end_of = |ends: &dyn Fn(char) -> bool| rest.find(ends).unwrap_or(rest.len());
-        if rest.starts_with(close) {
-            return (tokens, at + close.len());
-        }
-        let length = if c.is_alphabetic() || c == '_' {
-            let length = end_of(&|c: char| !(c.is_alphanumeric() || c == '_'));
-            tokens.push(Token::Word(&rest[..length]));
-            length
-        } else if matches!(c, '"' | '\'') {
-            let length = text_len(&rest[1..], c);
-            tokens.push(Token::Text(&rest[1..=length]));
-            (length + 2).min(rest.len())
-        } else if c.is_ascii_digit() {
-            end_of(&|c: char| !(c.is_alphanumeric() || c == '_'))
-        } else {
-            if !(c.is_whitespace() || tokens.is_empty() && matches!(c, '-' | '+')) {
-                tokens.push(Token::Sign(c));
-            }
-            c.len_utf8()
-        };
-        at += length;
-    }
-    (tokens, text.len())
-}
-
-/// The bytes before the closing quote.
-fn text_len(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return at,
-            _ => {}
-        }
-    }
-    text.len()
+    /// A number, a text with escapes in it, or another sign.
+    Other,
 }
 
 fn names_of<'t>(tokens: &[Token<'t>], found: &mut Vec<(Kind, &'t str)>) {
@@ -361,6 +318,15 @@ mod tests {
                 ],
             ),
             ("{{ x | map(attribute='is') }}", vec![(Filter, "map")]),
+            ("{{ 1 is nosuch }}", vec![(Test, "nosuch")]),
+            ("{{ -1.5 is not nosuch }}", vec![(Test, "nosuch")]),
+            ("{{ [1] is nosuch or (x) is other }}", vec![(Test, "nosuch"), (Test, "other")]),
+            ("{{ 'a' is nosuch }}{{ \"\\n\" is other }}", vec![(Test, "nosuch"), (Test, "other")]),
+            ("{% raw %} endraw {# {% endraw %}{{ 1 | a }}{# {% endraw %} #}", vec![(Filter, "a")]),
+            (
+                "{% set y %}{{ 2 is a }}{% endset %}{%- if 3 is b -%}{% endif %}",
+                vec![(Test, "a"), (Test, "b")],
+            ),
             ("{{ x | ", vec![]),
             ("{{ 'ä", vec![]),
         ] {

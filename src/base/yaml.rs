@@ -5,12 +5,17 @@
 //! keys, several documents, keys that YAML 1.1 would read as booleans, and custom tags. Size, depth,
 //! and the number of nodes after the expansion of aliases are bounded.
 
+mod numbers;
+mod surrogates;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::diagnostics::{Fault, Source};
+pub use numbers::Real;
+use numbers::{Number, number};
 
 /// The largest file that is read, in bytes.
 pub const BYTES_MAX: usize = 1 << 20;
@@ -39,8 +44,8 @@ pub enum Kind {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A number with a fraction or an exponent.
-    Float(f64),
+    /// Any other number.
+    Float(Real),
     /// Text.
     Text {
         /// The text.
@@ -89,7 +94,7 @@ impl Node {
             Kind::Null => "nothing".to_owned(),
             Kind::Bool(value) => format!("`{value}`"),
             Kind::Int(value) => format!("the number {value}"),
-            Kind::Float(value) => format!("the number {value}"),
+            Kind::Float(real) => format!("the number {real}"),
             Kind::Text { text, .. } if text.len() > 40 => "a text".to_owned(),
             Kind::Text { text, .. } => format!("the text `{text}`"),
             Kind::List(_) => "a list".to_owned(),
@@ -97,7 +102,7 @@ impl Node {
         }
     }
 
-    /// The same value without positions.
+    /// The same value without positions. Numbers keep their digits for [`super::digits::value`].
     #[must_use]
     pub fn to_value(&self) -> serde_yaml::Value {
         use serde_yaml::Value;
@@ -105,7 +110,7 @@ impl Node {
             Kind::Null => Value::Null,
             Kind::Bool(value) => Value::Bool(*value),
             Kind::Int(value) => Value::Number((*value).into()),
-            Kind::Float(value) => Value::Number((*value).into()),
+            Kind::Float(real) => real.to_value(),
             Kind::Text { text, .. } => Value::String(text.clone()),
             Kind::List(items) => Value::Sequence(items.iter().map(Node::to_value).collect()),
             Kind::Map(entries) => Value::Mapping(
@@ -155,10 +160,11 @@ pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
 /// such as a duplicate key, there is.
 #[must_use]
 pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
-    let mut builder = Builder::new(&source.text);
-    let mut parser = Parser::new_from_str(&source.text);
-    builder.read(&mut parser);
-    let Builder { root, mut faults, .. } = builder;
+    let (root, mut faults) = surrogates::parsed(&source.text, |text, bytes_at| {
+        let mut builder = Builder::new(&source.text, bytes_at);
+        let failed_at = builder.read(&mut Parser::new_from_str(text));
+        (failed_at, (builder.root, builder.faults))
+    });
     if root.is_none() && faults.is_empty() {
         faults.push(Fault::file("the file is empty").help("see the examples in scenarios/ and deployments/"));
     }
@@ -185,8 +191,7 @@ struct Builder<'t> {
 }
 
 impl<'t> Builder<'t> {
-    fn new(text: &'t str) -> Self {
-        let bytes_at = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
+    fn new(text: &'t str, bytes_at: Option<Vec<usize>>) -> Self {
         Self {
             text,
             bytes_at,
@@ -199,22 +204,24 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn read(&mut self, parser: &mut Parser<'t, StrInput<'t>>) {
+    /// Reads a document; returns the byte at which it is no YAML.
+    fn read<'p>(&mut self, parser: &mut Parser<'p, StrInput<'p>>) -> Option<usize> {
         while let Some(next) = parser.next_event() {
             match next {
-                Ok((Event::StreamEnd, _)) => return,
+                Ok((Event::StreamEnd, _)) => return None,
                 Ok((event, span)) => {
                     if !self.event(event, span) {
-                        return;
+                        return None;
                     }
                 }
                 Err(error) => {
                     let at = self.byte(error.marker().index());
                     self.faults.push(syntax_fault(self.text, at, error.info()));
-                    return;
+                    return Some(at);
                 }
             }
         }
+        None
     }
 
     /// Processes an event; false stops parsing.
@@ -239,9 +246,20 @@ impl<'t> Builder<'t> {
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
                 let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
-                let kind = scalar(&text, style, tag.is_some());
+                let mut kind = scalar(&text, style, tag.is_some());
                 if !core {
                     self.reject_tag(span.clone());
+                }
+                let is_number = matches!(kind, Kind::Int(_) | Kind::Float(_));
+                if is_number && self.is_at_key() {
+                    // A key is a text: as it is written.
+                    kind = Kind::Text { text: text.into_owned(), quoted: true };
+                } else if let Kind::Float(real) = &kind
+                    && !real.value.is_finite()
+                {
+                    let fault = Fault::error(span.clone(), format!("`{text}` is no number that JSON has"));
+                    self.faults.push(fault.help("write a number, or put it in quotes to make it text"));
+                    kind = Kind::Null;
                 }
                 return self.value(Node { kind, span }, anchor);
             }
@@ -249,6 +267,11 @@ impl<'t> Builder<'t> {
             _ => {}
         }
         true
+    }
+
+    /// Whether the next value is a key of a map.
+    fn is_at_key(&self) -> bool {
+        self.stack.last().is_some_and(|open| matches!(open.node.kind, Kind::Map(_)) && open.key.is_none())
     }
 
     fn reject_tag(&mut self, span: Range<usize>) {
@@ -399,8 +422,6 @@ fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
             }
             text
         }
-        Kind::Int(value) => value.to_string(),
-        Kind::Float(value) => value.to_string(),
         Kind::Bool(value) => {
             faults.push(
                 Fault::error(span.clone(), format!("the key `{value}` is a boolean"))
@@ -468,7 +489,7 @@ pub(super) fn is_plain_text(text: &str) -> bool {
     matches!(scalar(text, ScalarStyle::Plain, false), Kind::Text { .. }) && !boolean()
 }
 
-/// The core schema of YAML 1.2, without octal numbers, infinities and NaN.
+/// The core schema of YAML 1.2.
 fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
     let quoted = !matches!(style, ScalarStyle::Plain) || tagged;
     if !quoted {
@@ -478,17 +499,10 @@ fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
             "false" | "False" | "FALSE" => return Kind::Bool(false),
             _ => {}
         }
-        let digits = text.trim_start_matches(['-', '+']);
-        let leading_zero = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
-        if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && !leading_zero {
-            if let Ok(value) = text.parse::<i64>() {
-                return Kind::Int(value);
-            }
-            if let Ok(value) = text.parse::<f64>()
-                && value.is_finite()
-            {
-                return Kind::Float(value);
-            }
+        match number(text) {
+            Some(Number::Whole(value)) => return Kind::Int(value),
+            Some(Number::Real(real)) => return Kind::Float(real),
+            None => {}
         }
     }
     Kind::Text { text: text.to_owned(), quoted }
@@ -497,6 +511,7 @@ fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::digits;
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<serde_yaml::Value, String> {
@@ -520,9 +535,22 @@ mod tests {
             ("a: 1\nb: [x, 'y', \"z\"]", r#"{"a":1,"b":["x","y","z"]}"#),
             (
                 "a: yes\nb: off\nc: 012\nd: 1e3\ne: -2.5\nf: ~\ng:",
-                r#"{"a":"yes","b":"off","c":"012","d":1000.0,"e":-2.5,"f":null,"g":null}"#,
+                r#"{"a":"yes","b":"off","c":"012","d":1e3,"e":-2.5,"f":null,"g":null}"#,
             ),
-            ("a: 12:30\nb: 1_000\nc: .inf\nd: 0x1f", r#"{"a":"12:30","b":"1_000","c":".inf","d":"0x1f"}"#),
+            ("a: 12:30\nb: 1_000\nc: inf\nd: \"0x1f\"", r#"{"a":"12:30","b":"1_000","c":"inf","d":"0x1f"}"#),
+            ("a: 0x1F\nb: 0o17\nc: 0xg\nd: 0o8\ne: 0b1", r#"{"a":31,"b":15,"c":"0xg","d":"0o8","e":"0b1"}"#),
+            (
+                "1.50: a\n0x1F: b\n18446744073709551616: c",
+                r#"{"1.50":"a","0x1F":"b","18446744073709551616":"c"}"#,
+            ),
+            (
+                "[1.50, 1e3, 18446744073709551616, -0, +1.5, .5, 5., -1E400, 012.5, 1.5, 0xFFFFFFFFFFFFFFFFF]",
+                "[1.50,1e3,18446744073709551616,-0,1.5,0.5,5,-1E400,\"012.5\",1.5,295147905179352825855]",
+            ),
+            (
+                r#"{"a": "\ud83d\ude00 \\ud83d\\ude00", "b": "\uD83D\uDE00\u00fc", 'c': '\ud83d\ude00'}"#,
+                "{\"a\":\"\u{1F600} \\\\ud83d\\\\ude00\",\"b\":\"\u{1F600}\u{fc}\",\"c\":\"\\\\ud83d\\\\ude00\"}",
+            ),
             ("x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n", r#"{"x":{"a":1,"b":2},"y":{"b":3,"a":1}}"#),
             ("x: &x {a: 1}\ny:\n  <<: [*x, {c: 5}]\n  a: 9\n", r#"{"x":{"a":1},"y":{"a":9,"c":5}}"#),
             ("a: !!str 5", r#"{"a":"5"}"#),
@@ -531,7 +559,8 @@ mod tests {
             ("a: 1\r\nb: ü\r\n", r#"{"a":1,"b":"ü"}"#),
         ] {
             let value = read(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
-            assert_eq!(serde_json::to_string(&value).unwrap(), json, "{text}");
+            let value = digits::value(value).unwrap();
+            assert_eq!(digits::to_text(&value), json, "{text}");
         }
     }
 
@@ -548,6 +577,9 @@ mod tests {
             ("a: !!int 5", "1: tags such as `!name` are not supported"),
             ("a: !thing 5", "1: tags such as `!name` are not supported"),
             ("? [a]\n: b", "1: a key must be text"),
+            ("a: 1\nb: .inf", "2: `.inf` is no number that JSON has"),
+            ("- -.Inf", "1: `-.Inf` is no number that JSON has"),
+            ("a: [.NaN]", "1: `.NaN` is no number that JSON has"),
             ("a: {<<: 5}", "1: `<<` can only merge a map or a list of maps"),
         ] {
             assert_eq!(read(text).unwrap_err(), expected, "{text}");

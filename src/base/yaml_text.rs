@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use serde_yaml::Value;
 
+use super::digits;
 use super::yaml::is_plain_text;
 
 /// Comments above the keys and items of a document, by their JSON pointer (RFC 6901). An empty line in a comment is an
@@ -26,7 +27,7 @@ pub fn to_text(value: &Value) -> String {
 pub fn to_commented_text(value: &Value, comments: &Comments) -> String {
     let mut writer = Writer { text: String::new(), comments, pointer: String::new() };
     match value {
-        Value::Mapping(_) | Value::Sequence(_) if !is_empty(value) => writer.block(value, 0, false),
+        _ if is_block(value) => writer.block(value, 0, false),
         _ => {
             push_scalar(value, 0, &mut writer.text);
             writer.text.push('\n');
@@ -123,19 +124,32 @@ impl Writer<'_> {
 }
 
 fn is_block(value: &Value) -> bool {
-    matches!(value, Value::Mapping(_) | Value::Sequence(_)) && !is_empty(value)
+    match value {
+        Value::Mapping(map) => !is_empty(value) && digits::digits_in_yaml(map).is_none(),
+        Value::Sequence(_) => !is_empty(value),
+        _ => false,
+    }
+}
+
+/// A number with a fraction as JSON has it, which is read again as the same digits.
+fn number_text(number: &serde_yaml::Number) -> String {
+    let as_json = number.as_f64().filter(|_| number.is_f64()).and_then(serde_json::Number::from_f64);
+    as_json.map_or_else(|| number.to_string(), |number| number.to_string())
 }
 
 fn push_scalar(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Null => text.push_str("null"),
         Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
-        Value::Number(number) => text.push_str(&number.to_string()),
+        Value::Number(number) => text.push_str(&number_text(number)),
         Value::String(string) if is_for_lines(string) => push_lines(string, indent, text),
         Value::String(string) => text.push_str(&on_one_line(string)),
         Value::Sequence(_) => text.push_str("[]"),
-        Value::Mapping(_) => text.push_str("{}"),
-        Value::Tagged(tagged) => push_scalar(&tagged.value, indent, text),
+        Value::Mapping(map) => text.push_str(digits::digits_in_yaml(map).unwrap_or("{}")),
+        Value::Tagged(tagged) => match digits::digits_of(tagged) {
+            Some(digits) => text.push_str(&digits),
+            None => push_scalar(&tagged.value, indent, text),
+        },
     }
 }
 
@@ -208,7 +222,9 @@ mod tests {
     fn read_again(value: &Value) -> Value {
         let text = to_text(value);
         let read = yaml::parse(&Source::new("t", text.as_str()));
-        read.unwrap_or_else(|faults| panic!("{text}\n{faults:?}")).to_value()
+        let read = read.unwrap_or_else(|faults| panic!("{text}\n{faults:?}")).to_value();
+        // Who wants ordinary numbers gets them.
+        serde_yaml::to_value(digits::rounded(read).unwrap()).unwrap()
     }
 
     #[test]
@@ -234,6 +250,27 @@ w: ''
 ";
         assert_eq!(to_text(&value), expected);
         assert_eq!(read_again(&value), value);
+    }
+
+    #[test]
+    fn numbers_are_written_with_their_digits() {
+        let json = r#"{"a":[1.50,1E400,18446744073709551616],"b":{"c":-0},"d":1e300,"g":1e16,"f":"1.50"}"#;
+        let value = digits::parse(json.as_bytes()).unwrap();
+        let text = to_text(&serde_yaml::to_value(&value).unwrap());
+        insta::assert_snapshot!(text, @r"
+        a:
+          - 1.50
+          - 1E400
+          - 18446744073709551616
+        b:
+          c: -0
+        d: 1e300
+        g: 1e16
+        f: '1.50'
+        ");
+        let read = yaml::parse(&Source::new("t", text.as_str())).unwrap();
+        assert_eq!(digits::to_text(&digits::value(read.to_value()).unwrap()), json);
+        assert_eq!(to_text(&read.to_value()), text);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::reference::{DurationText, Reference, SecretReference};
 
 /// OAuth 2.0's client credentials grant.
@@ -78,7 +80,7 @@ pub enum CommandLine {
 
 impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             words @ Value::Array(_) => Vec::deserialize(words).map(Self::Words),
             line => Reference::deserialize(line).map(Self::Shell),
         }

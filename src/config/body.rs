@@ -5,15 +5,17 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 /// A string, a number or a boolean.
 #[derive(Clone, Debug)]
 pub struct Scalar(pub String);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+        match digits::value(deserializer)? {
             Value::String(text) => Ok(Self(text)),
-            other => Ok(Self(other.to_string())),
+            other => Ok(Self(digits::to_text(&other))),
         }
     }
 }
@@ -56,7 +58,7 @@ impl Values {
 impl<'de> Deserialize<'de> for Values {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let scalar = |value: Value| Scalar::deserialize(value).map_err(D::Error::custom);
-        Ok(match Value::deserialize(deserializer)? {
+        Ok(match digits::value(deserializer)? {
             Value::Array(values) => Self::Several(values.into_iter().map(scalar).collect::<Result<_, _>>()?),
             value => Self::One(scalar(value)?),
         })
@@ -116,7 +118,7 @@ pub struct FilePart {
 
 fn field(value: Value) -> Result<Field, serde_json::Error> {
     match value {
-        Value::Object(_) => FilePart::deserialize(value).map(Field::File),
+        Value::Object(_) if digits::digits(&value).is_none() => FilePart::deserialize(value).map(Field::File),
         value => Scalar::deserialize(value).map(Field::Text),
     }
 }
@@ -131,7 +133,7 @@ impl<'de> Deserialize<'de> for Multipart {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Multipart, A::Error> {
                 let mut fields = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                while let Some((name, digits::Exact(value))) = map.next_entry()? {
                     let values = match value {
                         Value::Array(values) => values,
                         value => vec![value],

@@ -132,7 +132,7 @@ impl<'s> Checker<'s> {
             Kind::List(items) => self.list(node, items, schema, name),
             Kind::Text { text, .. } => self.text(node, text, schema, name),
             Kind::Int(value) => self.number(node, *value as f64, schema, name),
-            Kind::Float(value) => self.number(node, *value, schema, name),
+            Kind::Float(real) => self.number(node, real.value, schema, name),
             Kind::Null | Kind::Bool(_) => {}
         }
     }
@@ -396,8 +396,10 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
         Kind::Text { text, .. } if number && parse_duration(text).is_ok() => {
             "write the plain number of seconds, as in Rally".to_owned()
         }
-        Kind::Float(value) if wanted("integer") && value.abs() >= 1e15 => "write a smaller number".to_owned(),
-        Kind::Float(value) if wanted("integer") => format!("write {value:.0}"),
+        Kind::Float(real) if wanted("integer") && real.value.abs() >= 1e15 => {
+            "write a smaller number".to_owned()
+        }
+        Kind::Float(real) if wanted("integer") => format!("write {:.0}", real.value),
         Kind::Text { text, .. } if wanted("boolean") => match text.to_lowercase().as_str() {
             "yes" | "on" | "true" | "y" => "write true".to_owned(),
             "no" | "off" | "false" | "n" => "write false".to_owned(),

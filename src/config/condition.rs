@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 /// A condition on a value: the value that it must have, or comparisons.
 #[derive(Clone, Debug)]
 pub enum Condition {
@@ -26,13 +28,13 @@ pub struct TextCondition(pub Condition);
 #[schemars(extend("minProperties" = 1, "literal" = "equals"))]
 pub struct Comparisons {
     /// It equals this. For numbers, 1 equals 1.0. Maps that are meant literally are written here.
-    #[serde(default, deserialize_with = "any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::option", skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
     /// The same as `equals`.
-    #[serde(default, deserialize_with = "any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::option", skip_serializing_if = "Option::is_none")]
     pub eq: Option<Value>,
     /// It does not equal this.
-    #[serde(default, deserialize_with = "any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::option", skip_serializing_if = "Option::is_none")]
     pub ne: Option<Value>,
     /// It is a number above this. A text that is a number, such as that of a header, counts as a number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,28 +58,23 @@ pub struct Comparisons {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Types>,
     /// This is a part of a text, an item of a list, or a key of a map.
-    #[serde(default, deserialize_with = "any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::option", skip_serializing_if = "Option::is_none")]
     pub contains: Option<Value>,
     /// This regular expression matches somewhere in the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
     /// It equals one of these.
     #[schemars(length(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::list", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<Value>>,
     /// `true`: there is a value, whatever it is. `false`: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exists: Option<bool>,
 }
 
-/// A key that is there has a value, even if it is null.
-fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
 /// A number, or a text with templates that becomes one.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Bound(pub Value);
+pub struct Bound(#[serde(deserialize_with = "digits::value")] pub Value);
 
 /// A length, or a condition on it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -110,8 +107,8 @@ pub enum JsonType {
 
 impl<'de> Deserialize<'de> for Condition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            map @ Value::Object(_) => {
+        match digits::value(deserializer)? {
+            map @ Value::Object(_) if digits::digits(&map).is_none() => {
                 serde_json::from_value(map).map(Self::Comparisons).map_err(serde::de::Error::custom)
             }
             value => Ok(Self::Value(value)),
@@ -194,7 +191,7 @@ impl JsonSchema for Length {
 
 impl<'de> Deserialize<'de> for Types {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+        let value = digits::rounded(deserializer)?;
         let list = if let Value::Array(_) = value { value } else { Value::Array(vec![value]) };
         serde_json::from_value(list).map(Self).map_err(serde::de::Error::custom)
     }

@@ -7,6 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::base::digits;
+
 /// What is made in the cloud before the load, and deleted after it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -127,7 +129,7 @@ pub struct Network {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnets_per_network: Option<u32>,
     /// Further attributes of the networks as Neutron names them, such as `{mtu: 1400}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::rounded_map", skip_serializing_if = "Option::is_none")]
     pub network_create_args: Option<Map<String, Value>>,
     /// The name servers of the subnets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +147,7 @@ pub struct Router {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
     /// The gateway as Neutron writes it, such as `{network_id: …}`, instead of the first external network.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::rounded_map", skip_serializing_if = "Option::is_none")]
     pub external_gateway_info: Option<Map<String, Value>>,
 }
 

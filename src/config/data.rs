@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 /// Rows for iterations: a file, or a map with options.
 #[derive(Clone, Debug)]
 pub enum Data {
@@ -23,7 +25,7 @@ pub struct DataMap {
     pub file: Option<String>,
     /// The rows themselves, instead of a file: maps or single values.
     #[schemars(length(min = 1), extend("writeOnly" = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::list", skip_serializing_if = "Option::is_none")]
     pub rows: Option<Vec<Value>>,
     /// The format of the file: `csv`, `json` or `jsonl` (default: by the file's extension).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +50,7 @@ pub struct DataMap {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::value(deserializer)? {
             Value::String(file) => Ok(Self::File(file)),
             map @ Value::Object(_) => {
                 DataMap::deserialize(map).map(|map| Self::Map(Box::new(map))).map_err(D::Error::custom)

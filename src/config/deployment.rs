@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::complaint::Complaint;
+use crate::base::digits;
 use crate::base::units::parse_percent;
 
 use super::auth::{OAuth2, TokenCommand};
@@ -111,9 +112,9 @@ pub enum HttpVersion {
 impl<'de> Deserialize<'de> for HttpVersion {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // YAML reads 1.1 and 2 as numbers.
-        let written = match serde_json::Value::deserialize(deserializer)? {
+        let written = match digits::value(deserializer)? {
             serde_json::Value::String(text) => text,
-            other => other.to_string(),
+            other => digits::to_text(&other),
         };
         match written.as_str() {
             "auto" => Ok(Self::Auto),

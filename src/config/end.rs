@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::reference::DurationText;
 
 /// What a workload measures to.
@@ -35,7 +37,7 @@ struct AsynchronousEnd {
 impl<'de> Deserialize<'de> for End {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::String(text) if text == "response" => Ok(Self::Response),
             Value::String(text) if text == "asynchronous" => Ok(Self::Asynchronous(None)),
             map @ Value::Object(_) => EndMap::deserialize(map)

@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::condition::{Condition, TextCondition};
 use super::reference::DurationText;
 
@@ -51,7 +53,7 @@ pub struct StatusRange {
 impl<'de> Deserialize<'de> for Status {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        let value = Value::deserialize(deserializer)?;
+        let value = digits::rounded(deserializer)?;
         let items = if let Value::Array(items) = value { items } else { vec![value] };
         items
             .iter()
@@ -128,7 +130,7 @@ pub struct Extract {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     /// The value if nothing is found. Without a default, the iteration fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// `true` hides the value in every message. The default is `true` if the header or the variable has a name like a
     /// secret, such as X-Subject-Token, Set-Cookie or `token`, and otherwise `false`.

@@ -7,6 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::reference::{Reference, SecretReference};
 
 /// The addresses of a name: one, or a list.
@@ -21,7 +23,7 @@ pub struct Addresses {
 impl<'de> Deserialize<'de> for Addresses {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = |value: Value| Reference::deserialize(value).map_err(D::Error::custom);
-        Ok(match Value::deserialize(deserializer)? {
+        Ok(match digits::rounded(deserializer)? {
             Value::Array(items) => {
                 Self { all: items.into_iter().map(read).collect::<Result<_, _>>()?, is_list: true }
             }
@@ -63,7 +65,7 @@ pub enum ServerNames {
 
 impl<'de> Deserialize<'de> for ServerNames {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+        let value = digits::rounded(deserializer)?;
         match &value {
             Value::Object(map) if !is_reference(map) => BTreeMap::deserialize(value).map(Self::ByTarget),
             _ => Reference::deserialize(value).map(Self::All),
@@ -126,7 +128,7 @@ pub struct Proxies {
 
 impl<'de> Deserialize<'de> for Proxy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+        let value = digits::rounded(deserializer)?;
         match &value {
             Value::Object(map) if !is_reference(map) => Proxies::deserialize(value).map(Self::ByScheme),
             _ => SecretReference::deserialize(value).map(Self::One),

@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 /// The fewest pairs: with fewer, the cost has no bounds.
 pub const PAIRS_MIN: u32 = 6;
 /// The most pairs.
@@ -31,7 +33,7 @@ struct ProbePairs {
 impl<'de> Deserialize<'de> for Probe {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::Bool(on) => Ok(Self::Switch(on)),
             map @ Value::Object(_) => {
                 ProbePairs::deserialize(map).map(|probe| Self::Pairs(probe.pairs)).map_err(D::Error::custom)

@@ -7,6 +7,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::base::digits;
+
 use super::reference::{Reference, SecretReference};
 
 /// The top-level keys that make a document one of Rally's.
@@ -41,6 +43,7 @@ pub struct OpenStack {
     #[schemars(length(min = 1))]
     pub users: Option<Vec<User>>,
     /// API versions of the services. Ignored.
+    #[serde(default, deserialize_with = "digits::rounded_map")]
     pub api_info: Option<serde_json::Map<String, serde_json::Value>>,
     /// Do not verify certificates.
     pub https_insecure: Option<bool>,

@@ -8,6 +8,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{self, Serialize, SerializeMap as _, Serializer};
 
 use crate::base::complaint::Complaint;
+use crate::base::digits;
 use crate::base::secret::Secret;
 use crate::base::units::{
     BYTES_MAX, parse_bytes, parse_duration, parse_percent, write_bytes, write_duration,
@@ -220,9 +221,9 @@ pub struct SizeText(pub u64);
 
 impl<'de> Deserialize<'de> for SizeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = match serde_json::Value::deserialize(deserializer)? {
+        let text = match digits::value(deserializer)? {
             serde_json::Value::String(text) => text,
-            other => other.to_string(),
+            other => digits::to_text(&other),
         };
         parse_bytes(&text).map(Self).map_err(de::Error::custom)
     }

@@ -4,6 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::one_of::one_of;
 use super::reference::DurationText;
 
@@ -233,7 +235,7 @@ pub struct Steps {
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::Number(number) => Ok(Self::Constant(number.as_f64().unwrap_or(f64::NAN))),
             map @ Value::Object(_) => Steps::deserialize(map).map(Self::Steps).map_err(D::Error::custom),
             _ => Err(D::Error::custom("expected a number, or {start, end, step, duration}")),
@@ -284,7 +286,7 @@ struct WarmUpTimes {
 impl<'de> Deserialize<'de> for WarmUp {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::String(text) => {
                 crate::base::units::parse_duration(&text).map(Self::For).map_err(D::Error::custom)
             }
@@ -326,7 +328,7 @@ pub struct DurationOrSeconds(pub std::time::Duration);
 impl<'de> Deserialize<'de> for DurationOrSeconds {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::Number(number) => {
                 let seconds = number.as_f64().unwrap_or(-1.0);
                 let most = crate::base::units::DURATION_MAX.as_secs_f64();

@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::contexts::Contexts;
 use super::data::Data;
 use super::end::End;
@@ -114,7 +116,7 @@ struct ProfileControl {
 impl<'de> Deserialize<'de> for Profile {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::Bool(on) => Ok(Self::Switch(on)),
             map @ Value::Object(_) => ProfileControl::deserialize(map)
                 .map(|profile| Self::Control(profile.control))
@@ -220,7 +222,7 @@ pub struct Workload {
 /// A value, or a reference to a secret: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(transparent)]
-pub struct Variable(pub Value);
+pub struct Variable(#[serde(deserialize_with = "digits::value")] pub Value);
 
 /// The reference to a secret that a variable consists of, if any.
 #[must_use]

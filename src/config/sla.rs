@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::reference::DurationText;
 
 /// Criteria that the results must meet: Rally's criteria, with Rally's names and units (seconds and percent), and
@@ -142,7 +144,7 @@ impl JsonSchema for SeverityText {
 
 impl<'de> Deserialize<'de> for Threshold {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::String(threshold) => {
                 Ok(Self { written: ThresholdMap { threshold, ..ThresholdMap::default() }, is_map: false })
             }

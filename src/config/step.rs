@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
@@ -65,7 +67,7 @@ pub struct Step {
     pub query: Option<BTreeMap<String, Values>>,
     /// A JSON body. Strings in it may contain templates.
     #[schemars(extend("writeOnly" = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
     /// A form body; `bench` encodes it. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
@@ -166,7 +168,7 @@ pub struct Step {
     pub steps: Option<Vec<Step>>,
     /// Set variables. Strings may contain templates; a single `{{ expression }}` keeps its type.
     #[schemars(extend("writeOnly" = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::assignments", skip_serializing_if = "Option::is_none")]
     pub set: Option<Assignments>,
     /// Print this text. A run prints the first 10 texts of each such step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,6 +187,6 @@ pub struct Step {
     pub include: Option<String>,
     /// The parameters of an `include`: variables that are set before its steps.
     #[schemars(extend("writeOnly" = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::assignments", skip_serializing_if = "Option::is_none")]
     pub with: Option<Assignments>,
 }

@@ -5,6 +5,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::reference::Reference;
 
 /// A base URL, or a service of the cloud's catalog.
@@ -54,7 +56,7 @@ pub struct CatalogDefaults {
 
 impl<'de> Deserialize<'de> for Target {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+        let value = digits::rounded(deserializer)?;
         match &value {
             Value::Object(map) if !(map.contains_key("env") || map.contains_key("file")) => {
                 Service::deserialize(value).map(|service| Self::Service(Box::new(service)))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::base::digits;
 use crate::base::files;
 use crate::base::masking::hide_as_written;
 use crate::base::secret::redacted_url;
@@ -209,7 +210,7 @@ impl Secrets {
     }
 
     fn in_body(&mut self, body: &str) -> String {
-        match serde_json::from_str::<Value>(body) {
+        match digits::parse(body.as_bytes()) {
             Ok(json) => {
                 let mut text = body.to_owned();
                 self.in_members(&json, &mut text);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::base::digits;
 use crate::base::{percent, yaml};
 
 use super::multipart::{self, Field};
@@ -200,24 +201,25 @@ fn json_body(text: &str) -> Option<Value> {
     fn fits(value: &Value, levels: usize) -> bool {
         match value {
             Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+            Value::Object(_) if digits::digits(value).is_some() => true,
             Value::Object(map) => {
                 levels > 0
                     && map.len() < yaml::KEYS_MAX
                     && map.iter().all(|(key, item)| key != "<<" && fits(item, levels - 1))
             }
-            Value::Number(number) => number.is_i64() || number.as_f64().is_some_and(|n| n.abs() < 1e15),
             _ => true,
         }
     }
-    let value = serde_json::from_str(text).ok()?;
+    let value = digits::parse(text.as_bytes()).ok()?;
     fits(&value, LEVELS_MAX).then_some(value)
 }
 
 fn replaced_json(name: &str, value: &Value, replace: &mut dyn Replace) -> Value {
     match value {
         Value::String(text) => replace.whole(name, text).unwrap_or_else(|| escaped(text)).into(),
-        Value::Number(number) => {
-            replace.number(name, &number.to_string()).map_or_else(|| json!(number), Value::from)
+        number if digits::of_number(number).is_some() => {
+            let digits = digits::of_number(number).unwrap_or_default();
+            replace.number(name, &digits).map_or_else(|| number.clone(), Value::from)
         }
         Value::Array(items) => items.iter().map(|item| replaced_json(name, item, replace)).collect(),
         Value::Object(map) if is_like_a_reference(map) => as_it_is(map),

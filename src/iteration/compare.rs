@@ -10,6 +10,7 @@ use http::HeaderName;
 use serde_json::Value as Json;
 use serde_json_path::JsonPath;
 
+use crate::base::digits::{self, Decimal};
 use crate::base::masking::names_secret;
 use crate::base::template::{TemplateError, Variables};
 use crate::base::visible::on_one_line;
@@ -129,7 +130,7 @@ pub(super) fn shown(subject: &Subject<'_>, found: Found<'_>, variables: &Variabl
     let text = match found {
         Found::Nothing => return None,
         Found::Text(text) => text.to_owned(),
-        Found::Json(value) => without_named_secrets(&value.to_string()),
+        Found::Json(value) => without_named_secrets(&digits::to_text(value)),
     };
     Some(if names_secret(&name) { "***".to_owned() } else { on_one_line(&quote(&text, variables)) })
 }
@@ -222,13 +223,13 @@ fn holds(test: &Test, found: Found<'_>, variables: &Variables) -> Result<bool, T
 fn equals(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
     match found {
         Found::Nothing => Ok(false),
-        Found::Json(value) => Ok(same(value, &*operand.value(variables)?)),
+        Found::Json(value) => Ok(digits::same(value, &*operand.value(variables)?)),
         Found::Text(text) => {
-            let is_number = matches!(operand, Operand::Fixed(Json::Number(_)));
+            let is_number = matches!(operand, Operand::Fixed(value) if digits::of_number(value).is_some());
             Ok(text == operand.text(variables)?
                 || is_number
-                    && number_in(text).is_some_and(|number| {
-                        operand.value(variables).is_ok_and(|expected| same(&number, &expected))
+                    && digits::spelled(text).is_some_and(|number| {
+                        operand.value(variables).is_ok_and(|expected| digits::same(&number, &expected))
                     }))
         }
     }
@@ -246,11 +247,7 @@ fn compares(
         let what = "a comparison needs a number, but its template became another value";
         return Err(TemplateError(what.to_owned()));
     };
-    let order = match (found.as_i64(), expected.as_i64()) {
-        (Some(found), Some(expected)) => Some(found.cmp(&expected)),
-        _ => found.as_f64().partial_cmp(&expected.as_f64()),
-    };
-    Ok(order.is_some_and(|order| match side {
+    Ok(digits::order(&found, &expected).is_some_and(|order| match side {
         Side::Above => order.is_gt(),
         Side::AtLeast => order.is_ge(),
         Side::Below => order.is_lt(),
@@ -261,21 +258,15 @@ fn compares(
 /// A number, or the number that a text spells.
 fn number_of(found: Found<'_>) -> Option<Cow<'_, Json>> {
     match found {
-        Found::Json(number @ Json::Number(_)) => Some(Cow::Borrowed(number)),
-        _ => found.as_str().and_then(number_in).map(Cow::Owned),
+        Found::Json(number) if digits::of_number(number).is_some() => Some(Cow::Borrowed(number)),
+        _ => found.as_str().and_then(digits::spelled).map(Cow::Owned),
     }
-}
-
-fn number_in(text: &str) -> Option<Json> {
-    let text = text.trim();
-    let whole = text.parse::<i64>().ok().map(Json::from);
-    whole.or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Json::from))
 }
 
 fn length(found: Found<'_>) -> Option<Json> {
     let length = match found {
         Found::Json(Json::Array(items)) => items.len(),
-        Found::Json(Json::Object(map)) => map.len(),
+        Found::Json(value @ Json::Object(map)) if digits::digits(value).is_none() => map.len(),
         _ => found.as_str()?.chars().count(),
     };
     Some(Json::from(length))
@@ -284,13 +275,16 @@ fn length(found: Found<'_>) -> Option<Json> {
 fn is_of(value: &Json, kind: JsonType) -> bool {
     match kind {
         JsonType::String => value.is_string(),
-        JsonType::Number => value.is_number(),
+        JsonType::Number => digits::of_number(value).is_some(),
         JsonType::Integer => {
-            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+            value.is_i64()
+                || value.is_u64()
+                || digits::of_number(value)
+                    .is_some_and(|number| Decimal::parse(&number).is_some_and(|number| number.is_whole()))
         }
         JsonType::Boolean => value.is_boolean(),
         JsonType::Array => value.is_array(),
-        JsonType::Object => value.is_object(),
+        JsonType::Object => value.is_object() && digits::digits(value).is_none(),
         JsonType::Null => value.is_null(),
     }
 }
@@ -299,9 +293,11 @@ fn contains(operand: &Operand, found: Found<'_>, variables: &Variables) -> Resul
     Ok(match found {
         Found::Json(Json::Array(items)) => {
             let expected = operand.value(variables)?;
-            items.iter().any(|item| same(item, &expected))
+            items.iter().any(|item| digits::same(item, &expected))
         }
-        Found::Json(Json::Object(map)) => map.contains_key(&*operand.text(variables)?),
+        Found::Json(value @ Json::Object(map)) => {
+            digits::digits(value).is_none() && map.contains_key(&*operand.text(variables)?)
+        }
         _ => match found.as_str() {
             Some(text) => text.contains(&*operand.text(variables)?),
             None => false,
@@ -312,20 +308,9 @@ fn contains(operand: &Operand, found: Found<'_>, variables: &Variables) -> Resul
 /// A text, or a number or boolean as one.
 fn text_of(found: Found<'_>) -> Option<Cow<'_, str>> {
     match found {
-        Found::Json(value @ (Json::Number(_) | Json::Bool(_))) => Some(Cow::Owned(value.to_string())),
+        Found::Json(Json::Bool(value)) => Some(Cow::Owned(value.to_string())),
+        Found::Json(value) if digits::of_number(value).is_some() => digits::of_number(value),
         _ => found.as_str().map(Cow::Borrowed),
-    }
-}
-
-/// JSON equality that treats 1 and 1.0 as the same number.
-fn same(a: &Json, b: &Json) -> bool {
-    match (a, b) {
-        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
-        }
-        (a, b) => a == b,
     }
 }
 
@@ -380,7 +365,7 @@ fn phrase(test: &Test, is: bool, text: bool, variables: &Variables) -> Result<St
     let quoted = |operand: &Operand| -> Result<String, TemplateError> {
         Ok(match text {
             true => quote(&operand.text(variables)?, variables),
-            false => quote(&operand.value(variables)?.to_string(), variables),
+            false => quote(&digits::to_text(&*operand.value(variables)?), variables),
         })
     };
     let s = if is { "s" } else { "" };

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::base::clock::{now, saturating_nanos};
 use crate::base::lists::push_frugally;
 use crate::base::masking::masked_with;
-use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
+use crate::base::template::{self, TemplateError, Text, Value, Variables, allowance};
 use crate::base::units::format_ns;
 use crate::measure::errors::Failure;
 use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
@@ -144,7 +144,7 @@ impl Lane {
                     for item in list(items, variables)? {
                         pass.turn(variables).await?;
                         pass.step(branch, || format!("{variable} = {item}"));
-                        variables.set(variable, Value::from_serialize(item));
+                        variables.set(variable, template::from_json(&item));
                         self.steps(pass, branch, steps, variables).await?;
                     }
                     Ok(())
@@ -374,7 +374,7 @@ fn set(values: &[(Arc<str>, JsonTemplate)], variables: &mut Variables) -> Went {
         values.iter().map(|(name, value)| Ok((name, value.evaluate(variables)?))).collect();
     let evaluated = evaluated.map_err(|error| template(error, variables))?;
     for (name, value) in evaluated {
-        variables.set(name, Value::from_serialize(value));
+        variables.set(name, template::from_json(&value));
     }
     Ok(())
 }

@@ -4,8 +4,10 @@ use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use serde_json_path::JsonPath;
 
-use crate::base::template::{Value, Variables};
+use crate::base::digits;
+use crate::base::template::{self, Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
 use crate::client::cookies::Jar;
@@ -25,6 +27,8 @@ pub(super) struct Judged<'a> {
     answer: &'a Answer,
     cookies: Option<&'a Jar>,
     json: OnceCell<Result<Json, String>>,
+    /// The same with the digits of numbers that 64 bits do not keep.
+    exact: OnceCell<Option<Json>>,
     text: OnceCell<String>,
     /// The check that was not met, without a body.
     unmet: RefCell<Seen>,
@@ -32,7 +36,14 @@ pub(super) struct Judged<'a> {
 
 impl<'a> Judged<'a> {
     pub(super) fn new(answer: &'a Answer, cookies: Option<&'a Jar>) -> Self {
-        Self { answer, cookies, json: OnceCell::new(), text: OnceCell::new(), unmet: RefCell::default() }
+        Self {
+            answer,
+            cookies,
+            json: OnceCell::new(),
+            exact: OnceCell::new(),
+            text: OnceCell::new(),
+            unmet: RefCell::default(),
+        }
     }
 
     /// Checks the answer against the action's expectations.
@@ -74,7 +85,7 @@ impl<'a> Judged<'a> {
         }
         let json = self.json().map_err(|message| ("check", message))?;
         for (path, condition) in &expect.json {
-            let found = path.query(json).first().map_or(Found::Nothing, Found::Json);
+            let found = self.at_path(json, path).map_or(Found::Nothing, Found::Json);
             self.compare(condition, &Subject::Path(path), found, variables)?;
         }
         Ok(())
@@ -139,7 +150,7 @@ impl<'a> Judged<'a> {
         }
         let json = if expect.json.is_empty() { Ok(&Json::Null) } else { self.json() };
         for (path, condition) in &expect.json {
-            let found = json.as_ref().ok().and_then(|json| path.query(json).first());
+            let found = json.as_ref().ok().and_then(|json| self.at_path(json, path));
             let found = found.map_or(Found::Nothing, Found::Json);
             let mut checked = compare::outcome(condition, &Subject::Path(path), found, variables);
             if let Err(error) = &json {
@@ -200,13 +211,40 @@ impl<'a> Judged<'a> {
                 .header(name)
                 .map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned())),
             Place::Cookie(name) => self.cookies.and_then(|jar| jar.value(name)).map(Value::from),
-            Place::Json(path) => path.query(self.json()?).first().map(Value::from_serialize),
-            Place::Pointer(pointer) => self.json()?.pointer(pointer).map(Value::from_serialize),
-            Place::Regex(regex) => regex.captures(self.text()).map(|captures| {
-                let group = captures.get(1).or_else(|| captures.get(0));
-                Value::from(group.map_or("", |group| group.as_str()))
-            }),
+            Place::Json(path) => self.at_path(self.json()?, path).map(template::from_json),
+            Place::Pointer(pointer) => self.at_pointer(self.json()?, pointer).map(template::from_json),
+            Place::Regex(regex) => match regex.captures(self.text()) {
+                None => None,
+                Some(captures) => {
+                    let group = usize::from(regex.captures_len() > 1);
+                    let found = captures.get(group).ok_or_else(|| {
+                        format!("{} matches, but its group takes no part in the match", describe(place))
+                    })?;
+                    Some(Value::from(found.as_str()))
+                }
+            },
         })
+    }
+
+    /// The value at a path, with its digits.
+    fn at_path<'j>(&'j self, json: &'j Json, path: &JsonPath) -> Option<&'j Json> {
+        let found = path.query(json).first()?;
+        let exact = if digits::may_be_rounded(found) { self.exact() } else { None };
+        let Some(exact) = exact else { return Some(found) };
+        let located = path.query_located(json);
+        exact.pointer(&located.first()?.location().to_json_pointer())
+    }
+
+    /// The value at a JSON pointer, with its digits.
+    fn at_pointer<'j>(&'j self, json: &'j Json, pointer: &str) -> Option<&'j Json> {
+        let found = json.pointer(pointer)?;
+        let exact = if digits::may_be_rounded(found) { self.exact() } else { None };
+        exact.map_or(Some(found), |exact| exact.pointer(pointer))
+    }
+
+    /// The body with the digits of its numbers, if 64 bits do not keep those of one.
+    fn exact(&self) -> Option<&Json> {
+        self.exact.get_or_init(|| digits::exact_document(&self.answer.body).ok().flatten()).as_ref()
     }
 
     fn text(&self) -> &str {
@@ -215,7 +253,7 @@ impl<'a> Judged<'a> {
 
     fn json(&self) -> Result<&Json, String> {
         let parsed = self.json.get_or_init(|| {
-            serde_json::from_slice(&self.answer.body).map_err(|error| {
+            digits::rounded_document(&self.answer.body).map_err(|error| {
                 let header =
                     |name| self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
                 let content_type = header(http::header::CONTENT_TYPE).unwrap_or("none".into());
@@ -240,7 +278,7 @@ fn accepted(expect: &Expect) -> String {
 
 /// The value of a variable as JSON.
 pub(super) fn value_of(name: &str, variables: &Variables) -> Option<Json> {
-    variables.get(name).map(|value| serde_json::to_value(value).unwrap_or_default())
+    variables.get(name).map(|value| template::to_json(&value).unwrap_or_default())
 }
 
 /// A variable's value. A text may be a header's, which has no type.

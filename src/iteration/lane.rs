@@ -13,7 +13,7 @@ use crate::base::clock::{Nanos, now, saturating_nanos};
 use crate::base::ids::mix;
 use crate::base::lists::push_frugally;
 use crate::base::masking::masked_with;
-use crate::base::template::{TemplateError, Variables, allowance};
+use crate::base::template::{TemplateError, Variables, allowance, text_of};
 use crate::base::units::format_ns;
 use crate::client::cookies::Jar;
 use crate::client::decode;
@@ -489,7 +489,8 @@ fn judge(
 fn extracted(action: &Action, variables: &Variables) -> Vec<(String, String, bool)> {
     let value = |extract: &Extract| {
         let value = variables.get(&extract.variable)?;
-        Some((extract.variable.to_string(), value.to_string(), extract.secret))
+        let shown = text_of(&value).map_or_else(|error| error.0, |text| text.into_owned());
+        Some((extract.variable.to_string(), shown, extract.secret))
     };
     action.extracts.iter().filter_map(value).collect()
 }

@@ -6,7 +6,8 @@ use regex::Regex;
 use serde_json::Value as Json;
 
 use crate::base::diagnostics::Fault;
-use crate::base::template::{TemplateError, Text, Variables};
+use crate::base::digits;
+use crate::base::template::{self, TemplateError, Text, Variables};
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
 use crate::config::condition::{self, Comparisons, JsonType};
@@ -79,10 +80,7 @@ impl Operand {
     pub fn value(&self, variables: &Variables) -> Result<Cow<'_, Json>, TemplateError> {
         Ok(match self {
             Self::Fixed(value) => Cow::Borrowed(value),
-            Self::Text(text) => Cow::Owned(
-                serde_json::to_value(text.evaluate(variables)?)
-                    .map_err(|error| TemplateError(error.to_string()))?,
-            ),
+            Self::Text(text) => Cow::Owned(template::to_json(&text.evaluate(variables)?)?),
             Self::Json(json) => Cow::Owned(json.evaluate(variables)?),
         })
     }
@@ -95,7 +93,7 @@ impl Operand {
         let mut rendered = String::new();
         match self {
             Self::Fixed(Json::String(text)) => return Ok(Cow::Borrowed(text)),
-            Self::Fixed(value) => return Ok(Cow::Owned(value.to_string())),
+            Self::Fixed(value) => return Ok(Cow::Owned(digits::to_text(value))),
             Self::Text(text) => text.render(variables, &mut rendered)?,
             Self::Json(json) => json.render(variables, &mut rendered)?,
         }
@@ -105,9 +103,9 @@ impl Operand {
     /// The number, if it is one without templates.
     fn is_no_number(&self) -> bool {
         match self {
-            Self::Fixed(Json::Number(_)) => false,
-            Self::Fixed(Json::String(text)) => text.trim().parse::<f64>().is_err(),
-            Self::Fixed(_) | Self::Json(_) => true,
+            Self::Fixed(Json::String(text)) => digits::spelled(text).is_none(),
+            Self::Fixed(value) => digits::of_number(value).is_none(),
+            Self::Json(_) => true,
             Self::Text(_) => false,
         }
     }
@@ -193,7 +191,7 @@ impl Compiler<'_> {
                 Text::Literal(text) => Operand::Fixed(Json::String(text.into())),
                 text => Operand::Text(text),
             },
-            Json::Array(_) | Json::Object(_) => {
+            Json::Array(_) | Json::Object(_) if digits::digits(value).is_none() => {
                 let json = self.json(value, node)?;
                 match json.literal() {
                     Some(_) => Operand::Fixed(value.clone()),
@@ -249,6 +247,7 @@ mod tests {
     fn comparisons_that_contradict_each_other_are_refused() {
         for (text, fault) in [
             ("{ gt: many }", "`gt` compares numbers"),
+            ("{ gt: [1.50] }", "`gt` compares numbers"),
             ("{ le: '' }", "`le` compares numbers"),
             ("{ exists: false, gt: 3 }", "`exists: false` together with another comparison"),
             ("{ eq: 1, equals: 1 }", "`eq` together with `equals`"),

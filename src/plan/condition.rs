@@ -7,8 +7,9 @@ use regex::Regex;
 use serde_json_path::JsonPath;
 
 use crate::base::diagnostics::Fault;
+use crate::base::digits;
 use crate::base::masking::names_secret;
-use crate::base::template::Value;
+use crate::base::template::{self, Value};
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
 use crate::config::expect::{self, StatusRange};
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         } else {
             Place::Regex(self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?)
         };
-        let default = config.default.as_ref().map(Value::from_serialize);
+        let default = config.default.as_ref().map(template::from_json);
         let secret = config.secret.unwrap_or_else(|| {
             let names_secret_place = match &place {
                 Place::Header(header) => names_secret(header.as_str()),
@@ -192,6 +193,13 @@ impl Compiler<'_> {
             self.faults.push(fault.help(format!(
                 "use at most {JSON_PATH_BYTES_MAX} bytes, {JSON_PATH_FILTERS_MAX} filters and {JSON_PATH_CALLS_MAX} parentheses"
             )));
+            return None;
+        }
+        if let Some(number) = rounded_literal(text) {
+            let what = format!("a JSONPath compares numbers as doubles, which do not hold {number}");
+            self.faults.push(Fault::error(span, what).help(
+                "take the list with `extract`, and choose the item with `for_each` and `if`: they compare exactly",
+            ));
             return None;
         }
         let parsed = JsonPath::parse(text);
@@ -223,5 +231,56 @@ impl Compiler<'_> {
                     ));
             })
             .ok()
+    }
+}
+
+/// The first number in the filters of a JSONPath that would be compared as another one, or with another one.
+fn rounded_literal(path: &str) -> Option<&str> {
+    let (_, mut rest) = path.split_once('?')?;
+    let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' | '\'' => {
+                let mut escaped = false;
+                let ends = |(_, other): &(usize, char)| {
+                    let ends = !escaped && *other == c;
+                    escaped = !escaped && *other == '\\';
+                    ends
+                };
+                rest[1..].char_indices().find(ends).map_or(rest.len(), |(end, _)| end + 2)
+            }
+            '0'..='9' if !(before.is_alphanumeric() || before == '_') => {
+                let end = rest.find(|c: char| !is_of_number(c)).unwrap_or(rest.len());
+                if !digits::is_held_by_a_double(&rest[..end]) {
+                    return Some(&rest[..end]);
+                }
+                end
+            }
+            _ => c.len_utf8(),
+        };
+        before = rest[..length].chars().next_back().unwrap_or(' ');
+        rest = &rest[length..];
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_json_path_would_change_are_found() {
+        for (path, expected) in [
+            ("$.items[?@.id == 9007199254740993]", Some("9007199254740993")),
+            ("$.items[?@.id==2733382000000000000].a", Some("2733382000000000000")),
+            ("$[?@.a > 0.1234567890123456789]", Some("0.1234567890123456789")),
+            ("$[?@.a == '9007199254740993' && @.b9007199254740993 == 1.5e3]", None),
+            ("$[?@['it\\'s 9007199254740993'] <= -17]", None),
+            ("$.items[9007199254740991]", None),
+            ("$['9007199254740993']", None),
+        ] {
+            assert_eq!(rounded_literal(path), expected, "{path}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::base::digits;
 use crate::base::masking::masked;
 use crate::base::template::Text;
 use crate::base::units::write_duration;
@@ -271,9 +272,8 @@ fn count_flow(flow: &Flow) -> Count {
             times(steps, known.unwrap_or(0), known)
         }
         Flow::ForEach { items, steps, .. } => {
-            let list =
-                items.literal().and_then(|json| serde_json::from_str::<Vec<serde_json::Value>>(&json).ok());
-            let known = list.map(|list| list.len() as u64);
+            let list = items.literal().and_then(|json| digits::parse(json.as_bytes()).ok());
+            let known = list.and_then(|list| list.as_array().map(|list| list.len() as u64));
             times(steps, known.unwrap_or(0), known)
         }
         Flow::While { rounds_max, steps, .. } => times(steps, 0, Some(u64::from(*rounds_max))),

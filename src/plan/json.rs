@@ -1,5 +1,6 @@
 //! JSON with templates in it, compiled into fixed text and the values to fill in.
 
+use crate::base::digits;
 use crate::base::template::{Engine, TemplateError, Text, Variables};
 
 /// A JSON value with templates, which are filled in for every use.
@@ -51,23 +52,20 @@ impl JsonTemplate {
         for segment in &self.segments {
             match segment {
                 Segment::Raw(json) => output.push_str(json),
-                Segment::Value(text) => {
-                    let json = serde_json::to_string(&text.evaluate(variables)?);
-                    output.push_str(&json.map_err(|error| TemplateError(error.to_string()))?);
-                }
+                Segment::Value(text) => output.push_str(&text.json(variables)?),
             }
         }
         Ok(())
     }
 
-    /// The JSON value.
+    /// The JSON value, whose numbers keep their digits.
     ///
     /// # Errors
     /// An undefined variable or a failing expression.
     pub fn evaluate(&self, variables: &Variables) -> Result<serde_json::Value, TemplateError> {
         let mut text = String::new();
         self.render(variables, &mut text)?;
-        serde_json::from_str(&text).map_err(|error| TemplateError(error.to_string()))
+        digits::parse(text.as_bytes()).map_err(|error| TemplateError(error.to_string()))
     }
 }
 
@@ -89,7 +87,7 @@ fn compile_into(
             }
             push_raw(segments, "]");
         }
-        serde_json::Value::Object(map) => {
+        serde_json::Value::Object(map) if digits::digits(value).is_none() => {
             push_raw(segments, "{");
             for (index, (key, item)) in map.iter().enumerate() {
                 push_raw(segments, if index == 0 { "" } else { "," });
@@ -99,7 +97,7 @@ fn compile_into(
             }
             push_raw(segments, "}");
         }
-        plain => push_raw(segments, &plain.to_string()),
+        plain => push_raw(segments, &digits::to_text(plain)),
     }
     Ok(())
 }
@@ -123,9 +121,13 @@ mod tests {
         let variables = Variables::new(Arc::new(shared));
         for (json, expected) in [
             (r#"{"a":[1,true,null,"x"],"b":{}}"#, r#"{"a":[1,true,null,"x"],"b":{}}"#),
+            (
+                r#"{"a":[1.50,18446744073709551616,1E400,{"b":-0}]}"#,
+                r#"{"a":[1.50,18446744073709551616,1E400,{"b":-0}]}"#,
+            ),
             (r#"{"a":"{{ s }}","n":"{{ n }}","m":"n={{ n }}"}"#, r#"{"a":"a\"b","n":2,"m":"n=2"}"#),
         ] {
-            let value = serde_json::from_str(json).unwrap();
+            let value = digits::parse(json.as_bytes()).unwrap();
             let mut text = String::new();
             JsonTemplate::compile(Engine::new(), &value).unwrap().render(&variables, &mut text).unwrap();
             assert_eq!(text, expected);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::hex;
 use crate::base::masking::{self, names_secret};
-use crate::base::template::{Engine, Value};
+use crate::base::template::{self, Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::client::url::BaseUrl;
@@ -351,7 +351,7 @@ impl Compiler<'_> {
                     if let Some(text) = variable.0.as_str().filter(|_| names_secret(name)) {
                         masking::hide(text);
                     }
-                    Ok(Value::from_serialize(&variable.0))
+                    Ok(template::from_json(&variable.0))
                 }
             };
             match resolved {

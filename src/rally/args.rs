@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::{Fault, Source};
-use crate::base::template::Value;
+use crate::base::digits;
+use crate::base::template::{self, Value};
 use crate::base::yaml::{self, Kind, Node};
 use crate::config::Rejected;
 
@@ -63,8 +64,8 @@ impl Arguments {
 
     fn add_map(&mut self, root: &Node) {
         let entries = root.entries().iter();
-        self.0
-            .extend(entries.map(|(key, value)| (key.name.clone(), Value::from_serialize(value.to_value()))));
+        let read = |node: &Node| digits::value(node.to_value()).unwrap_or_default();
+        self.0.extend(entries.map(|(key, node)| (key.name.clone(), template::from_json(&read(node)))));
     }
 
     /// True if there is an argument of this name.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::base::digits;
 use crate::base::yaml::{Key, Kind, Node};
 
 /// Makes nodes at a place.
@@ -128,9 +129,9 @@ pub(super) fn as_text(node: &Node) -> Option<String> {
 
 /// A number of any kind.
 pub(super) fn as_number(node: &Node) -> Option<f64> {
-    match node.kind {
-        Kind::Int(number) => Some(number as f64),
-        Kind::Float(number) => Some(number),
+    match &node.kind {
+        Kind::Int(number) => Some(*number as f64),
+        Kind::Float(number) => Some(number.value),
         _ => None,
     }
 }
@@ -146,5 +147,5 @@ pub(super) fn without_nulls(node: &Node) -> Node {
 
 /// As JSON.
 pub(super) fn to_json(node: &Node) -> serde_json::Value {
-    serde_json::to_value(node.to_value()).unwrap_or_default()
+    digits::rounded(node.to_value()).unwrap_or_default()
 }

@@ -28,6 +28,7 @@ mod data;
 mod demo;
 mod deployments;
 mod differential;
+mod digits;
 mod dns;
 mod elasticsearch;
 mod endless_templates;

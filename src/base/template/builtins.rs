@@ -5,8 +5,11 @@
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters, tests};
 
+use crate::base::digits::Decimal;
+
 use super::allowance::{self, Size};
 use super::encodings;
+use super::numbers;
 
 /// Measures a value that an operator is about to traverse, and returns it.
 pub(super) const READ: &str = "#read";
@@ -14,14 +17,38 @@ pub(super) const READ: &str = "#read";
 pub(super) const MADE: &str = "#made";
 /// Measures a value that can only be counted by traversing it, and returns it.
 pub(super) const COUNTED: &str = "#counted";
+/// Measures a value that is about to be compared, and makes its numbers ordinary ones where these are the same.
+pub(super) const SAME: &str = "#same";
+/// Measures a value that an operator is about to calculate with, and makes it an ordinary number.
+pub(super) const OPERAND: &str = "#operand";
+/// Measures a value that is about to become a part of a text, and returns it as it shows there.
+pub(super) const TEXT: &str = "#text";
 /// The operator `*`.
 pub(super) const TIMES: &str = "#times";
 
+/// How a truth value, nothing, a list or a map shows in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// As JSON has it: `true`, `null`, `["a"]`.
+    Json,
+    /// As Python prints it: `True`, `None`.
+    Python,
+}
+
+impl Shows {
+    fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
+        match self {
+            Self::Json => numbers::shown(value),
+            Self::Python => Ok(None),
+        }
+    }
+}
+
 /// Adds all of them to an environment that has none.
-pub(super) fn install(environment: &mut Environment<'static>) {
+pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
     macro_rules! guard {
         ($add:ident: $($name:literal => $function:expr),* $(,)?) => {
-            $(environment.$add($name, guarded($name, Value::from_function($function)));)*
+            $(environment.$add($name, guarded($name, Value::from_function($function), shows));)*
         };
     }
     guard!(add_filter:
@@ -31,8 +58,8 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         "count" => filters::length, "dictsort" => filters::dictsort, "items" => filters::items,
         "reverse" => filters::reverse, "trim" => filters::trim, "join" => filters::join,
         "split" => filters::split, "lines" => filters::lines, "default" => filters::default,
-        "d" => filters::default, "round" => filters::round, "abs" => filters::abs, "int" => filters::int,
-        "float" => filters::float, "attr" => filters::attr, "first" => filters::first,
+        "d" => filters::default, "round" => filters::round, "abs" => filters::abs, "int" => int,
+        "float" => float, "attr" => filters::attr, "first" => filters::first,
         "last" => filters::last, "min" => filters::min, "max" => filters::max, "sort" => filters::sort,
         "list" => filters::list, "string" => filters::string, "bool" => filters::bool,
         "batch" => filters::batch, "slice" => filters::slice, "sum" => filters::sum,
@@ -40,7 +67,7 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         "selectattr" => filters::selectattr, "rejectattr" => filters::rejectattr, "map" => filters::map,
         "groupby" => filters::groupby, "unique" => filters::unique, "chain" => filters::chain,
         "zip" => filters::zip, "pprint" => filters::pprint, "format" => filters::format,
-        "tojson" => filters::tojson,
+        "tojson" => tojson,
         "hash" => encodings::hash, "sha256" => encodings::sha256, "md5" => encodings::md5,
         "hmac" => encodings::hmac, "base64encode" => encodings::base64encode,
         "base64decode" => encodings::base64decode, "urlencode" => encodings::urlencode,
@@ -57,21 +84,194 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         "undefined" => tests::is_undefined, "defined" => tests::is_defined, "none" => tests::is_none,
         "safe" => tests::is_safe, "escaped" => tests::is_safe, "boolean" => tests::is_boolean,
         "odd" => tests::is_odd, "even" => tests::is_even, "divisibleby" => tests::is_divisibleby,
-        "number" => tests::is_number, "integer" => tests::is_integer, "int" => tests::is_integer,
-        "float" => tests::is_float, "string" => tests::is_string, "sequence" => tests::is_sequence,
+        "number" => is_number, "integer" => is_integer, "int" => is_integer,
+        "float" => is_float, "string" => tests::is_string, "sequence" => tests::is_sequence,
         "iterable" => tests::is_iterable, "mapping" => tests::is_mapping, "sameas" => tests::is_sameas,
         "true" => tests::is_true, "false" => tests::is_false, "filter" => tests::is_filter,
         "test" => tests::is_test,
     );
     environment.add_filter(READ, |value: Value| allowance::read(&value).map(|_| value));
+    environment.add_filter(SAME, |value: Value| allowance::read(&value).map(|_| numbers::same_value(value)));
+    environment.add_filter(OPERAND, operand);
+    environment.add_filter(TEXT, move |value: Value| {
+        allowance::read(&value)?;
+        Ok::<_, Error>(shows.shown(&value)?.unwrap_or(value))
+    });
     environment.add_filter(MADE, |value: Value| allowance::made(&value).map(|()| value));
     environment.add_filter(COUNTED, counted);
     environment.add_filter(TIMES, times);
 }
 
+/// Filters that take a text: any other value becomes the text that shows it.
+const OF_TEXTS: [&str; 21] = [
+    "base64decode",
+    "base64encode",
+    "capitalize",
+    "e",
+    "escape",
+    "hash",
+    "hmac",
+    "indent",
+    "lines",
+    "lower",
+    "md5",
+    "replace",
+    "sha256",
+    "split",
+    "string",
+    "title",
+    "trim",
+    "upper",
+    "urlencode",
+    "startingwith",
+    "endingwith",
+];
+/// Filters and tests that calculate with their values, and those that do so with the items of a list.
+const OF_NUMBERS: [&str; 13] =
+    ["abs", "round", "batch", "slice", "odd", "even", "divisibleby", "lt", "<", "le", "<=", "gt", ">"];
+const OF_MORE_NUMBERS: [&str; 4] = ["ge", ">=", "lessthan", "greaterthan"];
+const OF_ITEMS: [&str; 4] = ["sum", "min", "max", "sort"];
+/// Tests that compare values.
+const OF_SAME: [&str; 7] = ["eq", "equalto", "==", "ne", "!=", "in", "sameas"];
+
+/// The arguments of a filter or a test as it takes them; `None` if they are as they should be.
+fn prepared(name: &str, arguments: &[Value], shows: Shows) -> Result<Option<Vec<Value>>, Error> {
+    let Some(first) = arguments.first() else { return Ok(None) };
+    let is_text = first.as_str().is_some() || first.is_undefined() || first.kind() == ValueKind::Bytes;
+    let first = match name {
+        _ if OF_TEXTS.contains(&name) && !is_text => {
+            shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string()))
+        }
+        "join" if !is_text => {
+            let Ok(items) = first.try_iter() else { return Ok(None) };
+            let shown = items.map(|item| Ok(shows.shown(&item)?.unwrap_or(item)));
+            Value::from(shown.collect::<Result<Vec<_>, Error>>()?)
+        }
+        "format" => {
+            let shown = arguments.iter().map(|argument| match argument.kind() {
+                ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
+                    Ok(shows.shown(argument)?.unwrap_or_else(|| argument.clone()))
+                }
+                _ => Ok(argument.clone()),
+            });
+            return shown.collect::<Result<Vec<_>, Error>>().map(Some);
+        }
+        _ if OF_ITEMS.contains(&name) && first.kind() == ValueKind::Seq => {
+            let items: Vec<Value> = first.try_iter()?.collect();
+            if items.iter().all(|item| numbers::digits_of(item).is_none()) {
+                return Ok(None);
+            }
+            Value::from(items.into_iter().map(numbers::operand).collect::<Result<Vec<_>, Error>>()?)
+        }
+        _ => {
+            if arguments.iter().all(|argument| numbers::digits_of(argument).is_none()) {
+                return Ok(None);
+            }
+            let arguments = arguments.iter().cloned();
+            return if OF_NUMBERS.contains(&name) || OF_MORE_NUMBERS.contains(&name) {
+                arguments.map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some)
+            } else if OF_SAME.contains(&name) {
+                Ok(Some(arguments.map(numbers::same_value).collect()))
+            } else {
+                Ok(None)
+            };
+        }
+    };
+    Ok(Some(std::iter::once(first).chain(arguments[1..].iter().cloned()).collect()))
+}
+
+fn operand(value: Value) -> Result<Value, Error> {
+    if value.kind() == ValueKind::Number {
+        return Ok(value);
+    }
+    allowance::read(&value)?;
+    numbers::operand(value)
+}
+
+fn is_number(value: &Value) -> bool {
+    value.is_number() || numbers::digits_of(value).is_some()
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_integer() || numbers::digits_of(value).is_some_and(|digits| !digits.contains(['.', 'e', 'E']))
+}
+
+fn is_float(value: &Value) -> bool {
+    is_number(value) && !is_integer(value)
+}
+
+/// A whole number: a fraction is cut off.
+fn int(state: &State, value: &Value) -> Result<Value, Error> {
+    let text = value.as_str().or_else(|| numbers::digits_of(value));
+    let real = match text {
+        None => f64::try_from(value.clone()).ok().filter(|_| value.is_number() && !value.is_integer()),
+        Some(text) => match text.trim().parse::<i128>() {
+            Ok(whole) => return Ok(Value::from(whole)),
+            Err(_) => text.trim().parse::<f64>().ok(),
+        },
+    };
+    let Some(real) = real else { return filters::int(state, value) };
+    // Above it, 64 bits no longer hold every whole number.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if real.abs() <= EXACT_MAX {
+        return Ok(Value::from(real as i64));
+    }
+    let kept = text.is_none_or(|text| numbers::ordinary(text.trim()).is_some());
+    if !kept || !real.is_finite() || real.abs() >= i128::MAX as f64 {
+        return Err(allowance::invalid(format!("int: {value} cannot be kept as a whole number")));
+    }
+    Ok(Value::from(real as i128))
+}
+
+/// A number with a fraction, if 64 bits keep it.
+fn float(state: &State, value: &Value) -> Result<Value, Error> {
+    let text = match value.as_str().or_else(|| numbers::digits_of(value)) {
+        Some(text) => text.trim().to_owned(),
+        None if value.is_integer() => value.to_string(),
+        None => return filters::float(state, value),
+    };
+    if Decimal::parse(&text).is_none() {
+        return filters::float(state, value);
+    }
+    let real = text
+        .parse::<f64>()
+        .ok()
+        .filter(|real| real.is_finite() && Decimal::parse(&real.to_string()) == Decimal::parse(&text));
+    real.map(Value::from)
+        .ok_or_else(|| allowance::invalid(format!("float: {value} has more digits than 64 bits can keep")))
+}
+
+/// JSON that may stand in HTML, as minijinja's filter makes it, with the digits of numbers.
+fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let indent = match indent {
+        Some(indent) => Some(indent),
+        None => named.get("indent")?,
+    };
+    named.assert_all_used()?;
+    let indent = match indent {
+        Some(indent) if indent.kind() == ValueKind::Bool => indent.is_true().then_some(2),
+        Some(indent) => Some(usize::try_from(indent)?),
+        None => None,
+    };
+    let failed = |error: serde_json::Error| allowance::invalid(format!("tojson: {error}"));
+    let json = match indent {
+        None => serde_json::to_string(&numbers::AsJson(value)).map_err(failed)?,
+        Some(indent) => {
+            let (mut output, indent) = (Vec::new(), " ".repeat(indent));
+            let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+            let mut serializer = serde_json::Serializer::with_formatter(&mut output, formatter);
+            serde::Serialize::serialize(&numbers::AsJson(value), &mut serializer).map_err(failed)?;
+            String::from_utf8(output).map_err(|error| allowance::invalid(error.to_string()))?
+        }
+    };
+    let escapes = [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("'", "\\u0027")];
+    let safe = escapes.iter().fold(json, |json, (from, to)| json.replace(from, to));
+    Ok(Value::from_safe_string(safe))
+}
+
 type Guarded = dyn Fn(&State, Rest<Value>) -> Result<Value, Error> + Send + Sync;
 
-fn guarded(name: &'static str, function: Value) -> Box<Guarded> {
+fn guarded(name: &'static str, function: Value, shows: Shows) -> Box<Guarded> {
     Box::new(move |state, arguments| {
         let mut size = Size::default();
         for argument in arguments.iter() {
@@ -80,8 +280,10 @@ fn guarded(name: &'static str, function: Value) -> Box<Guarded> {
             size.bytes += read.bytes;
             size.depth = size.depth.max(read.depth);
         }
-        charge_before(name, &arguments, size)?;
-        let value = function.call(state, &arguments)?;
+        let prepared = prepared(name, &arguments, shows)?;
+        let arguments = prepared.as_deref().unwrap_or(&arguments);
+        charge_before(name, arguments, size)?;
+        let value = function.call(state, arguments)?;
         allowance::made(&value)?;
         Ok(value)
     })
@@ -137,6 +339,7 @@ fn counted(value: Value) -> Result<Value, Error> {
 }
 
 fn times(left: &Value, right: &Value) -> Result<Value, Error> {
+    let (left, right) = (&numbers::operand(left.clone())?, &numbers::operand(right.clone())?);
     let invalid = |what: &str| Error::new(ErrorKind::InvalidOperation, what.to_owned());
     let is_scalar = |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
     if is_scalar(left) && is_scalar(right) {

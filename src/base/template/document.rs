@@ -114,7 +114,7 @@ fn environment() -> Environment<'static> {
     for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
         environment.add_global(name.to_owned(), value);
     }
-    builtins::install(&mut environment);
+    builtins::install(&mut environment, builtins::Shows::Python);
     environment.set_fuel(Some(allowance::STEPS_MAX));
     environment.set_unknown_method_callback(method);
     environment.add_function("min", |left: f64, right: f64| whole(left.min(right)));

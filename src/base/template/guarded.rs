@@ -7,12 +7,12 @@
 use minijinja::Value;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{
-    AutoEscape, BinOp, BinOpKind, Call, CallArg, CallBlock, Compare, CompareOp, Const, Do, EmitExpr, EmitRaw,
-    Expr, Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro, Map, Set, SetBlock,
-    Slice, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
+    AutoEscape, BinOp, BinOpKind, Call, CallArg, CallBlock, Compare, CompareOp, CompareOpKind, Const, Do,
+    EmitExpr, EmitRaw, Expr, Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro,
+    Map, Set, SetBlock, Slice, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
 };
 
-use super::builtins::{COUNTED, MADE, READ, TIMES};
+use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT, TIMES};
 
 /// Loops may repeat text this short without charge: the limit on steps bounds it.
 const RAW_BYTES_FREE: usize = 32;
@@ -125,7 +125,11 @@ impl Rewriter {
             }
             Expr::UnaryOp(s) => {
                 let op = if matches!(s.op, UnaryOpKind::Not) { UnaryOpKind::Not } else { UnaryOpKind::Neg };
-                Expr::UnaryOp(at(s, UnaryOp { op, expr: self.expression(&s.expr) }))
+                let expr = match op {
+                    UnaryOpKind::Neg => self.operand(&s.expr),
+                    UnaryOpKind::Not => self.expression(&s.expr),
+                };
+                Expr::UnaryOp(at(s, UnaryOp { op, expr }))
             }
             Expr::BinOp(s) => self.operator(s),
             Expr::Compare(s) => Expr::Compare(at(s, self.compare(s))),
@@ -180,9 +184,14 @@ impl Rewriter {
             Add | Eq | Ne | Lt | Lte | Gt | Gte => simple,
             Mul | Concat | In => false,
         };
-        let (op, mut operand) =
-            (s.op, |expr: &Expr<'a>| if plain { self.expression(expr) } else { self.read(expr) });
-        let (left, right) = (operand(&s.left), operand(&s.right));
+        let mut operand = |expr: &Expr<'a>| match s.op {
+            ScAnd | ScOr => self.expression(expr),
+            Concat => self.text(expr),
+            Eq | Ne | In => self.compared(expr),
+            Mul => self.read(expr),
+            Add | Sub | Div | FloorDiv | Rem | Pow | Lt | Lte | Gt | Gte => self.operand(expr),
+        };
+        let (op, left, right) = (s.op, operand(&s.left), operand(&s.right));
         match op {
             Mul => through(TIMES, left, vec![CallArg::Pos(right)]),
             Add | Concat if !plain => {
@@ -193,9 +202,14 @@ impl Rewriter {
     }
 
     fn compare<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
-        let op = |other: &CompareOp<'a>| CompareOp { op: other.op, expr: self.read(&other.expr) };
-        let ops = s.ops.iter().map(op).collect();
-        Compare { expr: self.read(&s.expr), ops }
+        let is_order = |op: &CompareOp<'a>| {
+            matches!(op.op, CompareOpKind::Lt | CompareOpKind::Lte | CompareOpKind::Gt | CompareOpKind::Gte)
+        };
+        let is_order = s.ops.iter().any(is_order);
+        let mut side = |expr: &Expr<'a>| if is_order { self.operand(expr) } else { self.compared(expr) };
+        let expr = side(&s.expr);
+        let ops = s.ops.iter().map(|other| CompareOp { op: other.op, expr: side(&other.expr) }).collect();
+        Compare { expr, ops }
     }
 
     fn call<'a>(&mut self, s: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
@@ -211,6 +225,33 @@ impl Rewriter {
             CallArg::KwargSplat(expr) => CallArg::KwargSplat(self.read(expr)),
         };
         arguments.iter().map(argument).collect()
+    }
+
+    /// An expression whose value is measured, and a number that can be calculated with if it is one.
+    fn operand<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
+        match expr {
+            Expr::Const(_) => target(expr),
+            // What was calculated is an ordinary number.
+            Expr::UnaryOp(_) => self.expression(expr),
+            Expr::BinOp(s) if !matches!(s.op, BinOpKind::ScAnd | BinOpKind::ScOr) => self.expression(expr),
+            _ => through(OPERAND, self.expression(expr), Vec::new()),
+        }
+    }
+
+    /// An expression whose value is measured and compared.
+    fn compared<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
+        match expr {
+            Expr::Const(_) => target(expr),
+            _ => through(SAME, self.expression(expr), Vec::new()),
+        }
+    }
+
+    /// An expression whose value becomes a part of a text.
+    fn text<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
+        match expr {
+            Expr::Const(constant) if constant.value.as_str().is_some() => target(expr),
+            _ => through(TEXT, self.expression(expr), Vec::new()),
+        }
     }
 
     /// An expression whose value is measured.

@@ -87,7 +87,7 @@ fn an_expression_alone_keeps_its_type() {
         ("{{ n }}", "3", true),
         ("{{ n }}}", "3}", false),
         ("{{ n }}}}", "3}}", false),
-        ("{{{'a': {}}}}", "{\"a\": {}}", true),
+        ("{{{'a': {}}}}", "{\"a\":{}}", true),
         ("{{ {'a': {}}.a }}", "{}", true),
         ("{{ '}}' }}", "}}", true),
         ("{{ '{#' }}}", "{#}", false),
@@ -155,10 +155,14 @@ fn an_allowance_is_for_one_action() {
 fn guarded_templates_give_what_unguarded_ones_do() {
     let mut plain = Environment::new();
     plain.set_undefined_behavior(UndefinedBehavior::Strict);
+    plain.set_formatter(|output, state, value| {
+        let shown = super::numbers::shown(value)?;
+        minijinja::escape_formatter(output, state, shown.as_ref().unwrap_or(value))
+    });
     for text in [
         "{{ n * 2 }} {{ 2 * n }} {{ n * f }} {{ f * 2 }} {{ n * n }} {{ 10**18 * 10 }} {{ 10**30 * 10 }}",
         "{{ 'ab' * n }} {{ n * 'ab' }} {{ [1, 'a'] * n }} {{ n * [] }} {{ s * 0 }} {{ true * 2 }}",
-        "{{ n + n }} {{ s + s }} {{ list[:2] + list[-2:] }} {{ s ~ n ~ list[1:3] ~ map.b }} {{ 1 ~ 2 }}",
+        "{{ n + n }} {{ s + s }} {{ list[:2] + list[-2:] }} {{ s ~ n }} {{ 1 ~ 2 }}",
         "{{ n - 1 }} {{ n / 2 }} {{ n // 2 }} {{ n % 2 }} {{ n ** 2 }} {{ -n }} {{ not n }}",
         "{{ n == 3 }} {{ n != f }} {{ s < 'b' }} {{ list >= list }} {{ 1 < n <= 3 < 4 }} {{ n in list not in [] }}",
         "{{ 'a' in s }} {{ n not in list }} {{ 'b' in map }} {{ n if n > 2 else s }} {{ s if n > 5 }}",
@@ -202,5 +206,59 @@ fn guarded_templates_give_what_unguarded_ones_do() {
             (Err(_), Err(_)) => {}
             (found, expected) => panic!("{text}: {found:?}, unguarded {expected:?}"),
         }
+    }
+}
+
+#[test]
+fn values_show_as_json_has_them() {
+    for (text, expected) in [
+        ("{{ true }}", "true"),
+        ("x{{ false }}{{ none }}", "xfalsenull"),
+        ("{{ [true, none, 'a', 1.5] }}", "[true,null,\"a\",1.5]"),
+        ("x{{ [true, {'b': none}] }}", "x[true,{\"b\":null}]"),
+        ("{{ 'ab' ~ true ~ none ~ [n] ~ 1 }}", "abtruenull[3]1"),
+        ("{{ [true, none, [1], 'a'] | join('-') }}", "true-null-[1]-a"),
+        (
+            "{{ true | string }} {{ none | upper }} {{ true | replace('t', 'x') }} {{ false | title }}",
+            "true NULL xrue False",
+        ),
+        ("{{ '%s' | format(true) }} {{ '%s %d' | format(none, n) }}", "true null 3"),
+        ("{{ 17 | urlencode }} {{ true | urlencode }} {{ 1.5 | urlencode }}", "17 true 1.5"),
+        ("{{ 'a b/ü' | urlencode }} {{ [1, 'a'] | urlencode }}", "a%20b/%C3%BC %5B1%2C%22a%22%5D"),
+        (
+            "{{ 17 | md5 == '17' | md5 }} {{ 17 | sha256 == '17' | sha256 }} {{ 17 | hash('sha1') == '17' | hash('sha1') }}",
+            "true true true",
+        ),
+        (
+            "{{ 17 | base64encode }} {{ true | hmac('k') == 'true' | hmac('k') }} {{ 170 | trim }}",
+            "MTc= true 170",
+        ),
+        (
+            "{{ 2733382000000000049 | int }} {{ '123456789012345678901234567890' | int }} {{ 7.9 | int }}",
+            "2733382000000000049 123456789012345678901234567890 7",
+        ),
+        (
+            "{{ '0.5' | float }} {{ 3 | float }} {{ 2733382000000000049 | round }} {{ 1.55 | round(1) }}",
+            "0.5 3.0 2733382000000000049 1.6",
+        ),
+        (
+            "{{ 18446744073709551616 + 1 }} {{ 18446744073709551616 | tojson }}",
+            "18446744073709551617 18446744073709551616",
+        ),
+        ("{% autoescape 'html' %}{{ ['<'] }}{% endautoescape %}", "[&quot;&lt;&quot;]"),
+        ("{% set x %}{{ true }}{% endset %}{{ x | length }}", "4"),
+    ] {
+        assert_eq!(rendered(text).unwrap_or_else(|error| panic!("{text}: {error:?}")), expected, "{text}");
+    }
+    for (text, part) in [
+        ("{{ n | urlencode | nothing_such }}", "nothing_such"),
+        ("{{ 9007199254740993 | float }}", "more digits than 64 bits can keep"),
+        ("{{ '1e400' | int }}", "cannot be kept as a whole number"),
+        ("{{ (10.0 ** 400) | tojson }}", "no number that JSON has"),
+        ("x{{ [10.0 ** 400] }}", "no number that JSON has"),
+        ("{{ n - s }}", "in {{ n - s }}"),
+    ] {
+        let error = rendered(text).expect_err(text);
+        assert!(format!("{error:?}").contains(part), "{text}: {error:?}");
     }
 }

@@ -5,6 +5,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::base::digits;
+
 /// `true`, `false` or `admin`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credentials {
@@ -18,7 +20,7 @@ const ADMIN: &str = "admin";
 
 impl<'de> Deserialize<'de> for Credentials {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             Value::Bool(on) => Ok(Self::Switch(on)),
             Value::String(text) if text == ADMIN => Ok(Self::Admin),
             _ => Err(D::Error::custom("expected true, false or admin")),

@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::digits;
+
 use super::Step;
 use crate::config::reference::DurationText;
 
@@ -75,7 +77,7 @@ pub struct ExponentialThink {
 impl<'de> Deserialize<'de> for Think {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        match Value::deserialize(deserializer)? {
+        match digits::rounded(deserializer)? {
             map @ Value::Object(_) if map.get("mean").is_some() => {
                 ExponentialThink::deserialize(map).map(Self::Exponential).map_err(D::Error::custom)
             }
@@ -118,9 +120,9 @@ pub struct CountText(pub String);
 
 impl<'de> Deserialize<'de> for CountText {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(match Value::deserialize(deserializer)? {
+        Ok(Self(match digits::value(deserializer)? {
             Value::String(text) => text,
-            other => other.to_string(),
+            other => digits::to_text(&other),
         }))
     }
 }
@@ -182,7 +184,7 @@ impl JsonSchema for Condition {
 /// The items of a `for_each`: a list, or a template that gives one.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(transparent)]
-pub struct Items(pub Value);
+pub struct Items(#[serde(deserialize_with = "digits::value")] pub Value);
 
 impl JsonSchema for Items {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -205,7 +207,7 @@ pub type Assignments = BTreeMap<String, Value>;
 pub struct StepsFile {
     /// The values of the parameters that `with` does not set.
     #[schemars(extend("writeOnly" = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "digits::assignments", skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Assignments>,
     /// The steps.
     #[schemars(length(min = 1))]

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
+use crate::base::digits;
 use crate::import::replace::{Replace, escaped};
 use crate::import::request::{Recorded, method_key};
 use crate::import::secrets::{Variables, is_secret_value, secret};
@@ -59,7 +60,7 @@ pub(super) fn found_in(response: &Response, method: &str, path: &str) -> Vec<Fou
     if let Some(text) = body_text(response) {
         let mime = response.content.mime_type.to_ascii_lowercase();
         if mime.contains("json") || text.trim_start().starts_with(['{', '[']) {
-            if let Ok(value) = serde_json::from_str::<Value>(&text) {
+            if let Ok(value) = digits::parse(text.as_bytes()) {
                 let mut walk = Walk { found: &mut found, resource: &resource, created };
                 walk.value(&value, "$".to_owned(), &resource, "");
             }
@@ -138,6 +139,10 @@ impl Walk<'_> {
         if self.found.len() >= OF_RESPONSE_MAX {
             return;
         }
+        if let Some(digits) = digits::of_number(value) {
+            self.leaf(&digits, true, path, owner, key);
+            return;
+        }
         match value {
             Value::Object(map) => {
                 const WRAPPERS: [&str; 6] = ["", "data", "result", "results", "items", "body"];
@@ -153,7 +158,6 @@ impl Walk<'_> {
                 }
             }
             Value::String(text) => self.leaf(text, false, path, owner, key),
-            Value::Number(number) => self.leaf(&number.to_string(), true, path, owner, key),
             _ => {}
         }
     }

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
+use crate::base::digits;
 use crate::import::ImportError;
 use crate::import::replace::escaped;
 use crate::import::request::split_url;
@@ -60,12 +61,11 @@ impl Document {
         let no_document = |what: String| ImportError::new(what, "give an OpenAPI 3 document, or Swagger 2");
         let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
         let root: Value = if is_json {
-            serde_json::from_slice(&bytes)
-                .map_err(|error| no_document(format!("this is not JSON: {error}")))?
+            digits::parse(&bytes).map_err(|error| no_document(format!("this is not JSON: {error}")))?
         } else if is_too_nested(&bytes) {
             return Err(no_document("this YAML is nested too deeply".to_owned()));
         } else {
-            serde_yaml::from_slice(&bytes)
+            digits::value(serde_yaml::Deserializer::from_slice(&bytes))
                 .map_err(|error| no_document(format!("this is not YAML: {error}")))?
         };
         let version = root.get("openapi").or_else(|| root.get("swagger")).map(super::text_of);

@@ -15,6 +15,8 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
+use crate::base::digits;
+
 use super::draft::Draft;
 use super::{ImportError, STEPS_MAX};
 use document::{Document, Operation};
@@ -115,7 +117,7 @@ fn chosen<'d>(
 
 /// A value as text, without quotes.
 fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| digits::to_text(value), str::to_owned)
 }
 
 fn first_line(text: &str, most: usize) -> String {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::base::digits;
 use crate::base::percent;
 use crate::import::draft::Step;
 use crate::import::multipart::Field;
@@ -287,7 +288,8 @@ fn parameter_value(document: &Document, parameter: &Value) -> Value {
 /// A value for a segment of a path.
 fn encoded(value: &Value) -> Value {
     match value {
-        Value::Number(_) | Value::Bool(_) => value.clone(),
+        Value::Bool(_) => value.clone(),
+        number if digits::of_number(number).is_some() => number.clone(),
         Value::String(text) if text == "{{ uuid() }}" => json!("00000000-0000-4000-8000-000000000001"),
         other => {
             let text: String = text_of(other).chars().take(200).collect();

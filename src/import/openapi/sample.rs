@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::base::digits;
+
 use super::document::Document;
 
 /// How deep samples are nested, and how many values one sample has.
@@ -95,7 +97,7 @@ impl Sampler<'_> {
                     |items| (0..count).map(|_| self.value(items, level + 1)).collect(),
                 )
             }
-            "integer" => json!(number(schema, 1.0).round() as i64),
+            "integer" => whole(schema).unwrap_or_else(|| json!(number(schema, 1.0).round() as i64)),
             "number" => json!(number(schema, 1.5)),
             "boolean" => json!(true),
             "string" => json!(text(schema)),
@@ -151,8 +153,31 @@ fn kind(schema: &Value) -> &str {
     })
 }
 
+/// A whole number, if the bounds are: exactly, for doubles do not hold every one.
+fn whole(schema: &Value) -> Option<Value> {
+    let bound = |key: &str| match schema.get(key).filter(|bound| !bound.is_boolean()) {
+        Some(bound) => digits::of_number(bound)?.parse::<i128>().ok().map(Some),
+        None => Some(None),
+    };
+    let strict = |key: &str| i128::from(schema.get(key).and_then(Value::as_bool) == Some(true));
+    let least = bound("minimum")?.map(|least| least.saturating_add(strict("exclusiveMinimum")));
+    let least = least.or(bound("exclusiveMinimum")?.map(|least| least.saturating_add(1)));
+    let most = bound("maximum")?.map(|most| most.saturating_sub(strict("exclusiveMaximum")));
+    let most = most.or(bound("exclusiveMaximum")?.map(|most| most.saturating_sub(1)));
+    let value = least.map_or(1, |least| least.max(1));
+    let value = most.map_or(value, |most| value.min(most));
+    let value = match bound("multipleOf")?.filter(|step| *step > 0) {
+        Some(step) => {
+            let over = value.rem_euclid(step);
+            if over == 0 { value } else { value.checked_add(step - over)? }
+        }
+        None => value,
+    };
+    Some(digits::number(&value.to_string()))
+}
+
 fn number(schema: &Value, usual: f64) -> f64 {
-    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let bound = |key: &str| digits::of_number(schema.get(key)?)?.parse::<f64>().ok();
     let above = bound("exclusiveMinimum").map(|least| least + 1.0);
     let below = bound("exclusiveMaximum").map(|most| most - 1.0);
     // In 3.0, `exclusiveMinimum: true` belongs to `minimum`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::{Found, Subject, check, expected};
+use crate::base::digits;
 use crate::base::template::{Value, Variables};
 use crate::plan::compare::compiled;
 
@@ -108,6 +109,69 @@ fn a_text_without_a_type_counts_as_the_number_that_it_spells() {
     ] {
         assert_eq!(said(condition, Found::Text(text)), message, "{condition} of {text}");
     }
+}
+
+#[test]
+fn numbers_are_compared_with_all_their_digits() {
+    let big = "123456789012345678901234567890";
+    for (condition, found, holds) in [
+        ("9007199254740993", "9007199254740993", true),
+        ("9007199254740992", "9007199254740993", false),
+        ("{ ne: 9007199254740992 }", "9007199254740993", true),
+        ("{ one_of: [1, 2733382000000000051] }", "2733382000000000049", false),
+        ("2733382000000000000", "2733382000000000049", false),
+        ("2733382000000000049.0", "2733382000000000049", true),
+        ("{ ge: 2733382000000000050 }", "2733382000000000049", false),
+        ("{ not: { ne: 2733382000000000050 } }", "2733382000000000049", false),
+        ("{ gt: 9007199254740992 }", "9007199254740993", true),
+        ("{ le: 9007199254740992 }", "9007199254740993", false),
+        ("{ gt: 12345678901234567889 }", "12345678901234567890", true),
+        ("123456789012345678901234567890", big, true),
+        ("123456789012345678901234567891", big, false),
+        ("{ lt: 123456789012345678901234567891 }", big, true),
+        ("{ gt: 1e400 }", "1E401", true),
+        ("1e400", "1E400", true),
+        ("1", "1.0", true),
+        ("100", "1e2", true),
+        ("1.5", "1.50", true),
+        ("0.3", "0.30000000000000004", false),
+        ("0.1234567890123456789", "0.1234567890123456789", true),
+        ("0.1234567890123456788", "0.1234567890123456789", false),
+        ("0x1F", "31", true),
+        ("-9223372036854775808", "-9223372036854775809", false),
+        ("{ equals: { a: [1.50] } }", "{\"a\": [1.5]}", true),
+        ("{ contains: 18446744073709551616 }", "[18446744073709551617]", false),
+        ("{ contains: 18446744073709551616 }", "[18446744073709551616]", true),
+        ("[18446744073709551616]", "[18446744073709551617]", false),
+        ("{ type: integer }", "18446744073709551616", true),
+        ("{ type: integer }", "1E400", true),
+        ("{ type: integer }", "1.50", false),
+        ("{ type: number }", "1E400", true),
+        ("{ type: object }", "1E400", false),
+        ("{ length: 1 }", "1E400", false),
+        ("{ contains: '5' }", "1.50", false),
+        ("{ matches: '^1[.]50$' }", "1.50", true),
+        ("'{{ 18446744073709551616 }}'", "18446744073709551617", false),
+        ("'{{ 18446744073709551616 }}'", "18446744073709551616", true),
+    ] {
+        let value = digits::parse(found.as_bytes()).unwrap();
+        assert_eq!(said(condition, Found::Json(&value)) == "ok", holds, "{condition} of {found}");
+    }
+    for (condition, text, holds) in [
+        ("9007199254740993", "9007199254740992", false),
+        ("1.50", "01.5", true),
+        ("18446744073709551616", "18446744073709551617", false),
+        ("{ lt: 18446744073709551616 }", "18446744073709551615", true),
+        ("{ gt: 1 }", "1E400", true),
+        ("{ gt: 1 }", "inf", false),
+    ] {
+        assert_eq!(said(condition, Found::Text(text)) == "ok", holds, "{condition} of the text {text}");
+    }
+    let value = digits::parse(b"2733382000000000049").unwrap();
+    assert_eq!(
+        said("2733382000000000050.10", Found::Json(&value)),
+        "the variable v is not `2733382000000000050.10`"
+    );
 }
 
 #[test]

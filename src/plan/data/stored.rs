@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::base::digits;
 use crate::base::files::open_regular;
 use crate::base::masking::names_secret;
-use crate::base::template::Value;
+use crate::base::template::{self, Value};
 use crate::config::data::Format;
 
 use super::Row;
@@ -211,8 +212,8 @@ impl RowReader {
 pub(super) fn json_row(value: &serde_json::Value) -> Row {
     let members = value.as_object().into_iter().flatten();
     let secrets = members.filter(|(name, _)| names_secret(name));
-    let secrets = secrets.map(|(_, value)| Value::from_serialize(value)).collect();
-    Row { value: Value::from_serialize(value), secrets }
+    let secrets = secrets.map(|(_, value)| template::from_json(value)).collect();
+    Row { value: template::from_json(value), secrets }
 }
 
 fn utf8(record: &[u8], line: u64) -> Result<&str, Problem> {
@@ -233,7 +234,7 @@ fn same_number(found: usize, expected: usize, line: u64) -> Result<(), Problem> 
 
 fn parse_json(record: &[u8], line: u64) -> Result<serde_json::Value, Problem> {
     let text = utf8(record, line)?;
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+    let value = digits::parse(text.as_bytes()).map_err(|error| {
         let line = line + (error.line() as u64).saturating_sub(1);
         // serde_json appends the place within the record.
         let what = error.to_string();
@@ -253,6 +254,7 @@ fn depth_exceeds(value: &serde_json::Value, most: usize) -> bool {
         serde_json::Value::Array(items) => {
             most == 0 || items.iter().any(|item| depth_exceeds(item, most - 1))
         }
+        serde_json::Value::Object(_) if digits::digits(value).is_some() => false,
         serde_json::Value::Object(map) => most == 0 || map.values().any(|item| depth_exceeds(item, most - 1)),
         _ => false,
     }

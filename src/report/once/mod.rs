@@ -7,9 +7,8 @@ pub mod curl;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use serde_json::Value;
-
 use crate::base::clock::saturating_nanos;
+use crate::base::digits;
 use crate::base::masking::names_secret;
 use crate::base::units::format_ns;
 use crate::base::visible::{on_one_line, visible};
@@ -321,9 +320,9 @@ fn exchange_body(body: &[u8], bytes: u64, secrets: &[String]) -> String {
     if text.contains('\0') {
         return format!("({bytes} bytes that are no text)");
     }
-    let pretty = match serde_json::from_str::<Value>(&text) {
+    let pretty = match digits::parse(text.as_bytes()) {
         Ok(value) if text.len() > LINE_CHARS_MAX && (value.is_object() || value.is_array()) => {
-            serde_json::to_string_pretty(&value).unwrap_or(text)
+            serde_json::to_string_pretty(&digits::Written(&value)).unwrap_or(text)
         }
         _ => text,
     };
