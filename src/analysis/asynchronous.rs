@@ -6,8 +6,9 @@
 //! [`end_us`] when the last point of a trace ended, and [`running`] which traces lack points that had not ended.
 //!
 //! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something: a
-//! service that was called by the client began during the call, nothing begins before what began it, and nothing ended
-//! after traces were read. Smaller differences between clocks are part of the result.
+//! service that was called by the client, or by another service that waits for the answer, began during the call, nothing
+//! begins before what began it, and nothing ended after traces were read. Smaller differences between clocks are part of
+//! the result.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +16,7 @@ use super::foreign::foreign;
 use super::polls::{polls, waiting_for};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::spans::meaning::{CONSUMER, KIND, PRODUCER};
+use crate::osprofiler::spans::meaning::{CLIENT, CONSUMER, KIND, PRODUCER, SERVER};
 use crate::osprofiler::spans::read::LINK;
 use crate::results::client_points::{ITERATION, REPORTER};
 use crate::results::rpc::{CLOCKS_DIFFER_US, caller_of, is_same_process};
@@ -58,8 +59,10 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
     let mut answered_us: Vec<Option<u64>> = Vec::with_capacity(tree.points.len());
     // For each point, the part of the one above that a poll waited for.
     let mut within: Vec<Option<(u64, u64)>> = Vec::with_capacity(tree.points.len());
+    let calls = calls_us(tree);
     for (index, point) in tree.points.iter().enumerate() {
         let whole = (point.start_us, ends[index].unwrap_or(point.start_us));
+        let own_by_us = moved_us.get(index).copied().unwrap_or(0);
         let Some(above) = point.parent.filter(|&above| above < index) else {
             let part = (!is_linked(point)).then_some(whole);
             answered_us.push(None);
@@ -82,9 +85,8 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
             || caller_of(tree, index).is_some() && is_sent(of_parent, whole);
         if nobody_waits {
             let may_poll = !polls.is_empty() && !is_client(point) && !is_linked(point) && !foreign[index];
-            let by_us = moved_us.get(index).copied().unwrap_or(0);
-            let polled = if may_poll { waiting_for(&polls, moved_by(whole, by_us)) } else { None };
-            let part = polled.map(|(_, part)| moved_by(part, by_us.saturating_neg()));
+            let polled = if may_poll { waiting_for(&polls, moved_by(whole, own_by_us)) } else { None };
+            let part = polled.map(|(_, part)| moved_by(part, own_by_us.saturating_neg()));
             let answered = if part.is_some() { None } else { answered };
             answered_us.push(answered);
             within.push(part);
@@ -96,11 +98,37 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
         let part = bounds.map_or((whole.0, end_us), |(from_us, to_us)| {
             (whole.0.clamp(from_us, to_us), end_us.clamp(from_us, to_us))
         });
+        let part = if is_client(point) { part } else { bounded(part, own_by_us, calls[index]) };
         answered_us.push(answered);
         within.push(bounds.map(|_| part));
         found.push(Waited { part: Some(part), poll: None });
     }
     found
+}
+
+/// The client's call that each point is below, or is, on the client's clock.
+fn calls_us(tree: &TraceTree) -> Vec<Option<(u64, u64)>> {
+    let mut calls: Vec<Option<(u64, u64)>> = Vec::with_capacity(tree.points.len());
+    for (index, point) in tree.points.iter().enumerate() {
+        let own = is_client(point).then(|| Some((point.start_us, point.end_us()?)));
+        let above = point.parent.filter(|&above| above < index);
+        calls.push(own.unwrap_or_else(|| above.and_then(|above| calls[above])));
+    }
+    calls
+}
+
+/// The part of a point that is within the client's call, if it claims to have taken longer than that: the client's own
+/// times are right, and it waited no longer.
+fn bounded(part: (u64, u64), moved_us: i64, call: Option<(u64, u64)>) -> (u64, u64) {
+    let Some(call) = call else { return part };
+    let call_us = call.1.saturating_sub(call.0);
+    let most_us = call_us.saturating_add(TOLERANCE_US.max(call_us / TOLERANCE_PART));
+    if part.1.saturating_sub(part.0) <= most_us {
+        return part;
+    }
+    let (start_us, end_us) = moved_by(part, moved_us);
+    let within = (start_us.clamp(call.0, call.1), end_us.clamp(call.0, call.1));
+    moved_by(within, moved_us.saturating_neg())
 }
 
 fn moved_by((start_us, end_us): (u64, u64), by_us: i64) -> (u64, u64) {
@@ -207,19 +235,25 @@ pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
             let is_same = above.is_some_and(|above| clock(&tree.points[above]) == clock(point));
             let around = span(&tree.points[parent]);
             let around = (around.0.saturating_add(on), around.1.saturating_add(on));
-            if is_same {
-                on
-            } else {
-                moved(span(point), on, around, is_client(&tree.points[parent]), latest_us)
-            }
+            let is_called = is_client(&tree.points[parent]) || answers(&tree.points[parent], point);
+            if is_same { on } else { moved(span(point), on, around, is_called, latest_us) }
         };
         moved_us.push(by_us);
         if !is_client(point) {
             is_known = true;
-            last_us = last_us.max(span(point).1.saturating_add(by_us));
+            // One that claims to end later than its trace was read is wrong.
+            last_us = last_us.max(span(point).1.saturating_add(by_us).min(latest_us.max(response_us)));
         }
     }
     is_known.then(|| last_us.saturating_sub(due_us).max(0).unsigned_abs())
+}
+
+/// True for the point of a server that answers a request of a client that waits for it, by OpenTelemetry's kinds or by what
+/// OSProfiler tells of requests by HTTP.
+fn answers(client: &Point, server: &Point) -> bool {
+    let is_server = is_of_kind(server, SERVER) || server.info.contains_key("request");
+    let is_client = is_of_kind(client, CLIENT) || client.info.contains_key("requests");
+    is_server && is_client && !is_linked(server)
 }
 
 /// By how much to move the clock of a point, if it may agree with the clock that is moved `by_us`. `around` is the point
@@ -364,7 +398,29 @@ mod tests {
             (
                 "a call to another host that seems to end after its caller",
                 vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "GET", "stock", (5_010, 5_160))],
-                vec![5, 150],
+                // No longer than the client's own request.
+                vec![5, 89],
+            ),
+        ] {
+            let tree = iteration(services);
+            let own = own_us(&tree, &awaited(&tree));
+            let of_services: Vec<u64> = own[2..].iter().map(|us| us / 1_000).collect();
+            assert_eq!(of_services, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn no_span_takes_longer_than_the_clients_request() {
+        for (what, services, expected) in [
+            (
+                "a span that claims hours around the request",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "job", "shop", (5, 9_000_000))],
+                vec![0, 98],
+            ),
+            (
+                "a server that claims hours around the request",
+                vec![at(3, 2, "GET", "shop", (5, 9_000_000)), at(4, 3, "db", "shop", (5_010, 5_090))],
+                vec![18, 80],
             ),
             (
                 "a consumer on another host",
@@ -471,6 +527,48 @@ mod tests {
             assert_eq!(end_us.map(|us| us / 1_000), expected, "{what}");
         }
         assert_eq!(end_us(&TraceTree::default(), 1), None);
+    }
+
+    #[test]
+    fn a_server_begins_before_its_client_ends() {
+        for (what, services, expected) in [
+            (
+                "a server whose clock is half a second ahead",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"kind": "client"})),
+                    with(at(5, 4, "GET", "stock", (5_515, 5_585)), json!({"kind": "server"})),
+                    at(6, 5, "db", "stock", (5_520, 5_580)),
+                ],
+                Some(100),
+            ),
+            (
+                "the same by OSProfiler",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"requests": {"path": "/"}})),
+                    with(at(5, 4, "GET", "stock", (5_515, 5_585)), json!({"request": {"path": "/"}})),
+                ],
+                Some(100),
+            ),
+            (
+                "work on another host that nobody waits for",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"kind": "client"})),
+                    at(5, 4, "work", "stock", (5_515, 5_585)),
+                ],
+                Some(585),
+            ),
+            (
+                "a span that claims hours",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "job", "shop", (5_010, 9_000_000))],
+                Some(60_000),
+            ),
+        ] {
+            let end_us = end_us(&iteration(services), 60_000_000);
+            assert_eq!(end_us.map(|us| us / 1_000), expected, "{what}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Breaks traces down into comparable parts: kinds of points, corrected clocks, time on the critical path.
 //!
 //! The root is the client's `iteration` point; a service's point without a known parent counts below it. A trace with a
-//! point that lacks its start or stop is left out and counted, because its times are not reliable. Points that nobody
+//! point that lacks its start, its stop or its parent is left out and counted, because its times are not reliable. Points that nobody
 //! waited for take no time ([`asynchronous`]). Nothing here may fetch or print.
 
 use std::borrow::Borrow;
@@ -67,7 +67,9 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
     let lacking = foreign::lacking(trees);
     let times = parallel::map((0..trees.len()).collect(), |number| {
         let tree = trees[number].borrow();
-        let usable = !tree.points.is_empty() && tree.is_whole() && !lacking[number];
+        // A caller that is missing here, and not in others, took time that would be blamed on another point.
+        let is_whole = tree.is_whole() && tree.gaps.lost_callers == 0;
+        let usable = !tree.points.is_empty() && is_whole && !lacking[number];
         usable.then(|| {
             let (spans, place_of) = spans(tree, &shifts);
             (exclusive_us(&spans), duration_only_self_us(&spans), place_of)

@@ -96,6 +96,7 @@ mod tests {
             host: None,
             start_us: 0,
             starts: true,
+            reversed_us: None,
             duration_us: Some(1),
             self_us: Some(1),
             error: None,
@@ -103,7 +104,7 @@ mod tests {
             stop_info: serde_json::Map::new().into(),
         };
         let points = calls.iter().flat_map(|(name, times)| vec![point(name); *times]).collect();
-        TraceTree { first_unix_us: 0, points, unreadable: 0 }
+        TraceTree { points, ..TraceTree::default() }
     }
 
     fn points(trees: &[&[(&str, usize)]]) -> [Points; 2] {

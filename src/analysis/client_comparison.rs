@@ -84,6 +84,7 @@ mod tests {
             host: None,
             start_us,
             starts: true,
+            reversed_us: None,
             duration_us: Some(us),
             self_us: Some(self_us),
             error: None,
@@ -110,7 +111,7 @@ mod tests {
             duration_ns: all_us * 1_000,
             ..IterationSample::default()
         };
-        let tree = TraceTree { first_unix_us: 0, points, unreadable: 0 };
+        let tree = TraceTree { points, ..TraceTree::default() };
         Compared {
             side,
             top: false,

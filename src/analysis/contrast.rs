@@ -165,6 +165,7 @@ mod tests {
             host: Some(host.into()),
             start_us: 0,
             starts: true,
+            reversed_us: None,
             duration_us: Some(own_us),
             self_us: Some(own_us),
             error: None,

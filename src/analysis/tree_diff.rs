@@ -11,6 +11,7 @@ use super::feature::POINT;
 use super::features;
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::rpc::QUEUE;
 
 /// At most this many rows; points of others are counted.
 const ROWS_MAX: usize = 5_000;
@@ -44,6 +45,9 @@ pub struct DiffedTrace {
     pub points: u64,
     /// How many of them lack their start or stop.
     pub incomplete: u64,
+    /// What else is missing of it, or impossible.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
 }
 
 /// A kind of point under a path.
@@ -126,8 +130,10 @@ pub fn tree_diff((a_id, a): (&str, &TraceTree), (b_id, b): (&str, &TraceTree)) -
     let trace = |base_id: &str, tree: &TraceTree| DiffedTrace {
         base_id: base_id.to_owned(),
         length_us: tree.length_us(),
-        points: tree.points.len() as u64,
+        // Those for the time that messages waited are made of others.
+        points: tree.points.iter().filter(|point| point.name != QUEUE).count() as u64,
         incomplete: tree.incomplete() as u64,
+        gaps: tree.unreadable_text().into_iter().chain(tree.gaps.texts()).collect(),
     };
     TreeDiff { a: trace(a_id, a), b: trace(b_id, b), points, left_out }
 }
@@ -216,6 +222,7 @@ mod tests {
             host: None,
             start_us: 0,
             starts: true,
+            reversed_us: None,
             duration_us: Some(self_us * 2),
             self_us: Some(self_us),
             error: None,
@@ -225,7 +232,7 @@ mod tests {
     }
 
     fn tree(points: Vec<Point>) -> TraceTree {
-        TraceTree { first_unix_us: 0, points, unreadable: 0 }
+        TraceTree { points, ..TraceTree::default() }
     }
 
     fn statement(id: usize) -> Value {

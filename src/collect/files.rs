@@ -1,13 +1,14 @@
 //! Reads traces from files instead of a collector.
 //!
 //! Known formats: Mistral's profile log, the trace files of a run directory, the JSON of `bench trace show` and
-//! of `osprofiler trace show`, records as JSON (an array, or one record per line, as `bench receive` writes them), and
-//! OTLP as JSON (one request, or one per line, as the file exporter of OpenTelemetry's collector writes them). Files are
-//! not trusted: sizes are bounded, and unreadable parts are counted and reported with their line.
+//! of `osprofiler trace show`, records as JSON (an array, or one record per line, as `bench receive` writes them),
+//! OTLP as JSON (one request, or one per line, as the file exporter of OpenTelemetry's collector writes them), and what
+//! Tempo, Jaeger and Grafana answer and let people save. Spans have the same readers as those that collectors answer. Files
+//! are not trusted: sizes are bounded, and unreadable parts are counted and reported with their line.
 
 mod lines;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -21,7 +22,8 @@ use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
-use crate::osprofiler::spans::{json as json_spans, read};
+use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::spans::{Decoded, SpanError, jaeger, json as json_spans, read};
 
 use self::lines::First;
 
@@ -44,8 +46,18 @@ pub struct TraceRecords {
     pub records: Vec<Record>,
     /// The number of unreadable records that may belong to this trace.
     pub unreadable: u64,
+    /// That these are only a part of the trace, and why, if the file or the collector says so.
+    pub partial: Option<String>,
     /// The style of OSProfiler's report for these records.
     pub style: ReportStyle,
+}
+
+impl TraceRecords {
+    /// Its tree, with what is missing of it.
+    #[must_use]
+    pub fn tree(&self) -> TraceTree {
+        TraceTree::build(&self.records).with_unreadable(self.unreadable).with_partial(self.partial.as_deref())
+    }
 }
 
 /// The contents of a file.
@@ -87,7 +99,8 @@ pub enum FileError {
     /// The JSON has another format.
     #[error(
         "find a trace in its JSON; supported formats are `trace show --json` of bench and of OSProfiler, the \
-         traces of a run directory, records (an array, or one per line), and OTLP (a request, or one per line)"
+         traces of a run directory, records (an array, or one per line), OTLP (a request, or one per line), and what \
+         Jaeger, Tempo and Grafana save"
     )]
     Unknown,
 }
@@ -155,7 +168,11 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
             }
             // In a log, an unreadable line may come from another program. In JSON it counts as a record.
             let unreadable = gathered.stated_unreadable.saturating_add(gathered.loaded.malformed);
-            gathered.loaded.traces.iter_mut().for_each(|trace| trace.unreadable = unreadable);
+            let partial = gathered.partial;
+            for trace in &mut gathered.loaded.traces {
+                trace.unreadable = unreadable;
+                trace.partial.clone_from(&partial);
+            }
         }
     }
     Ok(gathered.loaded)
@@ -174,6 +191,8 @@ struct Gathered<'a> {
     places: HashMap<String, usize>,
     /// The number of unreadable records that the file states.
     stated_unreadable: u64,
+    /// That the file has only a part, and why, if it says so.
+    partial: Option<String>,
     ids: &'a [String],
 }
 
@@ -193,6 +212,7 @@ impl Gathered<'_> {
                 base_id: record.base_id.to_string(),
                 records: Vec::new(),
                 unreadable: 0,
+                partial: None,
                 style: ReportStyle::Records,
             });
             traces.len() - 1
@@ -219,18 +239,27 @@ impl Gathered<'_> {
         }
     }
 
-    /// Adds the spans of an OTLP request.
+    /// Adds the spans of an OTLP request, or of an answer with one.
     fn add_otlp(&mut self, request: &[u8], place: impl Fn() -> String) {
-        match json_spans::decode(request) {
-            Ok(spans) => {
-                let ids: BTreeSet<u128> = spans.iter().map(|span| span.trace_id).collect();
-                for id in ids {
-                    read::records(&read::base_id(id, &spans), &spans)
-                        .into_iter()
-                        .for_each(|record| self.add(record));
-                }
+        self.add_spans(json_spans::decode(request), place);
+    }
+
+    fn add_spans(&mut self, decoded: Result<Decoded, SpanError>, place: impl Fn() -> String) {
+        let Decoded { spans, faults, partial } = match decoded {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                let why =
+                    std::error::Error::source(&error).map_or_else(String::new, |why| format!(": {why}"));
+                return self.reject(|| format!("{}: {error}{why}", place()));
             }
-            Err(error) => self.reject(|| format!("{}: {error}", place())),
+        };
+        if let Some(first) = faults.first {
+            self.reject(|| format!("{}: {first}", place()));
+            self.loaded.malformed += faults.count - 1;
+        }
+        self.partial = self.partial.take().or(partial);
+        for (_, records) in read::traces(&spans) {
+            records.into_iter().for_each(|record| self.add(record));
         }
     }
 
@@ -258,6 +287,8 @@ struct OfRun {
     records: Vec<Record>,
     #[serde(default)]
     unreadable: u64,
+    #[serde(default)]
+    partial: Option<String>,
 }
 
 /// Reads a trace of a run directory if every record of it can be read: a large one takes a fifth of the memory that its
@@ -273,6 +304,7 @@ const OF_RUN: &[u8] = b"{\"trace_id\":";
 fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     if let Some(trace) = of_run(text) {
         gathered.stated_unreadable = trace.unreadable;
+        gathered.partial = trace.partial;
         trace.records.into_iter().for_each(|record| gathered.add(record));
         gathered.sort();
         return Ok(());
@@ -287,6 +319,16 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
         Err(error) => return Err(error.into()),
     };
     match document {
+        // A list of answers or requests.
+        Value::Array(documents) if documents.iter().any(|one| one.as_object().is_some_and(has_spans)) => {
+            for document in documents {
+                let (text, object) = (document.to_string(), document.as_object());
+                match object.map(|object| spans(text.as_bytes(), object, gathered)) {
+                    Some(Ok(())) => {}
+                    _ => gathered.reject(|| "an element has no spans".to_owned()),
+                }
+            }
+        }
         Value::Array(records) => {
             for (index, record) in records.into_iter().enumerate() {
                 gathered.add_json(record, || format!("record {index}"));
@@ -294,6 +336,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
         }
         Value::Object(mut object) => {
             gathered.stated_unreadable = object.get("unreadable").and_then(Value::as_u64).unwrap_or(0);
+            gathered.partial = object.get("partial").and_then(Value::as_str).map(str::to_owned);
             if let Some(Value::Array(records)) = object.remove("records") {
                 for (index, record) in records.into_iter().enumerate() {
                     gathered.add_json(record, || format!("record {index}"));
@@ -304,13 +347,35 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
                 report(children, base_id, first_unix_us, gathered);
             } else if object.contains_key("trace_id") && object.contains_key("timestamp") {
                 gathered.add_json(Value::Object(object), || "the record".to_owned());
-            } else if object.contains_key(lines::OTLP) {
-                gathered.add_otlp(text, || "the request".to_owned());
             } else {
-                return Err(FileError::Unknown);
+                return spans(text, &object, gathered);
             }
         }
         _ => return Err(FileError::Unknown),
+    }
+    gathered.sort();
+    Ok(())
+}
+
+/// Whether an object is a request of OTLP, or an answer or a download with spans.
+fn has_spans(object: &Info) -> bool {
+    let is_jaeger = |object: &Info| object.get("spans").is_some_and(Value::is_array);
+    let inner = object.get("trace").and_then(Value::as_object);
+    lines::is_of_otlp(object)
+        || inner.is_some_and(lines::is_of_otlp)
+        || is_jaeger(object)
+        || object.get("data").is_some_and(Value::is_array)
+}
+
+/// Reads a request of OTLP, or what Tempo, Jaeger or Grafana answers and saves.
+fn spans(text: &[u8], object: &Info, gathered: &mut Gathered<'_>) -> Result<(), FileError> {
+    let is_otlp = lines::is_of_otlp(object) || object.contains_key("trace");
+    if is_otlp && has_spans(object) {
+        gathered.add_otlp(text, || "the request".to_owned());
+    } else if has_spans(object) {
+        gathered.add_spans(jaeger::decode(text), || "the answer".to_owned());
+    } else if !lines::is_of_other_signal(object) {
+        return Err(FileError::Unknown);
     }
     gathered.sort();
     Ok(())
@@ -407,12 +472,18 @@ fn own_point(
         }
     };
     let missing = text("missing");
+    let number = |key: &str| info.get(key).and_then(Value::as_i64);
+    let took_us = number("duration_us").or_else(|| number("reversed_us").map(i64::saturating_neg));
     if missing.as_deref() != Some("start") {
         gathered.add(record(START_SUFFIX, start_us, "start"));
     }
-    if missing.as_deref() != Some("stop") {
-        let duration_us = info.get("duration_us").and_then(Value::as_i64).unwrap_or(0);
-        gathered.add(record(STOP_SUFFIX, start_us.saturating_add(duration_us), "stop"));
+    match missing.as_deref() {
+        Some("stop") => {}
+        Some("start") => gathered.add(record(STOP_SUFFIX, start_us, "stop")),
+        // Without a duration, nobody knows when it stopped.
+        _ => took_us.into_iter().for_each(|took_us| {
+            gathered.add(record(STOP_SUFFIX, start_us.saturating_add(took_us), "stop"));
+        }),
     }
     true
 }
@@ -420,7 +491,6 @@ fn own_point(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::report::TraceTree;
     use proptest::prelude::*;
     use std::io::Write as _;
 
@@ -476,7 +546,9 @@ mod tests {
             let points: Vec<_> = tree.points.iter().map(|point| (point.depth, point.duration_us)).collect();
             assert_eq!(points, [(0, Some(1000)), (1, Some(1000))], "{text}");
         }
-        assert_eq!(load_bytes(br#"{"resourceSpans":[{"scopeSpans":3}]}"#).unwrap().malformed, 1);
+        let damaged = load_bytes(br#"{"resourceSpans":[{"scopeSpans":3}]}"#).unwrap();
+        let first = "the request: scopeSpans has an invalid value: 3";
+        assert_eq!((damaged.malformed, damaged.first_malformed.as_deref()), (1, Some(first)));
     }
 
     #[test]

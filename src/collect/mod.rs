@@ -46,6 +46,8 @@ pub struct Fetched {
     pub records: HashMap<Uuid, Vec<Record>>,
     /// The number of unreadable records, for traces that have some.
     pub unreadable: HashMap<Uuid, u64>,
+    /// Of traces of which the collector gave only a part: why.
+    pub partial: HashMap<Uuid, String>,
     /// How long after the response of its iteration each trace was read; absent where that is not known.
     pub read_after_ns: HashMap<Uuid, Nanos>,
     /// The collector's last error if it cost a trace, else the unreadable records.
@@ -63,6 +65,8 @@ pub struct FetchedTrace {
     pub services: Vec<Record>,
     /// The number of unreadable records.
     pub unreadable: u64,
+    /// That it is only a part, and why, if the collector says so.
+    pub partial: Option<String>,
     /// How long after the response of its iteration it was read; absent where that is not known.
     pub read_after_ns: Option<Nanos>,
     /// Of a trace from its file: the client's own records there, and the time of asynchronous work in milliseconds.
@@ -72,10 +76,11 @@ pub struct FetchedTrace {
 impl Fetched {
     /// Adds a trace from its file, which need not be written again if nothing changes and it `is_here`.
     pub fn add_stored(&mut self, trace: StoredRecords, is_here: bool) {
-        let StoredRecords { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = trace;
+        let StoredRecords { trace_id, records, unreadable, partial, read_after_ns, asynchronous_ms } = trace;
         let (services, client) = StoredRecords::split(records);
         self.records.insert(trace_id, services);
         self.unreadable.insert(trace_id, unreadable);
+        self.partial.extend(partial.map(|why| (trace_id, why)));
         self.read_after_ns.extend(read_after_ns.map(|after_ns| (trace_id, after_ns)));
         if is_here {
             self.stored.insert(trace_id, (client, asynchronous_ms));
@@ -87,6 +92,7 @@ impl Fetched {
         Some(FetchedTrace {
             services: self.records.remove(&trace_id)?,
             unreadable: self.unreadable.get(&trace_id).copied().unwrap_or(0),
+            partial: self.partial.get(&trace_id).cloned(),
             read_after_ns: self.read_after_ns.get(&trace_id).copied(),
             stored: self.stored.remove(&trace_id),
         })
@@ -200,9 +206,16 @@ impl Fetcher<'_> {
         if stored.rejected > 0 {
             self.fetched.unreadable.insert(wanted.id, stored.rejected);
         }
+        match stored.partial {
+            Some(why) => drop(self.fetched.partial.insert(wanted.id, why)),
+            None => drop(self.fetched.partial.remove(&wanted.id)),
+        }
         let mut records = stored.records;
         share_with(&mut records, &mut self.sharing);
-        let complete = !records.is_empty() && count_points(&records).1 == 0;
+        // The parents of services' points are the client's, which are not here.
+        let complete = !records.is_empty()
+            && count_points(&records, |_| true).incomplete == 0
+            && !self.fetched.partial.contains_key(&wanted.id);
         let len = records.len();
         let before = self.fetched.records.insert(wanted.id, records).map(|before| before.len());
         complete && (before == Some(len) || !wanted.recent)

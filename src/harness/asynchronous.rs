@@ -97,7 +97,7 @@ fn of_workload(
             let trace = traces.get(&id).filter(|trace| trace.services().next().is_some())?;
             let read_after_ns = trace.read_after_ns?;
             // Without its deadline, or with a damaged record, nobody knows how long it took.
-            let is_usable = read_after_ns >= deadline_ns && trace.unreadable == 0;
+            let is_usable = read_after_ns >= deadline_ns && trace.tree.unreadable == 0;
             is_usable.then(|| (sample, TraceTree::build(&trace.records), read_after_ns))
         })
         .collect();

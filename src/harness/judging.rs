@@ -26,7 +26,7 @@ use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
 use crate::results::head;
 use crate::results::model::{Results, SlowIteration, TraceState, Workload};
-use crate::results::trace::{Filed, StoredRecords, StoredTrace};
+use crate::results::trace::{Filed, StoredRecords, StoredTrace, excuse_usual};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
 
@@ -70,7 +70,9 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
             let id = aggregate.trace_id(sample);
             let trace = traces.get(&id).filter(|trace| trace.services().next().is_some());
             let tree = |trace: &&StoredTrace| {
-                without(TraceTree::build(trace.services()).with_unreadable(trace.unreadable))
+                let tree = without(TraceTree::build(trace.services()).with_unreadable(trace.unreadable));
+                // Whose parents are missing is known with the client's points.
+                TraceTree { gaps: trace.tree.gaps.clone(), ..tree }
             };
             Sampled {
                 id: SampleId::from(sample),
@@ -110,14 +112,14 @@ fn traced(
         tree: None,
         functions: Arc::default(),
     };
-    let Some(FetchedTrace { services, unreadable, read_after_ns, stored }) = answer else {
+    let Some(FetchedTrace { services, unreadable, partial, read_after_ns, stored }) = answer else {
         return (compared, None);
     };
     let has_points = !services.is_empty();
     let is_known = stored.is_some();
     let (client, stored_ms) = stored.unwrap_or_default();
     let (records, is_same) = asynchronous::whole(aggregate, sample, services, &client);
-    let trace = StoredTrace::new(id, records, unreadable);
+    let trace = StoredTrace::new(id, records, unreadable, partial);
     let tree = has_points.then(|| Arc::clone(&trace.tree));
     // What all comparisons ask for is found on all processors.
     for point in tree.iter().flat_map(|tree| &tree.points) {
@@ -152,7 +154,13 @@ pub(super) fn explain(
     to: Option<&RunDirectory>,
 ) -> Vec<StoredTrace> {
     let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
-    let made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
+    let mut made = parallel::map(answers.collect(), |(chosen, answer)| traced(aggregate, chosen, answer, to));
+    excuse_usual(made.iter_mut().filter_map(|(_, trace)| trace.as_mut()));
+    for (compared, trace) in &mut made {
+        if let (Some(tree), Some(trace)) = (&mut compared.tree, trace) {
+            *tree = Arc::clone(&trace.tree);
+        }
+    }
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for (one, trace) in made {
         let state = trace.as_ref().map_or(TraceState::NotFetched, |trace| trace.state);

@@ -2,7 +2,8 @@
 //!
 //! OSProfiler's own report floors to milliseconds, cuts names at the first hyphen and shows a point
 //! without a stop as lasting 0 ms; [`TraceTree`] does none of that, and [`super::compat`] does all
-//! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion.
+//! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion. What is missing or
+//! impossible is said and never becomes a time of 0 ([`Gaps`]).
 
 use std::collections::HashMap;
 
@@ -22,6 +23,58 @@ pub struct TraceTree {
     pub points: Vec<Point>,
     /// How many stored records of the trace could not be read.
     pub unreadable: u64,
+    /// What else is missing of it, or impossible.
+    pub gaps: Gaps,
+}
+
+/// What is missing of a trace, or impossible in it, besides points without a start or a stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Points whose parent is missing, within a service: a record was lost.
+    pub lost_parents: usize,
+    /// Points at which another service was called, whose caller is missing: it was lost, or its service does not report.
+    pub lost_callers: usize,
+    /// How many times points are each other's ancestors, or their own.
+    pub cycles: usize,
+    /// Points that had the id of another one.
+    pub same_ids: usize,
+    /// That the records are only a part, and why, if their collector says so.
+    pub partial: Option<Box<str>>,
+}
+
+impl Gaps {
+    /// How many points lack their parent.
+    #[must_use]
+    pub fn parents(&self) -> usize {
+        self.lost_parents + self.lost_callers
+    }
+
+    /// Texts for people, each of what is wrong.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        let counted = |count: usize, one: &str, many: &str| match count {
+            0 => None,
+            1 => Some(one.to_owned()),
+            count => Some(many.replace('#', &count.to_string())),
+        };
+        let partial = self.partial.as_deref().map(|why| {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            format!("the collector gave only a part{why}")
+        });
+        [
+            counted(
+                self.parents(),
+                "the parent of 1 point is missing",
+                "the parents of # points are missing",
+            ),
+            counted(self.cycles, "1 point is its own ancestor", "# points are their own ancestors"),
+            counted(self.same_ids, "1 point has the id of another", "# points have the ids of others"),
+            partial,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
 
 /// A trace point.
@@ -47,7 +100,9 @@ pub struct Point {
     pub start_us: u64,
     /// Whether the start was recorded. If not, there is only a stop.
     pub starts: bool,
-    /// Microseconds; `None` if the start or the stop is missing.
+    /// By how much it stops before it starts, in microseconds, which is impossible.
+    pub reversed_us: Option<u64>,
+    /// Microseconds; `None` if the start or the stop is missing, or if it stops before it starts.
     pub duration_us: Option<u64>,
     /// The duration without the time that children cover, overlaps counted once.
     pub self_us: Option<u64>,
@@ -76,6 +131,8 @@ struct Node<'a> {
     children: Vec<usize>,
     parent: Option<usize>,
     placed: bool,
+    /// Records of another point had its id.
+    shares_id: bool,
 }
 
 impl TraceTree {
@@ -91,7 +148,7 @@ impl TraceTree {
         children
     }
 
-    /// How many points lack their start or their stop.
+    /// How many points lack their start or their stop, or stop before they start.
     #[must_use]
     pub fn incomplete(&self) -> usize {
         self.points.iter().filter(|point| point.duration_us.is_none()).count()
@@ -103,13 +160,14 @@ impl TraceTree {
         self.points.iter().map(|point| point.end_us().unwrap_or(point.start_us)).max().unwrap_or(0)
     }
 
-    /// Builds the tree of one trace. Records without a readable timestamp are left out.
+    /// Builds the tree of one trace. Records without a readable timestamp are left out and counted.
     ///
     /// A point whose parent is unknown is a root; of points that are each other's ancestors the
-    /// earliest is one.
+    /// earliest is one. A single outermost point may have a parent elsewhere; that of several is missing.
     #[must_use]
     pub fn build<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let (mut nodes, first_us) = collect(records);
+        let Collected { mut nodes, first_us, unreadable } = collect(records);
+        let mut gaps = gaps(&nodes, |_| true);
         link(&mut nodes);
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|&index| nodes[index].begin_us());
@@ -119,33 +177,104 @@ impl TraceTree {
         for in_cycle in [false, true] {
             for &root in &order {
                 if !nodes[root].placed && (in_cycle || nodes[root].parent.is_none()) {
+                    gaps.cycles += usize::from(in_cycle);
                     place(&mut nodes, root, first_us, &mut points, &mut shared);
                 }
             }
         }
         fill_self_times(&mut points);
-        Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable: 0 }
+        Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable, gaps }
     }
 
     /// The tree, with this number of records added that could not be read.
     #[must_use]
     pub fn with_unreadable(self, unreadable: u64) -> Self {
-        Self { unreadable, ..self }
+        Self { unreadable: self.unreadable.saturating_add(unreadable), ..self }
     }
 
-    /// True when every point has its start and its stop, and every record was read.
+    /// The tree, with what its collector says if it gave only a part.
+    #[must_use]
+    pub fn with_partial(mut self, why: Option<&str>) -> Self {
+        self.gaps.partial = why.map(Into::into);
+        self
+    }
+
+    /// True when every point has its start and its stop, every record was read, and nothing else is missing or
+    /// impossible. Callers may be missing: their services may not report.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.incomplete() == 0 && self.unreadable == 0
+        self.has_all_times() && self.gaps.lost_parents == 0
+    }
+
+    /// The same, with parents missing anywhere: no time of it is in doubt.
+    #[must_use]
+    pub fn has_all_times(&self) -> bool {
+        let gaps = Gaps { lost_parents: 0, lost_callers: 0, ..self.gaps.clone() };
+        self.incomplete() == 0 && self.unreadable == 0 && gaps == Gaps::default()
+    }
+
+    /// That records cannot be read, if there are any.
+    #[must_use]
+    pub fn unreadable_text(&self) -> Option<String> {
+        match self.unreadable {
+            0 => None,
+            1 => Some("1 record cannot be read".to_owned()),
+            records => Some(format!("{records} records cannot be read")),
+        }
     }
 }
 
-/// How many points these records have, and how many of them lack their start or their stop, as
-/// [`TraceTree::incomplete`] counts.
+/// What [`TraceTree::build`] would say of these records, without a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Points.
+    pub points: usize,
+    /// Points that lack their start or their stop, or stop before they start.
+    pub incomplete: usize,
+    /// Records whose timestamp cannot be read.
+    pub unreadable: u64,
+    /// What else is missing or impossible.
+    pub gaps: Gaps,
+}
+
+/// Counts the points of these records, and what is wrong with them: of those points whose records are `counted`. Cycles of
+/// several points are not looked for.
 #[must_use]
-pub fn count_points<'a>(records: impl IntoIterator<Item = &'a Record>) -> (usize, usize) {
-    let (nodes, _) = collect(records);
-    (nodes.len(), nodes.iter().filter(|node| node.start.is_none() || node.stop.is_none()).count())
+pub fn count_points<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+    counted: impl Fn(&Record) -> bool,
+) -> Counts {
+    let Collected { nodes, unreadable, .. } = collect(records);
+    let gaps = gaps(&nodes, |node| counted(node.first));
+    let of_them = || nodes.iter().filter(|node| counted(node.first));
+    let incomplete = of_them().filter(|node| node.took_us().is_none_or(|us| us < 0)).count();
+    Counts { points: of_them().count(), incomplete, unreadable, gaps }
+}
+
+/// What is wrong with how these points belong together, before they are linked; of some of them only.
+fn gaps(nodes: &[Node<'_>], counted: impl Fn(&Node<'_>) -> bool) -> Gaps {
+    let mut found = Gaps::default();
+    let is_root = |node: &&Node<'_>| node.parent.is_none();
+    let is_lost = |node: &Node<'_>| {
+        let parent = node.first.parent_id.as_str();
+        !parent.is_empty() && parent != node.first.base_id.as_str()
+    };
+    let roots: Vec<&Node<'_>> = nodes.iter().filter(is_root).collect();
+    let one_caller = roots.windows(2).all(|two| two[0].first.parent_id == two[1].first.parent_id);
+    let is_called_from_elsewhere = one_caller && roots.iter().all(|node| node.is_called());
+    if roots.len() > 1 && !is_called_from_elsewhere {
+        for node in roots.into_iter().filter(|node| is_lost(node) && counted(node)) {
+            match node.is_called() {
+                true => found.lost_callers += 1,
+                false => found.lost_parents += 1,
+            }
+        }
+    }
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| counted(node)) {
+        found.cycles += usize::from(node.parent == Some(index));
+        found.same_ids += usize::from(node.shares_id);
+    }
+    found
 }
 
 impl Point {
@@ -179,12 +308,27 @@ impl Node<'_> {
         self.start.or(self.stop).map_or(0, |(time, _)| time)
     }
 
+    /// Negative if it stops before it starts: its clock was set back, or somebody wrote nonsense.
+    fn took_us(&self) -> Option<i64> {
+        let ((start, _), (stop, _)) = self.start.zip(self.stop)?;
+        Some(stop.saturating_sub(start))
+    }
+
+    /// True for a point at which a service was called, or a message taken: what is above it may be of another service, which
+    /// may not report.
+    fn is_called(&self) -> bool {
+        let kind = self.first.info.text_at(&["kind"]);
+        let is_of_kind = kind.as_deref().is_some_and(|kind| ["server", "consumer"].contains(&kind));
+        let name = point_name(&self.first.name);
+        is_of_kind
+            || name.contains("wsgi")
+            || name == "rpc"
+            || ["request", "link"].iter().any(|key| self.first.info.contains_key(key))
+    }
+
     fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, shared: &mut Shared) -> Point {
-        let duration_us = match (self.start, self.stop) {
-            // A clock that was set back would make it negative.
-            (Some((start, _)), Some((stop, _))) => Some(stop.saturating_sub(start).max(0).unsigned_abs()),
-            _ => None,
-        };
+        let took_us = self.took_us();
+        let duration_us = took_us.and_then(|us| u64::try_from(us).ok());
         let record = self.start.or(self.stop).map_or(self.first, |(_, record)| record);
         Point {
             depth,
@@ -197,6 +341,7 @@ impl Node<'_> {
             host: record.host().map(|host| shared.text(&host)),
             start_us: self.begin_us().saturating_sub(first_us).max(0).unsigned_abs(),
             starts: self.start.is_some(),
+            reversed_us: took_us.filter(|us| *us < 0).map(i64::unsigned_abs),
             duration_us,
             self_us: duration_us,
             error: self.stop.and_then(|(_, record)| error(&record.info)),
@@ -206,23 +351,47 @@ impl Node<'_> {
     }
 }
 
+struct Collected<'a> {
+    nodes: Vec<Node<'a>>,
+    /// When the first record was made.
+    first_us: i64,
+    /// Records whose timestamp cannot be read.
+    unreadable: u64,
+}
+
 /// Brings the records of each point together; of several starts the first counts, of several stops
-/// the last. Also says when the trace's first record was made.
-fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> (Vec<Node<'a>>, i64) {
+/// the last.
+fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'a>> = Vec::new();
-    let mut first_us = i64::MAX;
+    let (mut first_us, mut unreadable) = (i64::MAX, 0);
     for record in records {
-        let Some(time) = record.timestamp_us() else { continue };
+        let Some(time) = record.timestamp_us() else {
+            unreadable += 1;
+            continue;
+        };
         first_us = first_us.min(time);
         let index = *indices.entry(record.trace_id.as_str()).or_insert(nodes.len());
         if index == nodes.len() {
-            let children = Vec::new();
-            let node = Node { first: record, start: None, stop: None, children, parent: None, placed: false };
-            nodes.push(node);
+            nodes.push(Node {
+                first: record,
+                start: None,
+                stop: None,
+                children: Vec::new(),
+                parent: None,
+                placed: false,
+                shares_id: false,
+            });
         }
         let node = &mut nodes[index];
-        if record.name.ends_with(STOP_SUFFIX) {
+        let is_stop = record.name.ends_with(STOP_SUFFIX);
+        let known = if is_stop { node.stop } else { node.start };
+        let first = node.first;
+        // What is delivered twice is the same twice.
+        node.shares_id |= (point_name(&record.name), &record.parent_id)
+            != (point_name(&first.name), &first.parent_id)
+            || known.is_some_and(|(known, _)| known != time);
+        if is_stop {
             if node.stop.is_none_or(|(known, _)| time >= known) {
                 node.stop = Some((time, record));
             }
@@ -233,7 +402,7 @@ fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> (Vec<Node<'a>>,
     for node in &mut nodes {
         node.parent = indices.get(node.first.parent_id.as_str()).copied();
     }
-    (nodes, first_us)
+    Collected { nodes, first_us, unreadable }
 }
 
 fn link(nodes: &mut [Node<'_>]) {

@@ -19,11 +19,11 @@ use super::Taker;
 use super::answer::{Refusal, limit_text};
 use super::counts::{Counters, add};
 use super::forward::{Passed, Queue};
-use super::json;
 use super::links::{Links, Recent};
 use super::wire::Request;
 use crate::client::decode::decoded;
 use crate::client::error::ClientError;
+use crate::osprofiler::spans::translate;
 
 /// Bounds of what is received.
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +264,7 @@ impl Intake {
             Format::Protobuf => body,
             Format::Json => {
                 let malformed = |error| Refusal::Malformed(format!("the body is not OTLP's JSON: {error}"));
-                Bytes::from(json::to_protobuf(&body).map_err(malformed)?)
+                Bytes::from(translate::to_protobuf(&body).map_err(malformed)?)
             }
         };
         let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);

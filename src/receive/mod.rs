@@ -2,7 +2,8 @@
 //!
 //! A service that has `OTEL_EXPORTER_OTLP_ENDPOINT` set to the receiver's address sends its spans here: by OTLP/HTTP
 //! in protobuf or JSON, or by OTLP/gRPC, all on the same ports ([`listen`]). [`server`] has the connections, `http`
-//! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, [`links`] which
+//! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] the format (JSON is made
+//! protobuf first), [`links`] which
 //! other traces belong to a run's, `answer` what senders are told, and [`forward`] passes everything on to the backend
 //! that the service had before. Spans go to a [`Taker`]: [`spool`] keeps those of the iterations that may be chosen
 //! after the load, in the run's directory, and [`mod@file`] keeps all of them, for a receiver without a run.
@@ -19,10 +20,8 @@ pub mod forward;
 mod grpc;
 mod http;
 mod intake;
-pub mod json;
 pub mod links;
 pub mod listen;
-mod schema;
 pub mod server;
 #[cfg(feature = "simulation")]
 pub mod simulated;

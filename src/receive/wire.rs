@@ -7,12 +7,13 @@
 //! to be well-formed. Memory is bounded: nothing is kept of empty messages, and [`SPANS_MAX`] and
 //! [`COPIED_BYTES_MAX`] bound the rest.
 //!
-//! Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding) and the tables of `schema`.
+//! Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding) and the tables of [`schema`].
 
 use std::ops::Range;
 
 use super::links::{LINKS_OF_A_SPAN_MAX, Links};
-use super::schema::{self, Kind, Schema};
+use crate::osprofiler::spans::schema::{self, Kind, Schema};
+use crate::osprofiler::spans::translate::push_varint;
 
 /// The largest number of spans of a request.
 pub const SPANS_MAX: usize = 500_000;
@@ -483,13 +484,4 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
         }
     }
     None
-}
-
-/// Appends a number.
-pub(super) fn push_varint(output: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        output.push((value as u8 & 0x7f) | 0x80);
-        value >>= 7;
-    }
-    output.push(value as u8);
 }

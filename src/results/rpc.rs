@@ -122,6 +122,7 @@ fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
         host: caller.host.clone(),
         start_us: from_us,
         starts: true,
+        reversed_us: None,
         duration_us: Some(to_us - from_us),
         self_us: Some(to_us - from_us),
         error: None,
@@ -162,7 +163,7 @@ fn waits(caller: (u64, u64), server: (u64, u64), is_one_clock: bool) -> Option<(
 
 /// The tree with further points, whose parents are indices in it.
 fn with_points(tree: TraceTree, more: Vec<Point>) -> TraceTree {
-    let TraceTree { first_unix_us, points: old, unreadable } = tree;
+    let TraceTree { points: old, .. } = tree;
     let mut all: Vec<Option<Point>> = old.into_iter().chain(more).map(Some).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); all.len()];
     let mut open: Vec<(usize, Option<usize>)> = Vec::new();
@@ -182,7 +183,7 @@ fn with_points(tree: TraceTree, more: Vec<Point>) -> TraceTree {
         open.extend(children[index].iter().rev().map(|&child| (child, Some(at))));
         points.push(Point { parent, ..point });
     }
-    let tree = TraceTree { first_unix_us, points, unreadable };
+    let tree = TraceTree { points, ..tree };
     without_waiting(tree)
 }
 

@@ -306,6 +306,7 @@ mod tests {
             host: Some(format!("{service}-1").into()),
             start_us: 0,
             starts: true,
+            reversed_us: None,
             duration_us: Some(10),
             self_us: Some(10),
             error: None,
@@ -333,7 +334,7 @@ mod tests {
         );
         points[4].stop_info =
             json!({"etype": "Timeout", "request": {"status_code": 503}}).as_object().unwrap().clone().into();
-        TraceTree { first_unix_us: 0, points, unreadable: 0 }
+        TraceTree { points, ..TraceTree::default() }
     }
 
     fn metric(text: &str) -> (Figure, Selector) {

@@ -3,6 +3,7 @@
 //! The file `traces/<trace_id>.json` has the records as they came from the collector, so that every analysis is
 //! possible offline. The tree is built from the records when the file is read.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,7 +14,7 @@ use super::functions::Functions;
 use super::model::TraceState;
 use super::rpc::with_queues;
 use crate::osprofiler::record::{Record, share};
-use crate::osprofiler::report::{TraceTree, count_points};
+use crate::osprofiler::report::{Counts, Gaps, Point, TraceTree, count_points};
 
 /// A fetched trace.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -28,6 +29,9 @@ pub struct StoredTrace {
     /// How many further records of the collector could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: u64,
+    /// That these are only a part of the trace, and why, if the collector says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// How long after the response of its iteration it was read, in nanoseconds; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_after_ns: Option<u64>,
@@ -70,6 +74,9 @@ pub struct StoredRecords {
     pub unreadable: u64,
     /// As in [`StoredTrace`].
     #[serde(default)]
+    pub partial: Option<String>,
+    /// As in [`StoredTrace`].
+    #[serde(default)]
     pub read_after_ns: Option<u64>,
     /// As in [`StoredTrace`].
     #[serde(default)]
@@ -86,12 +93,12 @@ impl StoredRecords {
     /// Its state in the collector, as [`state`] says for the tree.
     #[must_use]
     pub fn state(&self) -> TraceState {
-        let (points, incomplete) = count_points(self.records.iter().filter(|record| is_of_service(record)));
-        match (self.unreadable, points, incomplete) {
-            (0, 0, _) => TraceState::Absent,
-            (0, _, 0) => TraceState::Complete,
-            _ => TraceState::Partial,
-        }
+        let Counts { points, incomplete, unreadable, gaps } = count_points(&self.records, is_of_service);
+        let has_client = self.records.iter().any(|record| !is_of_service(record));
+        // Without the client's points, the parents of services' outermost ones are not here.
+        let gaps = if has_client { gaps } else { Gaps { lost_parents: 0, lost_callers: 0, ..gaps } };
+        let gaps = Gaps { partial: self.partial.as_deref().map(Into::into), ..gaps };
+        state_of(points, incomplete, self.unreadable.saturating_add(unreadable), &gaps, has_client)
     }
 
     /// The records of the services, and the client's own.
@@ -117,8 +124,9 @@ fn is_zero(count: &u64) -> bool {
 impl StoredTrace {
     /// A trace with its tree.
     #[must_use]
-    pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
-        let tree = Arc::new(with_queues(TraceTree::build(&records).with_unreadable(unreadable)));
+    pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64, partial: Option<String>) -> Self {
+        let tree = TraceTree::build(&records).with_unreadable(unreadable).with_partial(partial.as_deref());
+        let tree = Arc::new(with_queues(tree));
         let (read_after_ns, asynchronous_ms) = (None, None);
         let functions = Arc::new(Functions::of(&records));
         Self {
@@ -126,6 +134,7 @@ impl StoredTrace {
             state: state(&tree),
             records,
             unreadable,
+            partial,
             read_after_ns,
             asynchronous_ms,
             tree,
@@ -147,24 +156,75 @@ impl StoredTrace {
 
 impl From<StoredRecords> for StoredTrace {
     fn from(file: StoredRecords) -> Self {
-        let StoredRecords { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = file;
-        Self { read_after_ns, asynchronous_ms, ..Self::new(trace_id, records, unreadable) }
+        let StoredRecords { trace_id, records, unreadable, partial, read_after_ns, asynchronous_ms } = file;
+        Self { read_after_ns, asynchronous_ms, ..Self::new(trace_id, records, unreadable, partial) }
     }
+}
+
+/// Takes no more for missing what is missing in most of these traces of one run that have such a point at all: a service that
+/// calls it does not report. What only few of them lack was lost.
+pub fn excuse_usual<'a>(traces: impl IntoIterator<Item = &'a mut StoredTrace>) {
+    let traces: Vec<&mut StoredTrace> = traces.into_iter().collect();
+    if traces.iter().all(|trace| trace.tree.gaps.parents() == 0) {
+        return;
+    }
+    // In how many traces there is such a point, and in how many of them one without a parent.
+    let mut seen: HashMap<Place<'_>, (usize, usize)> = HashMap::new();
+    for trace in &traces {
+        let all: HashSet<Place<'_>> = of_services(&trace.tree).map(place).collect();
+        all.iter().for_each(|place| seen.entry(*place).or_default().0 += 1);
+        let roots: HashSet<Place<'_>> = roots(&trace.tree).map(place).collect();
+        roots.iter().for_each(|place| seen.entry(*place).or_default().1 += 1);
+    }
+    let is_usual =
+        |point: &Point| seen.get(&place(point)).is_some_and(|(of, roots)| *of > 1 && 2 * roots > *of);
+    let is_excused: Vec<bool> = traces
+        .iter()
+        .map(|trace| trace.tree.gaps.parents() > 0 && roots(&trace.tree).all(is_usual))
+        .collect();
+    drop(seen);
+    for (trace, _) in traces.into_iter().zip(is_excused).filter(|(_, is_excused)| *is_excused) {
+        let tree = Arc::make_mut(&mut trace.tree);
+        (tree.gaps.lost_parents, tree.gaps.lost_callers) = (0, 0);
+        trace.state = state(&trace.tree);
+    }
+}
+
+/// Project, service and name of a point.
+type Place<'a> = (Option<&'a str>, Option<&'a str>, &'a str);
+
+fn place(point: &Point) -> Place<'_> {
+    (point.project.as_deref(), point.service.as_deref(), &point.name)
+}
+
+fn of_services(tree: &TraceTree) -> impl Iterator<Item = &Point> {
+    tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER))
+}
+
+/// A trace's points of services without a parent.
+fn roots(tree: &TraceTree) -> impl Iterator<Item = &Point> {
+    of_services(tree).filter(|point| point.parent.is_none())
 }
 
 /// The state of a trace, from its tree.
 #[must_use]
 pub fn state(tree: &TraceTree) -> TraceState {
     // The client's own points do not come from the collector.
-    let mut services =
-        tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER)).peekable();
-    if tree.unreadable > 0 {
-        return TraceState::Partial;
+    let incomplete = of_services(tree).filter(|point| point.duration_us.is_none()).count();
+    let points = of_services(tree).count();
+    state_of(points, incomplete, tree.unreadable, &tree.gaps, points < tree.points.len())
+}
+
+/// `points` of services, of which some are `incomplete`. With the client's points, a missing caller is one whose service may
+/// not report; else it is of the trace.
+fn state_of(points: usize, incomplete: usize, unreadable: u64, gaps: &Gaps, has_client: bool) -> TraceState {
+    let lost_callers = if has_client { 0 } else { gaps.lost_callers };
+    let is_whole = incomplete == 0 && Gaps { lost_callers, ..gaps.clone() } == Gaps::default();
+    match (points, unreadable) {
+        (0, 0) if gaps.partial.is_none() => TraceState::Absent,
+        (_, 0) if is_whole => TraceState::Complete,
+        _ => TraceState::Partial,
     }
-    if services.peek().is_none() {
-        return TraceState::Absent;
-    }
-    if services.any(|point| point.duration_us.is_none()) { TraceState::Partial } else { TraceState::Complete }
 }
 
 #[cfg(test)]
@@ -189,7 +249,7 @@ mod tests {
             (Vec::new(), 0, TraceState::Absent),
             (Vec::new(), 2, TraceState::Partial),
         ] {
-            let trace = StoredTrace::new(Uuid::nil(), records, unreadable);
+            let trace = StoredTrace::new(Uuid::nil(), records, unreadable, None);
             assert_eq!(trace.state, expected);
             let again: StoredTrace = serde_json::from_str(&serde_json::to_string(&trace).unwrap()).unwrap();
             assert_eq!(

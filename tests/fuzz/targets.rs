@@ -30,12 +30,12 @@ use bench::osprofiler::functions::{carried, collapsed, pprof, speedscope};
 use bench::osprofiler::profile_log;
 use bench::osprofiler::record::Record;
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::spans::{jaeger, json, protobuf, read};
+use bench::osprofiler::spans::{Decoded, jaeger, json, protobuf, read, translate};
 use bench::osprofiler::verifying::ServerKeys;
 use bench::rally::template::{self, Rendered};
 use bench::rally::{self, args::Arguments};
 use bench::receive::links::Links;
-use bench::receive::{json as otlp_json, wire};
+use bench::receive::wire;
 use bench::results::stored::StoredRun;
 
 /// A target's name, and what it does with an input.
@@ -167,13 +167,17 @@ fn records(bytes: &[u8]) {
 /// Spans as collectors answer them.
 fn spans(bytes: &[u8]) {
     let decoded = [
-        protobuf::decode(bytes),
+        protobuf::decode(bytes).map(|spans| Decoded { spans, ..Decoded::default() }),
+        protobuf::decode_tempo(bytes),
         protobuf::decode_tempo_v2(bytes),
         json::decode(bytes),
         jaeger::decode(bytes),
     ];
-    for spans in decoded.into_iter().flatten() {
+    for Decoded { spans, .. } in decoded.into_iter().flatten() {
         let _ = TraceTree::build(&read::records("b", &spans));
+        for (_, records) in read::traces(&spans) {
+            let _ = TraceTree::build(&records);
+        }
     }
     let _ = protobuf::decode_answer(bytes);
     let _ = json::decode_search(bytes);
@@ -183,7 +187,7 @@ fn spans(bytes: &[u8]) {
 
 /// Requests of exporters to the receiver, as protobuf and as JSON.
 fn otlp(bytes: &[u8]) {
-    let of_json = otlp_json::to_protobuf(bytes);
+    let of_json = translate::to_protobuf(bytes);
     for body in [bytes, of_json.as_deref().unwrap_or_default()] {
         let mut links = Links::new();
         // Every second trace is wanted.

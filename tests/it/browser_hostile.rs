@@ -173,7 +173,7 @@ fn poisoned_trace(trace: &StoredTrace, text: &str) -> StoredTrace {
             ..record.clone()
         }
     });
-    StoredTrace::new(trace.trace_id, records.collect(), 0)
+    StoredTrace::new(trace.trace_id, records.collect(), 0, None)
 }
 
 /// Opens, hovers and clicks whatever there is.

@@ -108,6 +108,7 @@ mod target_guard;
 mod tidy;
 mod tokens;
 mod trace_commands;
+mod trace_gaps;
 mod trace_request;
 mod url_run;
 mod written_back;

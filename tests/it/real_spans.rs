@@ -161,7 +161,7 @@ print(MessageToJson(request))
     child.stdin.take().unwrap().write_all(&protobuf::encode(&spans)).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    let mut read = otlp_json::decode(&output.stdout).unwrap();
+    let mut read = otlp_json::decode(&output.stdout).unwrap().spans;
     let key = |span: &Span| (span.trace_id, span.span_id);
     read.sort_by_key(key);
     spans.sort_by_key(key);

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use bench::osprofiler::spans::{Kind, Span, protobuf};
+use bench::osprofiler::spans::{Kind, Span, protobuf, translate};
 use bench::receive::server::{Options, Receiver};
-use bench::receive::{Taker, json, listen};
+use bench::receive::{Taker, listen};
 use serde_json::json;
 
 const SPANS: u64 = 2_000_000;
@@ -129,7 +129,7 @@ fn main() {
     let prepared: Vec<Vec<Span>> = (0..PREPARED).map(spans).collect();
     let bodies: Vec<Vec<u8>> = prepared.iter().map(|spans| protobuf::encode(spans)).collect();
     let texts: Vec<Vec<u8>> = prepared.iter().map(|spans| as_json(spans)).collect();
-    assert_eq!(protobuf::decode(&json::to_protobuf(&texts[0]).unwrap()).unwrap(), prepared[0]);
+    assert_eq!(protobuf::decode(&translate::to_protobuf(&texts[0]).unwrap()).unwrap(), prepared[0]);
     let size = bodies[0].len() as u64 / BATCH;
     println!("{} spans in batches of {BATCH}, {size} bytes each in protobuf", batches * BATCH);
     println!("spans                    per second of one core   of wanted   wall clock");

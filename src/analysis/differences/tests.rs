@@ -17,6 +17,7 @@ fn point(name: &str, info: Value) -> Point {
         host: None,
         start_us: 0,
         starts: true,
+        reversed_us: None,
         duration_us: Some(1),
         self_us: Some(1),
         error: None,
@@ -26,7 +27,7 @@ fn point(name: &str, info: Value) -> Point {
 }
 
 fn tree(points: Vec<Point>) -> TraceTree {
-    TraceTree { first_unix_us: 0, points, unreadable: 0 }
+    TraceTree { points, ..TraceTree::default() }
 }
 
 fn found(slow: &[TraceTree], typical: &[TraceTree], known: &Known) -> Differences {

@@ -94,7 +94,9 @@ impl RequestArguments {
             return Ok(());
         };
         if self.json {
-            let reported = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+            let reported = TraceTree::build(&trace.records)
+                .with_unreadable(trace.unreadable)
+                .with_partial(trace.partial.as_deref());
             return output(path, |out| json::write(&id, &reported, out));
         }
         let (tree, functions) = (&trace.tree, &trace.functions);

@@ -7,7 +7,6 @@ use crate::cli::output::style;
 use crate::harness::HarnessError;
 use crate::harness::traces::fetched::OneOrSeveral;
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
-use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::{self, Style};
 use crate::report::html;
 use crate::report::trace::{dot, fetched, json, text};
@@ -72,7 +71,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         output(path, |out| write_as_python(&report, out))?;
         return Ok(Exit::Ok);
     }
-    let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+    let tree = trace.tree();
     let functions = Functions::of(&trace.records);
     // The JSON has what services reported, so that it is a source again.
     let tree = if arguments.json { tree } else { with_queues(tree) };

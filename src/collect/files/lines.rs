@@ -1,5 +1,6 @@
 //! JSON with an object on each line: records of OSProfiler, or requests of OTLP. Such a file may have any size, so it is
-//! read line by line.
+//! read line by line. A collector of OpenTelemetry writes all its signals to one file: metrics, logs and profiles are no
+//! damage.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -9,8 +10,12 @@ use serde_json::Value;
 use super::{FileError, Gathered, without_mark};
 use crate::osprofiler::record::RECORD_LEN_MAX;
 
-/// The key of an OTLP request.
-pub(super) const OTLP: &str = "resourceSpans";
+/// The keys of an OTLP request with spans, the second is Tempo's.
+const OTLP: [&str; 2] = ["resourceSpans", "batches"];
+/// The keys of requests of OTLP's other signals.
+const OTHER_SIGNALS: [&str; 4] = ["resourceMetrics", "resourceLogs", "resourceProfiles", "scopeProfiles"];
+/// So many bytes of a line are looked at to see what it is.
+const KEY_BYTES_MAX: usize = 64;
 /// A longer line is skipped. A request of OTLP has many spans.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
@@ -36,10 +41,34 @@ pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
     }
     let object = serde_json::from_slice(without_mark(&begins).trim_ascii());
     Ok(match object {
-        Ok(Value::Object(object)) if is_record(&object) || object.contains_key(OTLP) => {
+        Ok(Value::Object(object))
+            if is_record(&object) || is_of_otlp(&object) || is_of_other_signal(&object) =>
+        {
             First::Line { line: begins, rest: reader }
         }
         _ => First::Other { begins, rest: reader },
+    })
+}
+
+/// Whether an object is a request of OTLP with spans, or looks so.
+pub(super) fn is_of_otlp(object: &serde_json::Map<String, Value>) -> bool {
+    OTLP.iter().any(|key| object.get(*key).is_some_and(|value| !value.is_string()))
+}
+
+/// Whether an object is a request of another signal of OTLP's.
+pub(super) fn is_of_other_signal(object: &serde_json::Map<String, Value>) -> bool {
+    OTHER_SIGNALS.iter().any(|key| object.get(*key).is_some_and(Value::is_array))
+}
+
+/// Whether a line begins with one of these keys.
+fn begins_with(line: &[u8], keys: &[&str]) -> bool {
+    let begins = &line[..line.len().min(KEY_BYTES_MAX)];
+    keys.iter().any(|key| {
+        let Some(at) = memmem::find(begins, key.as_bytes()) else { return false };
+        // Not within a text, and not a value.
+        let quotes = begins[..at].iter().filter(|byte| **byte == b'"').count();
+        let behind = begins[at + key.len()..].strip_prefix(b"\"").map(<[u8]>::trim_ascii_start);
+        begins[..at].ends_with(b"\"") && quotes % 2 == 1 && behind.is_some_and(|rest| rest.starts_with(b":"))
     })
 }
 
@@ -78,12 +107,11 @@ fn one(line: &[u8], number: u64, gathered: &mut Gathered<'_>) {
             || gathered.ids.is_empty()
             || gathered.ids.iter().any(|id| memmem::find(line, id.as_bytes()).is_some())
     };
-    let is_otlp = || memmem::find(&line[..line.len().min(64)], OTLP.as_bytes()).is_some();
-    if line.is_empty() {
+    if line.is_empty() || begins_with(line, &OTHER_SIGNALS) {
         return;
     }
     // The ids of OTLP have no dashes, so these lines are not looked through.
-    if is_otlp() {
+    if begins_with(line, &OTLP) {
         return gathered.add_otlp(line, || format!("line {number}"));
     }
     if !is_wanted() {

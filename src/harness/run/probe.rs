@@ -195,7 +195,7 @@ impl Run {
 
     /// Keeps the trace beside those of the load.
     fn found(&self, probe: &mut log::Probe, records: &[Record]) {
-        let trace = StoredTrace::new(probe.trace_id, records.to_vec(), 0);
+        let trace = StoredTrace::new(probe.trace_id, records.to_vec(), 0, None);
         found(probe, &trace.tree);
         if let Err(error) = self.directory.store_probe(&trace) {
             let path = self.directory.probe_trace();
@@ -248,7 +248,8 @@ async fn iterate(user: &mut VirtualUser, context: &Context, workload: &Workload,
 
 fn found(probe: &mut log::Probe, tree: &TraceTree) {
     probe.points = Some(tree.points.len() as u64);
-    probe.is_complete = tree.is_whole();
+    // The parents of services' outermost points are the client's, which are not here.
+    probe.is_complete = tree.has_all_times();
     for point in &tree.points {
         let Some(service) = &point.service else { continue };
         if !probe.services.iter().any(|known| service == known) && probe.services.len() < SERVICES_MAX {

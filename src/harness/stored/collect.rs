@@ -199,6 +199,7 @@ fn merge(
         trace_id,
         records,
         unreadable: new.unreadable,
+        partial: new.partial,
         read_after_ns,
         asynchronous_ms: None,
     })
@@ -324,6 +325,7 @@ impl CollectOptions {
             add(all, (id, now_ns.saturating_sub(missing[&id])), records);
         }
         all.unreadable.extend(fetched.unreadable);
+        all.partial.extend(fetched.partial);
         Ok(())
     }
 }
@@ -416,6 +418,7 @@ fn add_file(
         records.iter_mut().for_each(mask_record);
         add(all, (*id, written_ns.saturating_sub(*ended_ns)), records);
         all.unreadable.insert(*id, trace.unreadable);
+        all.partial.extend(trace.partial.map(|why| (*id, why)));
     }
     Ok(())
 }

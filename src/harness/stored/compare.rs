@@ -182,7 +182,7 @@ fn points(run: &StoredRun) -> [Points; 2] {
         };
         if let Some(trace) = directory.stored_trace(id) {
             let tree = &trace.tree;
-            if tree.is_whole() {
+            if tree.has_all_times() {
                 both[place].add(tree);
             }
         }

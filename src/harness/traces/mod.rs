@@ -217,7 +217,7 @@ impl TraceSource {
                 }
                 self.events.event(&Event::Warning(&complaint));
             }
-            let (records, unreadable) = (stored.records, stored.rejected);
+            let (records, unreadable, partial) = (stored.records, stored.rejected, stored.partial);
             if records.is_empty() {
                 let text = format!("{} has no trace {id}", collector.target());
                 let reasons = if text.contains(COLLECTOR_FILE) {
@@ -229,7 +229,7 @@ impl TraceSource {
                 return Err(HarnessError::failed(text).remedy(reasons));
             }
             let style = collector.report_style();
-            traces.push(TraceRecords { base_id: id.clone(), records, unreadable, style });
+            traces.push(TraceRecords { base_id: id.clone(), records, unreadable, partial, style });
         }
         Ok(traces)
     }
@@ -335,6 +335,7 @@ fn received(run: &Path, ids: &[&String]) -> Result<Vec<TraceRecords>, HarnessErr
             base_id: id.to_string(),
             records,
             unreadable: 0,
+            partial: None,
             style: ReportStyle::Records,
         });
     }

@@ -65,9 +65,7 @@ impl TraceSource {
             let help = "name two: two ids, two files, or a run's directory with two ids";
             return Err(HarnessError::usage(text).remedy(help));
         };
-        let tree = |trace: &TraceRecords| {
-            with_queues(TraceTree::build(&trace.records).with_unreadable(trace.unreadable))
-        };
+        let tree = |trace: &TraceRecords| with_queues(trace.tree());
         Ok(tree_diff((&a.base_id, &tree(a)), (&b.base_id, &tree(b))))
     }
 

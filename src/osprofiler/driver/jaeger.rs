@@ -12,11 +12,11 @@ use std::collections::{HashMap, HashSet};
 use super::forward::driver;
 use super::http::{Http, HttpAnswer, is_too_large};
 use super::one_way::{JAEGER_NOT_WRITTEN, not_written};
-use super::span_answers::{failed, too_large};
-use super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
+use super::span_answers::{failed, stored, too_large};
+use super::{DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
 use crate::record::Record;
 use crate::spans::jaeger::Listed;
-use crate::spans::{SpanError, jaeger, read, trace_id};
+use crate::spans::{SpanError, jaeger, trace_id};
 
 const DEFAULT_PORT: u16 = 16_686;
 const JSON: &str = "application/json";
@@ -52,14 +52,14 @@ impl JaegerCollector {
         Ok(collector)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let path = format!("/api/traces/{:032x}", trace_id(base_id));
         let answer = self.http.get(&path, &[("raw", "true")], JSON).await?;
         if answer.status == 404 {
-            return Ok(Vec::new());
+            return Ok(Stored::default());
         }
-        let spans = self.decoded(&answer, jaeger::decode).map_err(|error| too_large(error, base_id))?;
-        Ok(read::records(base_id, &spans))
+        let decoded = self.decoded(&answer, jaeger::decode).map_err(|error| too_large(error, base_id))?;
+        Ok(stored(base_id, self.http.target(), decoded))
     }
 
     async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {

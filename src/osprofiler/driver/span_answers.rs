@@ -1,7 +1,18 @@
-//! Errors of answers that hold spans.
+//! Answers that hold spans, and their errors.
 
-use super::DriverError;
-use crate::spans::SpanError;
+use super::{DriverError, Stored};
+use crate::spans::{Decoded, SpanError, read};
+
+/// What an answer has of a trace.
+pub(super) fn stored(base_id: &str, target: &str, decoded: Decoded) -> Stored {
+    let Decoded { spans, faults, partial } = decoded;
+    Stored {
+        records: read::records(base_id, &spans),
+        rejected: faults.count,
+        first_rejected: faults.first.map(|first| format!("read from {target}: {first}")),
+        partial,
+    }
+}
 
 /// The error of an answer that cannot be decoded.
 pub(super) fn failed(target: &str, error: SpanError) -> DriverError {

@@ -14,6 +14,8 @@ pub struct Stored {
     pub rejected: u64,
     /// Why the first of those could not: an error's chain, which completes "failed to …".
     pub first_rejected: Option<String>,
+    /// That this is only a part of the trace, and why, if the collector says so.
+    pub partial: Option<String>,
 }
 
 impl Stored {
@@ -38,12 +40,19 @@ impl Stored {
         self.records.len().saturating_add(usize::try_from(self.rejected).unwrap_or(usize::MAX))
     }
 
-    /// What a user should know of the records that could not be read; `None` if there is none.
+    /// What a user should know of what is missing or could not be read; `None` if that is nothing.
     #[must_use]
     pub fn complaint(&self, base_id: &str) -> Option<String> {
-        let first = self.first_rejected.as_ref()?;
-        let noun = if self.rejected == 1 { "record" } else { "records" };
-        Some(format!("{} {noun} of trace {base_id} could not be read; the first: {first}", self.rejected))
+        let part = self.partial.as_ref().map(|why| {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            format!("the collector gave only a part of trace {base_id}{why}")
+        });
+        let rejected = self.first_rejected.as_ref().map(|first| {
+            let noun = if self.rejected == 1 { "record" } else { "records" };
+            format!("{} {noun} of trace {base_id} could not be read; the first: {first}", self.rejected)
+        });
+        let both: Vec<String> = part.into_iter().chain(rejected).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 }
 

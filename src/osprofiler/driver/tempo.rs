@@ -7,11 +7,11 @@
 use super::forward::driver;
 use super::http::{Http, HttpAnswer};
 use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
-use super::span_answers::{failed, too_large};
-use super::{DriverError, TraceQuery, TraceSummary};
+use super::span_answers::{failed, stored, too_large};
+use super::{DriverError, Stored, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
 use crate::record::{Record, Timestamp};
-use crate::spans::{Span, SpanError, json, protobuf, read, trace_id};
+use crate::spans::{Decoded, SpanError, json, protobuf, trace_id};
 
 const DEFAULT_PORT: u16 = 3_200;
 /// Tempo compares the whole header with this.
@@ -44,11 +44,11 @@ impl TempoCollector {
         Ok(collector)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let id = trace_id(base_id);
         for (path, decode) in [
             (format!("/api/v2/traces/{id:032x}"), protobuf::decode_tempo_v2 as fn(&[u8]) -> _),
-            (format!("/api/traces/{id:032x}"), protobuf::decode),
+            (format!("/api/traces/{id:032x}"), protobuf::decode_tempo),
         ] {
             let answer = self.http.get(&path, &[], PROTOBUF).await?;
             if answer.status == 404 {
@@ -59,9 +59,10 @@ impl TempoCollector {
                 return Err(self.http.refused("read from", &answer));
             }
             let spans = decoded(&answer, decode).map_err(|error| failed(self.http.target(), error));
-            return Ok(read::records(base_id, &spans.map_err(|error| too_large(error, base_id))?));
+            let decoded = spans.map_err(|error| too_large(error, base_id))?;
+            return Ok(stored(base_id, self.http.target(), decoded));
         }
-        Ok(Vec::new())
+        Ok(Stored::default())
     }
 
     async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {
@@ -100,8 +101,8 @@ impl TempoCollector {
 /// Decodes JSON if the answer is JSON, by its content type or by how it begins.
 fn decoded(
     answer: &HttpAnswer,
-    decode: impl FnOnce(&[u8]) -> Result<Vec<Span>, SpanError>,
-) -> Result<Vec<Span>, SpanError> {
+    decode: impl FnOnce(&[u8]) -> Result<Decoded, SpanError>,
+) -> Result<Decoded, SpanError> {
     let is_protobuf = answer.content_type.contains("protobuf");
     let is_json = answer.content_type.contains("json") || answer.body.starts_with(b"{");
     if is_json && !is_protobuf { json::decode(&answer.body) } else { decode(&answer.body) }

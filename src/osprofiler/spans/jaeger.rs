@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Event, Few, First, Kind, Link, SPANS_MAX, Span, SpanError, read};
+use super::{Decoded, Event, Faults, Few, First, Kind, Link, SPANS_MAX, Span, SpanError, read};
 use crate::record::Info;
 use crate::summary::TraceSummary;
 
@@ -26,10 +26,16 @@ const LISTED_SPANS_MAX: usize = 10_000;
 struct Traces {
     #[serde(default)]
     data: Few<Trace, SPANS_MAX>,
+    /// Of a file that has a single trace.
+    #[serde(default)]
+    spans: Few<JaegerSpan, SPANS_MAX>,
+    #[serde(default)]
+    processes: Option<HashMap<String, Process>>,
 }
 
 #[derive(Deserialize)]
 struct Trace {
+    #[serde(default)]
     spans: Few<JaegerSpan, SPANS_MAX>,
     #[serde(default)]
     processes: Option<HashMap<String, Process>>,
@@ -45,9 +51,9 @@ struct Process {
 
 #[derive(Deserialize)]
 struct JaegerSpan {
-    #[serde(rename = "traceID")]
+    #[serde(rename = "traceID", default)]
     trace_id: String,
-    #[serde(rename = "spanID")]
+    #[serde(rename = "spanID", default)]
     span_id: String,
     #[serde(rename = "parentSpanID", default)]
     parent_span_id: Option<String>,
@@ -101,36 +107,40 @@ struct Services {
     data: Few<String, SERVICES_MAX>,
 }
 
-/// The spans of all traces of an answer; none if it holds none.
+/// The spans of all traces of an answer, or of a file that was saved; none if it holds none. What of it cannot be read is
+/// counted.
 ///
 /// # Errors
-/// No JSON of that shape, an id that is none, or too many spans.
-pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
-    let traces: Traces = serde_json::from_slice(body).map_err(SpanError::Json)?;
-    let mut spans = Vec::new();
-    for trace in traces.data.0 {
-        decode_spans(trace.spans.0, trace.processes, &mut spans)?;
+/// No JSON of that shape, or too many spans.
+pub fn decode(body: &[u8]) -> Result<Decoded, SpanError> {
+    let Traces { data, spans, processes } = serde_json::from_slice(body).map_err(SpanError::Json)?;
+    let mut decoded = Decoded::default();
+    for trace in data.0.into_iter().chain([Trace { spans, processes }]) {
+        decode_spans(trace.spans.0, trace.processes, &mut decoded)?;
     }
-    Ok(spans)
+    Ok(decoded)
 }
 
 /// Adds the spans of a trace, within the limit.
 fn decode_spans(
     shown: Vec<JaegerSpan>,
     processes: Option<HashMap<String, Process>>,
-    spans: &mut Vec<Span>,
+    decoded: &mut Decoded,
 ) -> Result<(), SpanError> {
     let nobody = Arc::new(Info::new());
     let processes = processes.unwrap_or_default().into_iter();
     let processes: HashMap<String, Arc<Info>> =
         processes.map(|(id, process)| (id, Arc::new(resource(process)))).collect();
     for mut span in shown {
-        if spans.len() == SPANS_MAX {
+        if decoded.spans.len() == SPANS_MAX {
             return Err(SpanError::TooMany);
         }
         let own = span.process.take().map(|process| Arc::new(resource(process)));
         let resource = own.as_ref().or_else(|| processes.get(&span.process_id)).unwrap_or(&nobody);
-        spans.push(decode_span(span, resource)?);
+        match decode_span(span, resource, &mut decoded.faults) {
+            Ok(span) => decoded.spans.push(span),
+            Err(error) => decoded.faults.add(|| error.to_string()),
+        }
     }
     Ok(())
 }
@@ -164,8 +174,12 @@ impl TryFrom<ListedTrace> for Listed {
     type Error = SpanError;
 
     fn try_from(trace: ListedTrace) -> Result<Self, SpanError> {
-        let mut spans = Vec::new();
-        decode_spans(trace.spans.elements, trace.processes, &mut spans)?;
+        let mut decoded = Decoded::default();
+        decode_spans(trace.spans.elements, trace.processes, &mut decoded)?;
+        if let (Some(first), true) = (&decoded.faults.first, decoded.spans.is_empty()) {
+            return Err(SpanError::Id(first.clone()));
+        }
+        let spans = decoded.spans;
         let trace_id = spans.first().map_or(0, |span| span.trace_id);
         let mut summary = read::summary(trace_id, &spans);
         if let (true, Some(summary)) = (trace.spans.is_cut, &mut summary) {
@@ -207,7 +221,7 @@ fn resource(process: Process) -> Info {
     resource
 }
 
-fn decode_span(span: JaegerSpan, resource: &Arc<Info>) -> Result<Span, SpanError> {
+fn decode_span(span: JaegerSpan, resource: &Arc<Info>, faults: &mut Faults) -> Result<Span, SpanError> {
     let trace_id = hex_id(&span.trace_id)?;
     let span_id = hex_span_id(&span.span_id)?;
     let mut attributes = object(span.tags.0);
@@ -219,11 +233,13 @@ fn decode_span(span: JaegerSpan, resource: &Arc<Info>) -> Result<Span, SpanError
     for key in ["otel.scope.version", "otel.library.version", "internal.span.format", "w3c.tracestate"] {
         take(key);
     }
-    let start_ns = microseconds(&span.start_us);
+    let start_ns = time_ns("startTime", &span.start_us, faults).map_or(0, |ns| ns.max(0).unsigned_abs());
+    // Without a start, nobody knows when it ended.
+    let length_ns = time_ns("duration", &span.duration_us, faults).filter(|_| start_ns > 0);
     let events = span.logs.0.into_iter().map(|log| {
         let mut attributes = object(log.fields.0);
         let name = attributes.swap_remove("event").map(super::meaning::text).unwrap_or_default();
-        Event { name, time_ns: microseconds(&log.timestamp), attributes }
+        Event { name, time_ns: microseconds(&log.timestamp).unwrap_or(0).max(0).unsigned_abs(), attributes }
     });
     Ok(Span {
         trace_id,
@@ -232,7 +248,8 @@ fn decode_span(span: JaegerSpan, resource: &Arc<Info>) -> Result<Span, SpanError
         name: span.operation_name,
         kind,
         start_ns,
-        end_ns: start_ns.saturating_add(microseconds(&span.duration_us)),
+        // Not 0, which would be no end at all.
+        end_ns: length_ns.map_or(0, |ns| start_ns.saturating_add_signed(ns).max(1)),
         events: events.collect(),
         links: links(&span.references.0, trace_id),
         error: (status.as_deref() == Some("ERROR")).then(|| message.unwrap_or_default()),
@@ -271,8 +288,31 @@ fn hex_span_id(text: &str) -> Result<u64, SpanError> {
     u64::try_from(hex_id(text)?).map_err(|_| SpanError::Id(text.to_owned()))
 }
 
-fn microseconds(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0).saturating_mul(1_000)
+/// Microseconds as nanoseconds; `None` without a value, and for one that cannot be read, which is counted.
+fn time_ns(name: &str, value: &Value, faults: &mut Faults) -> Option<i64> {
+    let known = microseconds(value);
+    if known.is_none() && !value.is_null() {
+        faults.add(|| {
+            let shown = crate::record::bounded_text(value, VALUE_BYTES_SHOWN);
+            format!("{name} has an invalid value: {shown}")
+        });
+    }
+    known
+}
+
+/// This much of a value that cannot be read is shown.
+const VALUE_BYTES_SHOWN: usize = 60;
+
+fn microseconds(value: &Value) -> Option<i64> {
+    let us = match value {
+        Value::String(text) => text.parse().ok()?,
+        value => value.as_f64().filter(|us| us.is_finite())?,
+    };
+    match value.as_i64() {
+        Some(us) => Some(us.saturating_mul(1_000)),
+        // It saturates.
+        None => Some((us * 1_000.0) as i64),
+    }
 }
 
 fn object(tags: Vec<Tag>) -> Map<String, Value> {

@@ -37,8 +37,13 @@ pub(super) const PYTHON_SCOPE: &str = "osprofiler.drivers.otlp";
 /// The service of a resource that names none.
 pub(super) const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// The key of a start's info for the kind of a span that sends or receives messages.
+/// The key of a start's info for the kind of a span that sends or receives: a message, or a request. Points of OSProfiler's
+/// own have the first only.
 pub const KIND: &str = "kind";
+/// The [`KIND`] of a span that sends a request and waits for its answer.
+pub const CLIENT: &str = "client";
+/// The [`KIND`] of a span that answers a request.
+pub const SERVER: &str = "server";
 /// The [`KIND`] of a span that sends a message.
 pub const PRODUCER: &str = "producer";
 /// The [`KIND`] of a span that receives or processes messages.
@@ -109,6 +114,9 @@ pub(super) fn meaning(span: &Span) -> Meaning {
     match span.kind {
         Kind::Producer => drop(start.insert(KIND.to_owned(), PRODUCER.into())),
         Kind::Consumer => drop(start.insert(KIND.to_owned(), CONSUMER.into())),
+        // OSProfiler gives kinds by names of points.
+        Kind::Server if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), SERVER.into())),
+        Kind::Client if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), CLIENT.into())),
         _ => {}
     }
     keep_the_rest(span, attributes.0, failed, &mut start);
@@ -315,10 +323,7 @@ fn host(resource: &Info) -> Option<Value> {
 /// The attributes of a span's resource that are worth keeping, bounded; `None` without any, and for a span of
 /// OSProfiler's, whose record has all that was reported.
 pub(super) fn resource(span: &Span) -> Option<Value> {
-    if span.resource.contains_key(PROJECT)
-        || span.resource.contains_key(SERVICE)
-        || &*span.scope == PYTHON_SCOPE
-    {
+    if is_of_osprofiler(span) {
         return None;
     }
     let short = |value: &Value| match value {
@@ -335,6 +340,14 @@ pub(super) fn resource(span: &Span) -> Option<Value> {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+/// Whether OSProfiler's driver, or ours, made this span of a record.
+fn is_of_osprofiler(span: &Span) -> bool {
+    span.resource.contains_key(PROJECT)
+        || span.resource.contains_key(SERVICE)
+        || &*span.scope == PYTHON_SCOPE
+        || [TRACE_ID, NAME].iter().any(|key| span.attributes.contains_key(*key))
 }
 
 /// Whether two spans have the same reporter, with the same attributes that are kept.

@@ -2,7 +2,8 @@
 //!
 //! [`mod@write`] makes a span of a point's two records, [`read`] makes two records of any span, so that
 //! what Jaeger or Tempo keeps becomes the same tree as what redis keeps. [`meaning`] knows what
-//! attributes say; [`protobuf`], [`json`] and [`jaeger`] are the formats. Nothing here does I/O.
+//! attributes say; [`protobuf`], [`json`] and [`jaeger`] are the formats, [`translate`] makes protobuf of
+//! OTLP's JSON by the tables of [`schema`]. Nothing here does I/O.
 //!
 //! Ids, names, kinds and attributes are those of the Python driver (observed on 4.4.0), with these
 //! differences on purpose. A name loses the suffix `-start`, not any of its characters. A base_id
@@ -15,6 +16,8 @@ pub mod json;
 pub mod meaning;
 pub mod protobuf;
 pub mod read;
+pub mod schema;
+pub mod translate;
 pub mod write;
 
 use std::sync::Arc;
@@ -62,9 +65,9 @@ pub struct Span {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// Nanoseconds since the Unix epoch.
+    /// Nanoseconds since the Unix epoch; 0 if it is not known, as in OTLP.
     pub start_ns: u64,
-    /// Nanoseconds since the Unix epoch; not before the start.
+    /// Nanoseconds since the Unix epoch; 0 if it is not known. It comes from outside and may be before the start.
     pub end_ns: u64,
     /// What it says about itself.
     pub attributes: Info,
@@ -101,6 +104,36 @@ pub struct Event {
     pub attributes: Info,
 }
 
+/// What an answer or a file holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoded {
+    /// Its spans.
+    pub spans: Vec<Span>,
+    /// What of it cannot be read.
+    pub faults: Faults,
+    /// That it is only a part of the trace, and why, if the backend says so.
+    pub partial: Option<String>,
+}
+
+/// Parts of an answer or a file that cannot be read: values, which are left out, or whole spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// How many.
+    pub count: u64,
+    /// What is wrong with the first.
+    pub first: Option<String>,
+}
+
+impl Faults {
+    /// Adds one.
+    pub fn add(&mut self, what: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some(what());
+        }
+    }
+}
+
 /// Why an answer of a backend holds no spans.
 #[derive(Debug, Error)]
 pub enum SpanError {
@@ -114,7 +147,7 @@ pub enum SpanError {
     #[error("the answer is not the expected protobuf")]
     Protobuf(#[source] prost::DecodeError),
     /// An invalid id.
-    #[error("the answer contains {0:?}, which is not the id of a trace or span")]
+    #[error("the id of a trace or span has an invalid value: {0:?}")]
     Id(String),
 }
 

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use prost::Message;
 use serde_json::{Map, Value};
 
-use super::{Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
+use super::{Decoded, Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
 use crate::base::hex;
 use crate::record::Info;
 
@@ -174,9 +174,12 @@ struct PartialSuccess {
 struct TempoAnswer {
     #[prost(bytes = "vec", optional, tag = "1")]
     trace: Option<Vec<u8>>,
-    /// 1 for a trace that Tempo cut.
+    /// 1 for a trace of which this is a part.
     #[prost(int32, tag = "3")]
     status: i32,
+    /// Why it is a part.
+    #[prost(string, tag = "4")]
+    message: String,
 }
 
 /// The body of a request to `/v1/traces`.
@@ -214,34 +217,68 @@ pub fn decode_answer(body: &[u8]) -> Result<Option<(i64, String)>, SpanError> {
 /// The spans of a request to `/v1/traces`, or of Tempo's `Trace`.
 ///
 /// # Errors
-/// No protobuf of that shape, or too many spans.
+/// No protobuf of that shape, an id that is none, or too many spans.
 pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let mut spans = Vec::new();
+    each_span(body, |span| {
+        spans.push(span?);
+        Ok(())
+    })?;
+    Ok(spans)
+}
+
+/// Adds the spans of such a request, and counts those whose ids are none.
+///
+/// # Errors
+/// No protobuf of that shape, or too many spans.
+pub(super) fn decode_into(body: &[u8], decoded: &mut Decoded) -> Result<(), SpanError> {
+    each_span(body, |span| {
+        match span {
+            Ok(span) => decoded.spans.push(span),
+            Err(error) => decoded.faults.add(|| error.to_string()),
+        }
+        Ok(())
+    })
+}
+
+fn each_span(
+    body: &[u8],
+    mut take: impl FnMut(Result<Span, SpanError>) -> Result<(), SpanError>,
+) -> Result<(), SpanError> {
     let mut counts = Counts::default();
     counts.add(body, Level::Traces)?;
     let traces = Traces::decode(body).map_err(SpanError::Protobuf)?;
-    let mut spans = Vec::new();
     for group in traces.resource_spans {
         let resource = Arc::new(decode_object(group.resource.unwrap_or_default().attributes));
         for scoped in group.scope_spans {
             let scope: Arc<str> = Arc::from(scoped.scope.unwrap_or_default().name);
             for span in scoped.spans {
-                spans.push(decode_span(span, &resource, &scope)?);
+                take(decode_span(span, &resource, &scope))?;
             }
         }
     }
-    Ok(spans)
+    Ok(())
+}
+
+/// The spans of Tempo's `Trace`.
+///
+/// # Errors
+/// No protobuf of that shape, or too many spans.
+pub fn decode_tempo(body: &[u8]) -> Result<Decoded, SpanError> {
+    let mut decoded = Decoded::default();
+    decode_into(body, &mut decoded)?;
+    Ok(decoded)
 }
 
 /// The spans of an answer of Tempo's `/api/v2/traces`; none if it does not know the trace.
 ///
 /// # Errors
-/// As [`decode`].
-pub fn decode_tempo_v2(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+/// As [`decode_tempo`].
+pub fn decode_tempo_v2(body: &[u8]) -> Result<Decoded, SpanError> {
     let answer = TempoAnswer::decode(body).map_err(SpanError::Protobuf)?;
-    if answer.status == 1 {
-        return Err(SpanError::TooMany);
-    }
-    answer.trace.map_or_else(|| Ok(Vec::new()), |trace| decode(&trace))
+    let mut decoded = decode_tempo(answer.trace.as_deref().unwrap_or_default())?;
+    decoded.partial = (answer.status == 1).then_some(answer.message);
+    Ok(decoded)
 }
 
 fn encode_span(span: &Span) -> OtlpSpan {
@@ -328,7 +365,11 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
 }
 
 fn malformed_id(bytes: &[u8]) -> SpanError {
-    SpanError::Id(hex::encode(&bytes[..bytes.len().min(20)]))
+    let is_text = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic);
+    SpanError::Id(match std::str::from_utf8(bytes) {
+        Ok(text) if is_text => text.chars().take(40).collect(),
+        _ => hex::encode(&bytes[..bytes.len().min(20)]),
+    })
 }
 
 fn decode_object(pairs: Vec<KeyValue>) -> Map<String, Value> {

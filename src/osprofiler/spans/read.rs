@@ -1,12 +1,13 @@
 //! From spans to the records of OSProfiler, oldest first.
 //!
 //! Spans are hostile: of any number, with ids that come twice, parents that are missing or their own
-//! children's. Every span becomes a start and a stop record; the tree builder sorts out the rest.
+//! children's. Every span becomes a start and a stop record; the tree builder sorts out the rest. A time that is not
+//! known is never made up: a span without an end has no stop record, and one that ends before it starts keeps both times.
 //!
 //! A span without a parent here is below the span that it has a link to; so is the root of another trace, such as that
 //! of a consumer of messages, and with it all spans of that trace.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -26,10 +27,40 @@ pub const LINK: &str = "link";
 #[must_use]
 pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
     let wanted = trace_id(base_id);
-    let traces = linked_traces(wanted, spans);
+    let traces = linked_traces(wanted, &linking(spans));
     let spans: Vec<&Span> = spans.iter().filter(|span| traces.contains(&span.trace_id)).collect();
-    let points = points(&spans);
-    let parents = Parents { base_id, wanted, root: span_id(base_id), traces: &traces, points: &points };
+    records_of(base_id, &traces, &spans)
+}
+
+/// The records of each trace that has a span here, with its base_id; in the order of their ids. It takes time in
+/// proportion to what it returns.
+#[must_use]
+pub fn traces(spans: &[Span]) -> Vec<(String, Vec<Record>)> {
+    let mut of_trace: BTreeMap<u128, Vec<&Span>> = BTreeMap::new();
+    for span in spans {
+        of_trace.entry(span.trace_id).or_default().push(span);
+    }
+    let linking = linking(spans);
+    let records_of = |(id, own): (&u128, &Vec<&Span>)| {
+        let named = own.iter().find_map(|span| named_base_id(span));
+        let base_id = named.map_or_else(|| uuid::Uuid::from_u128(*id).to_string(), str::to_owned);
+        let records = if linking.is_empty() {
+            records_of(&base_id, &HashSet::from([*id]), own)
+        } else {
+            let traces = linked_traces(*id, &linking);
+            let of_all = traces.iter().filter_map(|id| of_trace.get(id)).flatten().copied();
+            records_of(&base_id, &traces, &of_all.collect::<Vec<_>>())
+        };
+        (base_id, records)
+    };
+    of_trace.iter().map(records_of).collect()
+}
+
+/// The records of these traces' spans.
+fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Record> {
+    let wanted = trace_id(base_id);
+    let points = points(spans);
+    let parents = Parents { base_id, wanted, root: span_id(base_id), traces, points: &points };
     let mut records = Vec::with_capacity(spans.len() * 2);
     for (index, span) in spans.iter().enumerate() {
         let Some(point) = &points.of_span[index] else { continue };
@@ -50,20 +81,26 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
     records.into_iter().map(|(_, record)| record).collect()
 }
 
-/// A trace, the traces with links to it, those with links to them, and so on.
-fn linked_traces(wanted: u128, spans: &[Span]) -> HashSet<u128> {
-    let mut linking: HashMap<u128, Vec<u128>> = HashMap::new();
+/// For each trace, others with links to it.
+type Linking = HashMap<u128, Vec<u128>>;
+
+fn linking(spans: &[Span]) -> Linking {
+    let mut linking = Linking::new();
     for span in spans {
         for link in span.links.iter().filter(|link| link.trace_id != span.trace_id) {
             linking.entry(link.trace_id).or_default().push(span.trace_id);
         }
     }
+    linking
+}
+
+/// A trace, the traces with links to it, those with links to them, and so on.
+fn linked_traces(wanted: u128, linking: &Linking) -> HashSet<u128> {
     let mut traces = HashSet::from([wanted]);
     let mut open = vec![wanted];
     while let Some(trace) = open.pop() {
-        // Each list is needed once.
-        let found = linking.remove(&trace).unwrap_or_default();
-        open.extend(found.into_iter().filter(|trace| traces.insert(*trace)));
+        let found = linking.get(&trace).into_iter().flatten();
+        open.extend(found.filter(|trace| traces.insert(**trace)));
     }
     traces
 }
@@ -174,11 +211,11 @@ fn points(spans: &[&Span]) -> Points {
         let span = spans[index];
         let id = text_of(span, TRACE_ID).map_or_else(|| span_id_text(span.span_id), str::to_owned);
         let known = copies.entry(span.span_id).or_default();
-        let point = if text_of(span, MISSING).is_some() || known.is_empty() {
+        let point = if is_half(span) || known.is_empty() {
             Some(PointOf { id, below: None })
         } else if known.len() >= COPIES_MAX || known.iter().any(|&other| same(spans[other], span)) {
             None
-        } else if known.iter().any(|&other| text_of(spans[other], MISSING).is_some()) {
+        } else if known.iter().any(|&other| is_half(spans[other])) {
             Some(PointOf { id, below: None })
         } else {
             Some(PointOf { id: format!("{id}#{}", known.len() + 1), below: known.first().copied() })
@@ -195,6 +232,11 @@ fn points(spans: &[&Span]) -> Points {
 /// More spans than this with the same id are not distinguished.
 const COPIES_MAX: usize = 16;
 
+/// True for a span of which one time is not known: it may come again with both.
+fn is_half(span: &Span) -> bool {
+    text_of(span, MISSING).is_some() || span.start_ns == 0 || span.end_ns == 0
+}
+
 fn same(one: &Span, other: &Span) -> bool {
     (one.start_ns, one.end_ns, &one.name, one.kind) == (other.start_ns, other.end_ns, &other.name, other.kind)
 }
@@ -210,12 +252,12 @@ fn add(
         point.start.extend(value.map(|value| (key.to_owned(), value)));
     }
     let missing = text_of(span, MISSING);
-    let halves = [
-        ("start", START_SUFFIX, span.start_ns, point.start),
-        ("stop", STOP_SUFFIX, span.end_ns.max(span.start_ns), point.stop),
-    ];
+    // Without any time, a record that cannot be read says that there was something.
+    let is_timeless = span.start_ns == 0 && span.end_ns == 0;
+    let halves =
+        [("start", START_SUFFIX, span.start_ns, point.start), ("stop", STOP_SUFFIX, span.end_ns, point.stop)];
     for (which, suffix, time_ns, info) in halves {
-        if missing == Some(which) {
+        if missing == Some(which) || time_ns == 0 && !(is_timeless && which == "start") {
             continue;
         }
         let record = Record {
@@ -223,7 +265,7 @@ fn add(
             base_id: base_id.into(),
             trace_id: id.into(),
             parent_id: parent_id.into(),
-            timestamp: Timestamp::from_unix_ns(time_ns),
+            timestamp: if is_timeless { Timestamp::default() } else { Timestamp::from_unix_ns(time_ns) },
             info: SharedInfo::as_text(&info),
             project: point.project.as_deref().map(Into::into),
             service: point.service.as_deref().map(Into::into),

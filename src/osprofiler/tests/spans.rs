@@ -10,7 +10,9 @@ use uuid::Uuid;
 
 use crate::record::{Info, Record, TRACE_RECORDS_MAX, Timestamp};
 use crate::report::TraceTree;
-use crate::spans::{Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write};
+use crate::spans::{
+    Decoded, Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write,
+};
 
 fn request() -> Value {
     serde_json::from_str(include_str!("../../../tests/vectors/otlp/otlp-request.json")).unwrap()
@@ -260,7 +262,7 @@ proptest! {
         prop_assert_eq!(&read::records(&start.base_id, std::slice::from_ref(&span)), &point);
         let sent = protobuf::decode(&protobuf::encode(std::slice::from_ref(&span))).unwrap();
         prop_assert_eq!(&read::records(&start.base_id, &sent), &point);
-        let shown = jaeger::decode(as_jaeger(&span).to_string().as_bytes()).unwrap();
+        let shown = jaeger::decode(as_jaeger(&span).to_string().as_bytes()).unwrap().spans;
         prop_assert_eq!(&read::records(&start.base_id, &shown), &point);
 
         // Its halves, sent apart, are the point again.
@@ -293,16 +295,16 @@ proptest! {
             Some(&record("db-start", ["b", "t", "p"], 1, info(json!({"db": {"statement": "SELECT 1"}})))),
             Some(&record("db-stop", ["b", "t", "p"], 2, info(json!({"etype": "E", "message": "m"})))),
         ).unwrap();
-        let check = |mut body: Vec<u8>, decode: fn(&[u8]) -> Result<Vec<Span>, SpanError>| {
+        let check = |mut body: Vec<u8>, decode: fn(&[u8]) -> Result<Decoded, SpanError>| {
             let (at, cut) = (at % body.len(), cut % body.len());
             let _ = decode(&body[..cut]);
             body[at] = byte;
-            if let Ok(spans) = decode(&body) {
+            if let Ok(Decoded { spans, .. }) = decode(&body) {
                 let _ = TraceTree::build(&read::records("b", &spans));
                 let _: Vec<_> = spans.iter().map(|span| read::base_id(span.trace_id, &spans)).collect();
             }
         };
-        check(protobuf::encode(std::slice::from_ref(&span)), protobuf::decode);
+        check(protobuf::encode(std::slice::from_ref(&span)), protobuf::decode_tempo);
         check(as_jaeger(&span).to_string().into_bytes(), jaeger::decode);
         check(TEMPO.as_bytes().to_vec(), json::decode);
     }
@@ -321,7 +323,8 @@ proptest! {
         prop_assert!(records.len() <= spans.len() * 2);
         prop_assert!(records.iter().all(|record| record.timestamp_us().is_some()));
         let tree = TraceTree::build(&records);
-        prop_assert_eq!(tree.points.len() * 2, records.len());
+        let halves = tree.points.iter().filter(|point| point.duration_us.is_none() && point.reversed_us.is_none());
+        prop_assert_eq!(tree.points.len() * 2, records.len() + halves.count());
     }
 }
 
@@ -385,14 +388,28 @@ fn traces_of_any_opentelemetry_service_are_good_trees() {
         assert_eq!(tree.points[1].info["db"]["system"], "postgresql");
         assert_eq!(tree.points[0].info["attributes"]["tags"], json!(["a", true]));
     };
-    let spans = json::decode(TEMPO.as_bytes()).unwrap();
+    let spans = json::decode(TEMPO.as_bytes()).unwrap().spans;
     check(&spans);
-    check(&json::decode(format!("{{\"trace\": {TEMPO}, \"status\": \"COMPLETE\"}}").as_bytes()).unwrap());
+    check(
+        &json::decode(format!("{{\"trace\": {TEMPO}, \"status\": \"COMPLETE\"}}").as_bytes()).unwrap().spans,
+    );
     check(&protobuf::decode(&protobuf::encode(&spans)).unwrap());
-    let partial = format!("{{\"trace\": {TEMPO}, \"status\": \"PARTIAL\"}}");
-    assert!(matches!(json::decode(partial.as_bytes()), Err(SpanError::TooMany)));
+    for status in ["\"PARTIAL\"", "1", "\"PARTIAL_STATUS_PARTIAL\""] {
+        let partial = format!("{{\"trace\": {TEMPO}, \"status\": {status}, \"message\": \"too large\"}}");
+        let decoded = json::decode(partial.as_bytes()).unwrap();
+        assert_eq!(decoded.partial.as_deref(), Some("too large"), "{status}");
+        check(&decoded.spans);
+    }
+    // Field 1 has the trace, 3 the status, 4 the message.
+    let mut partial = protobuf::encode(&spans);
+    let mut head = vec![0x0a];
+    crate::spans::translate::push_varint(&mut head, partial.len() as u64);
+    partial = [head, partial, vec![0x18, 1, 0x22, 3], b"cut".to_vec()].concat();
+    let decoded = protobuf::decode_tempo_v2(&partial).unwrap();
+    assert_eq!(decoded.partial.as_deref(), Some("cut"));
+    check(&decoded.spans);
     let traces: Vec<Value> = spans.iter().map(|span| as_jaeger(span)["data"][0].clone()).collect();
-    check(&jaeger::decode(json!({"data": traces}).to_string().as_bytes()).unwrap());
+    check(&jaeger::decode(json!({"data": traces}).to_string().as_bytes()).unwrap().spans);
 }
 
 #[test]
@@ -408,7 +425,7 @@ fn answers_of_jaeger_are_read() {
         {"traceID": "1", "spanID": "c", "operationName": "late", "startTime": 6, "duration": 1, "processID": "p1",
          "references": [{"refType": "FOLLOWS_FROM", "traceID": "1", "spanID": "a"}]}],
         "processes": {"p1": {"serviceName": "s", "tags": [{"key": "hostname", "type": "string", "value": "h"}]}}}]});
-    let spans = jaeger::decode(answer.to_string().as_bytes()).unwrap();
+    let spans = jaeger::decode(answer.to_string().as_bytes()).unwrap().spans;
     let base_id = Uuid::from_u128(1).to_string();
     let records = read::records(&base_id, &spans);
     let parents: Vec<_> = records.iter().map(|record| (&*record.name, &*record.parent_id)).collect();
@@ -427,10 +444,12 @@ fn answers_of_jaeger_are_read() {
     for nothing in
         [r#"{"data": null, "errors": [{"code": 404, "msg": "trace not found"}]}"#, r#"{"data": []}"#, "{}"]
     {
-        assert_eq!(jaeger::decode(nothing.as_bytes()).unwrap(), []);
+        assert_eq!(jaeger::decode(nothing.as_bytes()).unwrap(), Decoded::default());
     }
     let bad = r#"{"data": [{"spans": [{"traceID": "x y", "spanID": "1"}]}]}"#;
-    assert!(matches!(jaeger::decode(bad.as_bytes()), Err(SpanError::Id(_))));
+    let bad = jaeger::decode(bad.as_bytes()).unwrap();
+    let first = "the id of a trace or span has an invalid value: \"x y\"";
+    assert_eq!((bad.spans.len(), bad.faults.count, bad.faults.first.as_deref()), (0, 1, Some(first)));
     assert_eq!(jaeger::decode_services(br#"{"data": ["a", "b"], "total": 2}"#).unwrap(), ["a", "b"]);
     let found = br#"{"traces": [{"traceID": "1f", "rootTraceName": "GET /", "startTimeUnixNano": "5"},
         {"traceID": "2", "rootTraceName": "<root span not yet received>"}]}"#;
@@ -524,7 +543,9 @@ fn records_of_odd_times_and_names_are_written() {
 #[test]
 fn a_listing_may_hold_more_spans_than_a_trace() {
     let trace = |id: u64, spans: u64| {
-        let span = |n: u64| format!(r#"{{"traceID": "{id:x}", "spanID": "{n:x}", "startTime": {id}}}"#);
+        let span = |n: u64| {
+            format!(r#"{{"traceID": "{id:x}", "spanID": "{n:x}", "startTime": {id}, "duration": 0}}"#)
+        };
         let spans: Vec<String> = (1..=spans).map(span).collect();
         format!(r#"{{"traceID": "{id:x}", "spans": [{}], "processes": {{}}}}"#, spans.join(","))
     };

@@ -118,7 +118,7 @@ fn links_are_read_in_every_format() {
             {"traceId": ids(own), "spanId": "0000000000000006", "attributes": [{"key": "a", "value": {}}]},
         ],
     }]}]}]});
-    assert_eq!(otlp_json::decode(of_otlp.to_string().as_bytes()).unwrap()[0].links, spans[0].links);
+    assert_eq!(otlp_json::decode(of_otlp.to_string().as_bytes()).unwrap().spans[0].links, spans[0].links);
     let of_jaeger = json!({"data": [{"spans": [{
         "traceID": ids(own), "spanID": "1", "operationName": "span 1",
         "references": [
@@ -128,7 +128,7 @@ fn links_are_read_in_every_format() {
             {"refType": "FOLLOWS_FROM", "traceID": ids(own), "spanID": "6"},
         ],
     }]}]});
-    let decoded = jaeger::decode(of_jaeger.to_string().as_bytes()).unwrap();
+    let decoded = jaeger::decode(of_jaeger.to_string().as_bytes()).unwrap().spans;
     assert_eq!((decoded[0].parent_id, &decoded[0].links), (Some(4), &spans[0].links));
 }
 

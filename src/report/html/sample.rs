@@ -84,7 +84,7 @@ pub(in crate::report) fn sample(iterations: usize) -> Sample {
             Some(3) => records.clear(),
             _ => {}
         }
-        StoredTrace::new(id, records, 0)
+        StoredTrace::new(id, records, 0, None)
     });
     directory.store_traces(&stored.collect::<Vec<_>>()).unwrap();
     let (_, aggregate, results, traces) = judging::read_again(folder.path(), |_| Ok(())).unwrap();
@@ -272,7 +272,7 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
         slow.iteration.duration_ms,
         points - 3,
     );
-    StoredTrace::new(slow.iteration.trace_id, records, 0)
+    StoredTrace::new(slow.iteration.trace_id, records, 0, None)
 }
 
 /// Replaces every string in the results and the traces, as far down as there are any.

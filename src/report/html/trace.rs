@@ -13,6 +13,7 @@ use crate::analysis::call_stats::{CallStats, Function, SortKey};
 use crate::analysis::statement;
 use crate::base::clock::rfc3339;
 use crate::osprofiler::report::{Point, TraceTree};
+use crate::report::trace::reported;
 use crate::report::words::duration_us;
 use crate::results::functions::Functions;
 use crate::results::model::Explanation;
@@ -87,17 +88,19 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
     let mut notes = Vec::new();
     if tree.incomplete() > 0 {
         let points = text::counted(tree.incomplete() as u64, "point");
-        notes.push(format!("{points} without a start or a stop: how long they took is not known."));
+        let what = "without a start or a stop, or that ends before it starts";
+        notes.push(format!("{points} {what}: how long they took is not known."));
     }
     if tree.unreadable > 0 {
         let records = text::counted(tree.unreadable, "record");
         notes.push(format!("{records} of this trace cannot be read: points may be missing."));
     }
+    notes.extend(tree.gaps.texts().into_iter().map(|text| format!("Of this trace, {text}.")));
     let broken = match failed {
         0 => String::new(),
         failed => format!(", {failed} with an error"),
     };
-    let points = text::counted(tree.points.len() as u64, "point");
+    let points = text::counted(reported(tree) as u64, "point");
     let (calls, calls_left) = calls(tree);
     Page {
         title: if title.is_empty() {

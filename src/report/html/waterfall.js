@@ -18,7 +18,7 @@ function pointMore({ point, kind, count: of }) {
   if (of > 1) add("Which", `the ${kind === "nested" ? "outermost" : "longest"} of ${count(of)}`);
   add("Error", point.error);
   add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
-  add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
+  add("Time", point.duration_us === null ? "not known: its start or its stop is missing, or it ends before it starts"
     : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} own time`);
   if (marks()[point.mark]) add("Typically", marks()[point.mark].typical_us > 0 ? `${time(marks()[point.mark].typical_us / 1e3)} a call` : "not called");
   add("Starts", `${point.start_us < 0 ? "−" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);

@@ -43,9 +43,14 @@ fn side(name: &str, trace: &DiffedTrace) -> Line {
         0 => String::new(),
         points => format!(", {points} of them incomplete"),
     };
+    let gaps = match trace.gaps.join(", ") {
+        none if none.is_empty() => none,
+        gaps => format!(", not complete: {gaps}"),
+    };
     let mut line = Line::from(format!("{name}: trace "));
     line.code(trace.base_id.as_str());
-    line.text(format!(", {} points over {}{incomplete}", trace.points, duration_us(trace.length_us))).done()
+    line.text(format!(", {} points over {}{incomplete}{gaps}", trace.points, duration_us(trace.length_us)))
+        .done()
 }
 
 fn is_different(row: &PointDiff) -> bool {

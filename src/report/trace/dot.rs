@@ -40,7 +40,7 @@ fn label(point: &Point) -> String {
             format!("{}, {} own time", duration_us(whole), duration_us(own))
         }
         (Some(whole), _) => duration_us(whole),
-        _ => format!("incomplete: no {}", super::missing(point).unwrap_or("stop")),
+        _ => format!("incomplete: {}", super::incomplete(point).unwrap_or("no stop")),
     };
     let error = point.error.as_ref().map(|error| error.etype.clone()).unwrap_or_default();
     let lines = [format!("{place}{}", point.name), detail, time, error];

@@ -6,8 +6,11 @@
 //!  "children": [{"trace_id": "…", "parent_id": "…", "info": {"name": "wsgi", "detail": "GET /v3/users",
 //!    "start_us": 0, "duration_us": 43120, "self_us": 3008, "start": {…}, "stop": {…}}, "children": […]}]}
 //! ```
-//! `unreadable` counts records that are stored and cannot be read: such a trace is not complete.
-//! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null. Points nested
+//! `unreadable` counts records that are stored and cannot be read: such a trace is not complete. Nor is one with other gaps,
+//! which are counted where there are some: `missing_parents`, `cycles`, `same_ids` and, with the reason that the collector
+//! gives, `partial`.
+//! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null; one that stops before it starts has
+//! `"reversed_us"`, by how much. Points nested
 //! deeper than [`NESTING_MAX`] are listed beside the roots with their `parent_id`, because JSON readers have limits.
 //! [`crate::osprofiler::compat`] writes OSProfiler's own form, in milliseconds.
 
@@ -27,7 +30,7 @@ pub const NESTING_MAX: usize = 50;
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result<()> {
-    let head = json!({
+    let mut head = json!({
         "base_id": base_id,
         "state": state(tree),
         "first_unix_us": tree.first_unix_us,
@@ -37,15 +40,24 @@ pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result
         "unreadable": tree.unreadable,
         "stats": stats(tree),
     });
+    let gaps = &tree.gaps;
+    let counts = [("missing_parents", gaps.parents()), ("cycles", gaps.cycles), ("same_ids", gaps.same_ids)];
+    for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        head[key] = count.into();
+    }
+    if let Some(why) = &gaps.partial {
+        head["partial"] = (&**why).into();
+    }
     let head = head.to_string();
     // Without its last brace.
     write!(out, "{},\n\"children\":[", &head[..head.len() - 1])?;
     let mut first = true;
+    let ends = ends(tree);
     for root in (0..tree.points.len()).filter(|&index| tree.points[index].depth.is_multiple_of(NESTING_MAX)) {
         if !std::mem::take(&mut first) {
             write!(out, ",")?;
         }
-        subtree(tree, root, out)?;
+        subtree(tree, root, &ends, out)?;
     }
     writeln!(out, "\n]}}")
 }
@@ -63,18 +75,30 @@ fn stats(tree: &TraceTree) -> Value {
     Value::Object(stats.into_iter().map(row).collect())
 }
 
-/// A point and its children, without recursion: points come depth first.
-fn subtree(tree: &TraceTree, root: usize, out: &mut dyn Write) -> io::Result<()> {
+/// Behind the last point below each point: points come depth first.
+fn ends(tree: &TraceTree) -> Vec<usize> {
+    let mut ends: Vec<usize> = (1..=tree.points.len()).collect();
+    for index in (0..ends.len()).rev() {
+        if let Some(parent) = tree.points[index].parent {
+            ends[parent] = ends[parent].max(ends[index]);
+        }
+    }
+    ends
+}
+
+/// A point and its children, without recursion.
+fn subtree(tree: &TraceTree, root: usize, ends: &[usize], out: &mut dyn Write) -> io::Result<()> {
     let top = tree.points[root].depth;
     let mut open: Vec<usize> = Vec::new();
-    for point in &tree.points[root..] {
+    let mut at = root;
+    while at < ends[root] {
+        let point = &tree.points[at];
         let level = point.depth - top.min(point.depth);
-        if level == 0 && !open.is_empty() {
-            break;
-        }
         if level >= NESTING_MAX {
+            at = ends[at];
             continue;
         }
+        at += 1;
         let mut sibling = false;
         while open.last().is_some_and(|&last| last >= level) {
             open.pop();
@@ -104,6 +128,9 @@ fn head(point: &Point) -> String {
     add("self_us", point.self_us.into());
     if let Some(missing) = super::missing(point) {
         add("missing", missing.into());
+    }
+    if let Some(us) = point.reversed_us {
+        add("reversed_us", us.into());
     }
     if let Some(error) = &point.error {
         add("error", json!({"etype": error.etype, "message": error.message}));

@@ -14,14 +14,31 @@ pub mod ranking;
 pub mod stats;
 pub mod text;
 
-use crate::osprofiler::report::Point;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::rpc::QUEUE;
 
 /// What a point lacks: `start`, `stop`, or nothing.
 #[must_use]
 pub fn missing(point: &Point) -> Option<&'static str> {
-    match point.duration_us {
-        Some(_) => None,
-        None if point.starts => Some("stop"),
-        None => Some("start"),
+    match (point.duration_us, point.reversed_us) {
+        (Some(_), _) | (_, Some(_)) => None,
+        _ if point.starts => Some("stop"),
+        _ => Some("start"),
     }
+}
+
+/// Why it is not known how long a point took; `None` where it is.
+#[must_use]
+pub fn incomplete(point: &Point) -> Option<&'static str> {
+    match missing(point) {
+        Some("start") => Some("no start"),
+        Some(_) => Some("no stop"),
+        None => point.reversed_us.map(|_| "ends before it starts"),
+    }
+}
+
+/// How many points services reported: those for the time that messages waited are made of others.
+#[must_use]
+pub fn reported(tree: &TraceTree) -> usize {
+    tree.points.iter().filter(|point| point.name != QUEUE).count()
 }

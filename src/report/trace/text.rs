@@ -50,7 +50,8 @@ pub fn write(
         writeln!(out, "{}", wrapped(&terminal::line(&sentence(seen), style), style.columns, 2))?;
     }
     writeln!(out)?;
-    let whole = duration_us(tree.length_us());
+    let length_us = tree.length_us();
+    let whole = duration_us(length_us);
     let scale = format!("0{whole:>width$}", width = BAR_CELLS - 1);
     writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, style))?;
     let culprit = explanation.and_then(|seen| seen.point_id.as_deref());
@@ -58,7 +59,7 @@ pub fn write(
     let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, culprit.as_slice()) };
     let marked = explanation.zip(culprit).map(|(seen, index)| (index, mark(seen)));
     let (children, by_point) = (tree.children(), ByPoint::of(functions));
-    let lines = Lines { tree, children, rows: &folded.rows, marked, by_point, style };
+    let lines = Lines { tree, length_us, children, rows: &folded.rows, marked, by_point, style };
     let last = last_rows(&folded.rows);
     // For each level, whether the branch goes on below.
     let mut goes_on: Vec<bool> = Vec::new();
@@ -144,6 +145,8 @@ fn grouped(number: usize) -> String {
 
 struct Lines<'a> {
     tree: &'a TraceTree,
+    /// From the first record to the last.
+    length_us: u64,
     children: Vec<Vec<usize>>,
     rows: &'a [FoldedRow],
     /// The point that made the iteration slow, and what is said beside it.
@@ -179,7 +182,7 @@ impl Lines<'_> {
 
     /// Full blocks for own time, light ones where a child ran.
     fn bar(&self, row: &FoldedRow) -> String {
-        let mut bar = Bar::new(self.tree.length_us());
+        let mut bar = Bar::new(self.length_us);
         for &member in &row.members {
             bar.own(&self.tree.points[member]);
         }
@@ -250,7 +253,7 @@ impl Lines<'_> {
         [
             longest.map_or_else(String::new, |us| format!("  longest {}", duration_us(us))),
             below,
-            super::missing(point).map_or_else(String::new, |what| format!("  (no {what})")),
+            super::incomplete(point).map_or_else(String::new, |what| format!("  ({what})")),
             if is_linked(point) { "  (linked)".to_owned() } else { String::new() },
             began.unwrap_or_default(),
             if is_placed { format!("  [{place}]") } else { String::new() },
@@ -281,19 +284,19 @@ fn paint(text: &str, code: &str, style: Style) -> String {
 
 fn summary(base_id: &str, tree: &TraceTree) -> String {
     let state = match state(tree) {
+        // A caller may be missing only because its service does not report.
+        TraceState::Complete if tree.gaps.lost_callers > 0 => {
+            format!("complete, but {}", tree.gaps.texts().join(", "))
+        }
         TraceState::Complete => "complete".to_owned(),
         TraceState::Partial => {
             let incomplete = match tree.incomplete() {
-                0 => String::new(),
-                points => format!("{points} of them incomplete"),
+                0 => None,
+                points => Some(format!("{points} of them incomplete")),
             };
-            let unreadable = match tree.unreadable {
-                0 => String::new(),
-                1 => "not complete: 1 record cannot be read".to_owned(),
-                records => format!("not complete: {records} records cannot be read"),
-            };
-            let both = [incomplete, unreadable].into_iter().filter(|text| !text.is_empty());
-            both.collect::<Vec<_>>().join(", ")
+            let others: Vec<String> = tree.unreadable_text().into_iter().chain(tree.gaps.texts()).collect();
+            let others = (!others.is_empty()).then(|| format!("not complete: {}", others.join(", ")));
+            incomplete.into_iter().chain(others).collect::<Vec<_>>().join(", ")
         }
         TraceState::Absent | TraceState::NotFetched => "none of a service".to_owned(),
     };
@@ -307,7 +310,7 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
         shown.push(format!("and {} more", named().count() - PLACES_MAX));
     }
     let places = if shown.is_empty() { String::new() } else { format!("; {}", shown.join(", ")) };
-    let points = tree.points.len();
+    let points = super::reported(tree);
     let noun = if points == 1 { "point" } else { "points" };
     let base_id = folding::cut_name(base_id, PLACE_CHARS_MAX);
     let text = format!(

@@ -1,50 +1,76 @@
-//! The messages of OTLP traces, version 1, as tables: what [`super::wire`] checks and [`super::json`] translates by.
+//! The messages of OTLP traces, version 1, as tables: what a receiver checks and [`super::translate`] translates by.
 //!
 //! Source: `opentelemetry/proto/trace/v1/trace.proto`, `common/v1/common.proto` and `resource/v1/resource.proto` of
 //! OpenTelemetry's protocol, release 1.9. A field that is not here is skipped, as the OTLP specification says.
 
 /// A message: its fields, in the order of their numbers.
-pub(super) struct Schema(&'static [Field]);
+#[derive(Debug)]
+pub struct Schema(&'static [Field]);
 
 /// A field of a message.
-pub(super) struct Field {
-    pub(super) number: u32,
+#[derive(Debug)]
+pub struct Field {
+    /// Its number.
+    pub number: u32,
     /// The name in JSON.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) is_repeated: bool,
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it is a list.
+    pub is_repeated: bool,
 }
 
 /// What a field holds.
-#[derive(Clone, Copy)]
-pub(super) enum Kind {
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
     /// Text in UTF-8.
     Text,
     /// Bytes, in base64 in JSON.
     Bytes,
     /// An id, in hexadecimal digits in JSON.
     Id,
+    /// True or false.
     Bool,
+    /// A whole number in a varint.
     Int64,
+    /// A whole number without a sign in a varint.
     Uint32,
     /// A number with names; in JSON, each name has this prefix.
     Enum(&'static [&'static str]),
+    /// A number with a fraction.
     Double,
+    /// A whole number in eight bytes.
     Fixed64,
+    /// A whole number in four bytes.
     Fixed32,
+    /// A message of this schema.
     Message(&'static Schema),
 }
 
 impl Schema {
-    pub(super) fn field(&self, number: u32) -> Option<&'static Field> {
+    /// The field of a number.
+    #[must_use]
+    pub fn field(&self, number: u32) -> Option<&'static Field> {
         // Few fields have a number beyond their place.
         let place = usize::try_from(number).ok()?.checked_sub(1)?;
         let at_its_place = self.0.get(place).filter(|field| field.number == number);
         at_its_place.or_else(|| self.0.iter().find(|field| field.number == number))
     }
 
-    pub(super) fn named(&self, name: &str) -> Option<&'static Field> {
+    /// The field of a name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&'static Field> {
         self.0.iter().find(|field| field.name == name)
+    }
+
+    /// The field that had this name in older releases, or has it in Tempo.
+    pub(super) fn named_before(&self, name: &str) -> Option<&'static Field> {
+        self.named(match name {
+            "batches" => "resourceSpans",
+            "instrumentationLibrarySpans" => "scopeSpans",
+            "instrumentationLibrary" => "scope",
+            _ => return None,
+        })
     }
 }
 
@@ -57,24 +83,24 @@ const fn many(number: u32, name: &'static str, kind: Kind) -> Field {
 }
 
 /// `ExportTraceServiceRequest`.
-pub(super) static REQUEST: Schema = Schema(&[many(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
+pub static REQUEST: Schema = Schema(&[many(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
 
 /// `ResourceSpans`.
-pub(super) static RESOURCE_SPANS: Schema = Schema(&[
+pub static RESOURCE_SPANS: Schema = Schema(&[
     one(1, "resource", Kind::Message(&RESOURCE)),
     many(2, "scopeSpans", Kind::Message(&SCOPE_SPANS)),
     one(3, "schemaUrl", Kind::Text),
 ]);
 
 /// `ScopeSpans`.
-pub(super) static SCOPE_SPANS: Schema = Schema(&[
+pub static SCOPE_SPANS: Schema = Schema(&[
     one(1, "scope", Kind::Message(&SCOPE)),
     many(2, "spans", Kind::Message(&SPAN)),
     one(3, "schemaUrl", Kind::Text),
 ]);
 
 /// `Span`.
-pub(super) static SPAN: Schema = Schema(&[
+pub static SPAN: Schema = Schema(&[
     one(1, "traceId", Kind::Id),
     one(2, "spanId", Kind::Id),
     one(3, "traceState", Kind::Text),

@@ -1,0 +1,452 @@
+//! OTLP's JSON as protobuf, so that spans take the same way whatever they came as: there is one reader for what a receiver
+//! is sent, what a backend answers, and what is in a file.
+//!
+//! Nothing of a span is lost, links and flags included. No tree of values is built: the fields are written while the
+//! text is read, and the output is not longer than the input. The depth is bounded by the JSON reader.
+//!
+//! [`to_protobuf`] is for a receiver: whatever is invalid is an error, so that the sender learns of it. [`of_answer`] is for
+//! answers of backends and for files, from which as much as possible is wanted: a value that cannot be read is left out and
+//! counted, ids may be in base64, and the names of Tempo and of older releases are known.
+//!
+//! Source: the OTLP specification 1.9, "JSON Protobuf Encoding": names in lowerCamelCase, ids in hexadecimal digits,
+//! 64-bit numbers as texts or numbers, enums as numbers; unknown names are ignored. Names of enums are read, too, and so are
+//! the two halves that JavaScript's protobuf library makes of a number of 64 bits (open-telemetry/opentelemetry-js#4202).
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::schema::{self, Field, Kind, Schema};
+use super::{Faults, SpanError};
+use crate::base::hex;
+
+const ANY_PADDING: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
+const BASE64_OF_URLS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
+
+const VARINT: u32 = 0;
+const FIXED64: u32 = 1;
+const BYTES: u32 = 2;
+const FIXED32: u32 = 5;
+
+/// An `ExportTraceServiceRequest` in JSON, as protobuf. Ids may have any length.
+///
+/// # Errors
+/// If it is not JSON of that structure.
+pub fn to_protobuf(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    let mut output = Output { bytes: Vec::new(), faults: None };
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    deserializer.deserialize_map(Message { schema: &schema::REQUEST, output: &mut output })?;
+    deserializer.end()?;
+    Ok(output.bytes)
+}
+
+/// An answer that was translated.
+#[derive(Debug, Default)]
+pub(super) struct Translated {
+    /// The request in protobuf.
+    pub(super) bytes: Vec<u8>,
+    /// Values that cannot be read, which are left out.
+    pub(super) faults: Faults,
+    /// Why the trace is only a part, if the backend says that it is.
+    pub(super) partial: Option<String>,
+}
+
+/// A request in JSON, an answer of Tempo, or what Grafana saves.
+///
+/// # Errors
+/// If it is not JSON, or no object.
+pub(super) fn of_answer(body: &[u8]) -> Result<Translated, SpanError> {
+    let mut output = Output { bytes: Vec::new(), faults: Some(Faults::default()) };
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let (mut status, mut message) = (IsPartial(false), None);
+    deserializer
+        .deserialize_map(Answer { output: &mut output, status: &mut status, message: &mut message })
+        .and_then(|()| deserializer.end())
+        .map_err(SpanError::Json)?;
+    let partial = status.0.then(|| message.unwrap_or_default());
+    Ok(Translated { bytes: output.bytes, faults: output.faults.unwrap_or_default(), partial })
+}
+
+/// Protobuf that is being written.
+struct Output {
+    bytes: Vec<u8>,
+    /// Where values that cannot be read are counted; `None` if one is an error.
+    faults: Option<Faults>,
+}
+
+/// The outermost object of an answer: the request, or around it what Tempo says of it.
+struct Answer<'o> {
+    output: &'o mut Output,
+    status: &'o mut IsPartial,
+    message: &'o mut Option<String>,
+}
+
+/// Whether Tempo says that a trace is only a part.
+#[derive(Default)]
+struct IsPartial(bool);
+
+impl<'de> serde::Deserialize<'de> for IsPartial {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let status = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(status == 1 || status.as_str().is_some_and(|name| name.ends_with("PARTIAL"))))
+    }
+}
+
+impl<'de> Visitor<'de> for Answer<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of OTLP")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let known = Message { schema: &schema::REQUEST, output: self.output };
+        while let Some(name) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            let schema = &schema::REQUEST;
+            match (&*name, schema.named(&name).or_else(|| schema.named_before(&name))) {
+                (_, Some(field)) => {
+                    map.next_value_seed(Content { field, in_list: false, output: &mut *known.output })?;
+                }
+                ("trace", None) => map.next_value_seed(Inner(&mut *known.output))?,
+                ("status", None) => *self.status = map.next_value()?,
+                ("message", None) => {
+                    let message: serde_json::Value = map.next_value()?;
+                    *self.message = message.as_str().map(str::to_owned);
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The request within an answer, or null for a trace that is not known.
+struct Inner<'o>(&'o mut Output);
+
+impl<'de> DeserializeSeed<'de> for Inner<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Inner<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a trace")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(Message { schema: &schema::REQUEST, output: self.0 })
+    }
+}
+
+/// An object, written as the fields of a message.
+struct Message<'o> {
+    schema: &'static Schema,
+    output: &'o mut Output,
+}
+
+impl<'de> Visitor<'de> for Message<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of OTLP")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let is_lenient = self.output.faults.is_some();
+        while let Some(field) = map.next_key_seed(Name { schema: self.schema, is_lenient })? {
+            match field {
+                Some(field) => map.next_value_seed(Content { field, in_list: false, output: self.output })?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key of an object: a field of this schema, or unknown.
+struct Name {
+    schema: &'static Schema,
+    /// Whether names of older releases are known.
+    is_lenient: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Option<&'static Field>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Option<&'static Field>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        let before = || if self.is_lenient { self.schema.named_before(name) } else { None };
+        Ok(self.schema.named(name).or_else(before))
+    }
+}
+
+/// A field's value, or an element of it.
+struct Content<'o> {
+    field: &'static Field,
+    in_list: bool,
+    output: &'o mut Output,
+}
+
+impl<'de> DeserializeSeed<'de> for Content<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Content<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a value of {}", self.field.name)
+    }
+
+    /// In JSON, null is the same as no value.
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        if self.in_list || !self.field.is_repeated {
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            return self.unexpected(&"a list");
+        }
+        let Self { field, output, .. } = self;
+        while list.next_element_seed(Content { field, in_list: true, output: &mut *output })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        if matches!(self.field.kind, Kind::Fixed64 | Kind::Int64) {
+            return self.halves(map);
+        }
+        let schema = match self.field.kind {
+            Kind::Message(schema) if self.is_in_place() => schema,
+            _ => {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                return self.unexpected(&"an object");
+            }
+        };
+        self.key(BYTES);
+        let start = self.output.bytes.len();
+        Message { schema, output: self.output }.visit_map(map)?;
+        let mut length = Vec::with_capacity(10);
+        push_varint(&mut length, (self.output.bytes.len() - start) as u64);
+        self.output.bytes.splice(start..start, length);
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
+        match self.field.kind {
+            Kind::Bool => self.varint(u64::from(value)),
+            _ => self.unexpected(&value),
+        }
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.integer(i128::from(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.integer(i128::from(value))
+    }
+
+    fn visit_f64<E: Error>(mut self, value: f64) -> Result<(), E> {
+        match self.field.kind {
+            Kind::Double => self.double(value),
+            // Every such number is an i128, too.
+            _ if value.fract() == 0.0 && value.abs() < 2_f64.powi(65) => self.integer(value as i128),
+            _ => self.unexpected(&value),
+        }
+    }
+
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
+        match self.field.kind {
+            Kind::Text => self.bytes(text.as_bytes()),
+            Kind::Id => match self.id(text) {
+                Some(id) => self.bytes(&id),
+                None => self.unexpected(&text),
+            },
+            Kind::Bytes => match BASE64.decode(text).or_else(|_| BASE64_OF_URLS.decode(text)) {
+                Ok(bytes) => self.bytes(&bytes),
+                Err(_) => self.unexpected(&text),
+            },
+            Kind::Enum(names) => match names.iter().position(|name| *name == text) {
+                Some(number) => self.varint(number as u64),
+                None => self.unexpected(&text),
+            },
+            Kind::Double => match text.parse() {
+                Ok(value) => self.double(value),
+                Err(_) => self.unexpected(&text),
+            },
+            Kind::Int64 | Kind::Uint32 | Kind::Fixed64 | Kind::Fixed32 => {
+                match (text.parse(), text.parse()) {
+                    (Ok(number), _) => self.integer(number),
+                    // With an exponent.
+                    (_, Ok(number)) if f64::fract(number) == 0.0 => self.visit_f64(number),
+                    _ => self.unexpected(&text),
+                }
+            }
+            Kind::Bool | Kind::Message(_) => self.unexpected(&text),
+        }
+    }
+}
+
+impl Content<'_> {
+    fn integer<E: Error>(mut self, number: i128) -> Result<(), E> {
+        let signed = i64::try_from(number).ok();
+        let unsigned = u64::try_from(number).ok();
+        let short = u32::try_from(number).ok();
+        match (self.field.kind, signed, unsigned, short) {
+            (Kind::Int64, Some(number), _, _) => self.varint(number.cast_unsigned()),
+            (Kind::Enum(_), Some(number), _, _) if i32::try_from(number).is_ok() => {
+                self.varint(number.cast_unsigned())
+            }
+            (Kind::Uint32, _, _, Some(number)) => self.varint(u64::from(number)),
+            (Kind::Double, ..) => self.double(number as f64),
+            (Kind::Fixed64, _, Some(number), _) => self.fixed(FIXED64, &number.to_le_bytes()),
+            (Kind::Fixed32, _, _, Some(number)) => self.fixed(FIXED32, &number.to_le_bytes()),
+            _ => self.unexpected(&number),
+        }
+    }
+
+    /// A number of 64 bits as two of 32, which may have a sign, as JavaScript's protobuf library has it.
+    fn halves<'de, A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let (mut low, mut high, mut is_known) = (None, None, true);
+        while let Some(name) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            let value: serde_json::Value = map.next_value()?;
+            match &*name {
+                "low" => low = half(&value),
+                "high" => high = half(&value),
+                "unsigned" => {}
+                _ => is_known = false,
+            }
+        }
+        let (Some(low), Some(high), true) = (low, high, is_known) else {
+            return self.unexpected(&"an object");
+        };
+        let number = (u64::from(high) << 32) | u64::from(low);
+        match self.field.kind {
+            Kind::Int64 => self.integer(i128::from(number.cast_signed())),
+            _ => self.integer(i128::from(number)),
+        }
+    }
+
+    /// The bytes of an id. Of one that is none, its text, if it is not an error: whoever reads the spans then names it.
+    fn id(&self, text: &str) -> Option<Vec<u8>> {
+        if self.output.faults.is_none() {
+            return digits(text);
+        }
+        let of_base64 = || BASE64.decode(text).ok().filter(|bytes| [8, 16].contains(&bytes.len()));
+        let is_valid = |bytes: &Vec<u8>| [0, 8, 16].contains(&bytes.len());
+        let known = digits(text).filter(is_valid).or_else(of_base64);
+        Some(known.unwrap_or_else(|| text.bytes().take(ID_BYTES_SHOWN).collect()))
+    }
+
+    fn varint<E: Error>(mut self, value: u64) -> Result<(), E> {
+        if !self.is_in_place() {
+            return self.unexpected(&value);
+        }
+        self.key(VARINT);
+        push_varint(&mut self.output.bytes, value);
+        Ok(())
+    }
+
+    fn double<E: Error>(mut self, value: f64) -> Result<(), E> {
+        self.fixed(FIXED64, &value.to_le_bytes())
+    }
+
+    fn fixed<E: Error>(&mut self, wire_type: u32, bytes: &[u8]) -> Result<(), E> {
+        if !self.is_in_place() {
+            return self.unexpected(&"a number");
+        }
+        self.key(wire_type);
+        self.output.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn bytes<E: Error>(mut self, bytes: &[u8]) -> Result<(), E> {
+        if !self.is_in_place() {
+            return self.unexpected(&"a text");
+        }
+        self.key(BYTES);
+        push_varint(&mut self.output.bytes, bytes.len() as u64);
+        self.output.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn key(&mut self, wire_type: u32) {
+        push_varint(&mut self.output.bytes, u64::from((self.field.number << 3) | wire_type));
+    }
+
+    /// A repeated field is a list, and only that.
+    fn is_in_place(&self) -> bool {
+        self.in_list == self.field.is_repeated
+    }
+
+    /// A value that the field cannot have.
+    fn unexpected<E: Error>(&mut self, value: &dyn fmt::Display) -> Result<(), E> {
+        let name = self.field.name;
+        match &mut self.output.faults {
+            None => Err(E::custom(format_args!("{name} has an invalid value"))),
+            Some(faults) => {
+                faults.add(|| {
+                    let value = crate::record::bounded_text(value, VALUE_BYTES_SHOWN);
+                    format!("{name} has an invalid value: {value}")
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
+/// This much of a text that is no id, or of another value that cannot be read, is shown.
+const ID_BYTES_SHOWN: usize = 40;
+const VALUE_BYTES_SHOWN: usize = 60;
+
+fn half(value: &serde_json::Value) -> Option<u32> {
+    let number = value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        (number.abs() < 2_f64.powi(33)).then_some(number as i64)
+    })?;
+    u32::try_from(number).ok().or_else(|| i32::try_from(number).ok().map(i32::cast_unsigned))
+}
+
+/// Appends a number.
+pub fn push_varint(output: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        output.push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    output.push(value as u8);
+}
+
+fn digits(text: &str) -> Option<Vec<u8>> {
+    text.as_bytes().chunks(2).map(hex::first_byte).collect()
+}
