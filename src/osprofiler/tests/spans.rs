@@ -511,9 +511,10 @@ fn answers_over_the_limits_are_refused_before_they_fill_the_memory() {
     let span = r#"{"traceID":"1","spanID":"1"},"#.repeat(too_many);
     let body = format!(r#"{{"data": [{{"spans": [{}]}}]}}"#, span.trim_end_matches(','));
     assert!(jaeger::decode(body.as_bytes()).is_err());
-    let batches = "{},".repeat(too_many);
-    let body = format!(r#"{{"batches": [{}]}}"#, batches.trim_end_matches(','));
-    assert!(json::decode(body.as_bytes()).is_err());
+    let spans = "{},".repeat(too_many);
+    let body =
+        format!(r#"{{"batches": [{{"scopeSpans": [{{"spans": [{}]}}]}}]}}"#, spans.trim_end_matches(','));
+    assert!(matches!(json::decode(body.as_bytes()), Err(SpanError::TooMany)));
     for open in ["[", "{\"data\":", "{\"data\":[{\"spans\":[{\"tags\":[{\"value\":["] {
         let deep = open.repeat(100_000);
         assert!(jaeger::decode(deep.as_bytes()).is_err());
