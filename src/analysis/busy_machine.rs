@@ -73,6 +73,7 @@ fn point(name: &str, parent: Option<usize>, (start_us, us, own_us): (u64, u64, u
         host: None,
         start_us,
         starts: true,
+        reversed_us: None,
         duration_us: Some(us),
         self_us: Some(own_us),
         error: None,
@@ -91,7 +92,7 @@ fn tree(points: &[(&'static str, u64)]) -> TraceTree {
         tree.push(point(name, Some(1), (at_us, us, us)));
         at_us += us;
     }
-    TraceTree { first_unix_us: 0, points: tree, unreadable: 0 }
+    TraceTree { points: tree, ..TraceTree::default() }
 }
 
 /// What the comparison of a run says: its slow iterations by rank, and as many typical ones.
