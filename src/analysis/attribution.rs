@@ -7,6 +7,7 @@
 //! otherwise it is a candidate. Shares explain a difference; they do not prove a cause.
 
 use crate::base::statistics::order::at_percentile;
+use crate::results::model::OwnTime;
 
 /// A guilty kind needs this many slow traces.
 pub const SLOW_MIN: usize = 20;
@@ -18,6 +19,8 @@ const RESAMPLES: usize = 2_000;
 const SCORE_MIN: f64 = 0.2;
 const EFFECT_MIN: f64 = 0.33;
 const EXCEED_MIN: f64 = 0.3;
+/// A place has the time if at least this share of it lies there.
+const LIES_MIN: f64 = 0.8;
 /// This many kinds get bounds; all others explain less.
 const CAUSES_MAX: usize = 12;
 
@@ -29,7 +32,7 @@ pub struct Breakdown {
 }
 
 /// The times and calls of one kind of point in a trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
     /// The kind's number, from 0.
     pub kind: usize,
@@ -39,6 +42,43 @@ pub struct Part {
     pub self_us: f64,
     /// The number of points.
     pub calls: f64,
+    /// Where its exclusive time lies.
+    pub lies: Lies,
+}
+
+/// Where exclusive time lies in its points, or by how much the parts of it differ; what lies in points without children is
+/// the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lies {
+    /// Before the first child, in microseconds.
+    pub before_us: f64,
+    /// Between children.
+    pub between_us: f64,
+    /// After the last one.
+    pub after_us: f64,
+}
+
+impl Lies {
+    /// The place that has nearly all of this time.
+    #[must_use]
+    pub fn place(&self, us: f64) -> OwnTime {
+        let alone_us = us - self.before_us - self.between_us - self.after_us;
+        let parts = [
+            (OwnTime::Alone, alone_us),
+            (OwnTime::Before, self.before_us),
+            (OwnTime::Between, self.between_us),
+            (OwnTime::After, self.after_us),
+        ];
+        let has_it = parts.into_iter().find(|(_, part_us)| *part_us >= LIES_MIN * us);
+        has_it.map_or(OwnTime::Around, |(place, _)| place)
+    }
+
+    /// Adds another one, so many times.
+    pub fn add(&mut self, other: &Self, times: f64) {
+        self.before_us += times * other.before_us;
+        self.between_us += times * other.between_us;
+        self.after_us += times * other.after_us;
+    }
 }
 
 /// The comparison of slow with fast traces.
@@ -96,6 +136,8 @@ pub struct Cause {
     pub exceeding: f64,
     /// Whether all conditions for a finding hold.
     pub guilty: bool,
+    /// Where what it took longer lies in its points.
+    pub lies: Lies,
     /// The slow trace in which it took longest.
     pub worst: usize,
 }
@@ -156,19 +198,22 @@ struct Table {
     exclusive: Vec<Vec<f64>>,
     own: Vec<Vec<f64>>,
     calls: Vec<Vec<f64>>,
+    /// The mean of each kind.
+    lies: Vec<Lies>,
     totals: Vec<f64>,
 }
 
 impl Table {
     fn new(traces: &[Breakdown], kinds: usize) -> Self {
         let zeros = || vec![vec![0.0; traces.len()]; kinds];
-        let mut table =
-            Self { exclusive: zeros(), own: zeros(), calls: zeros(), totals: vec![0.0; traces.len()] };
+        let (lies, totals) = (vec![Lies::default(); kinds], vec![0.0; traces.len()]);
+        let mut table = Self { exclusive: zeros(), own: zeros(), calls: zeros(), lies, totals };
         for (number, trace) in traces.iter().enumerate() {
             for part in trace.parts.iter().filter(|part| part.kind < kinds) {
                 table.exclusive[part.kind][number] += part.exclusive_us;
                 table.own[part.kind][number] += part.self_us;
                 table.calls[part.kind][number] += part.calls;
+                table.lies[part.kind].add(&part.lies, 1.0 / count(traces.len()));
                 table.totals[number] += part.exclusive_us;
             }
         }
@@ -183,6 +228,8 @@ fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
     let delta_us = mean(slow_us) - mean(fast_us);
     let typical = percentile(fast_us, 95.0);
     let exceeding = slow_us.iter().filter(|us| **us > typical).count();
+    let mut lies = slow.lies[kind];
+    lies.add(&fast.lies[kind], -1.0);
     let worst = (0..slow_us.len()).max_by(|&one, &other| slow_us[one].total_cmp(&slow_us[other]));
     Cause {
         kind,
@@ -197,6 +244,7 @@ fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
         effect: cliffs_delta(slow_us, fast_us),
         exceeding: ratio(exceeding, slow_us.len()),
         guilty: false,
+        lies,
         worst: worst.unwrap_or(0),
     }
 }
@@ -279,8 +327,13 @@ mod tests {
 
     /// A trace of (exclusive time, calls) for each kind.
     fn trace(parts: &[(f64, f64)]) -> Breakdown {
-        let part =
-            |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
+        let part = |(kind, &(us, calls)): (usize, &(f64, f64))| Part {
+            kind,
+            exclusive_us: us,
+            self_us: us,
+            calls,
+            ..Part::default()
+        };
         Breakdown { parts: parts.iter().enumerate().map(part).collect() }
     }
 

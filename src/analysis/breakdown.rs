@@ -8,8 +8,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use super::asynchronous::{self, is_consumer, is_linked};
-use super::attribution::{Breakdown, Part};
-use super::critical_path::{Span, duration_only_self_us, exclusive_us};
+use super::attribution::{Breakdown, Lies, Part};
+use super::critical_path::{Own, Span, duration_only_self_us, exclusive};
 use super::foreign;
 use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, Shift};
@@ -41,6 +41,8 @@ pub struct Breakdowns {
     pub traces: Vec<Option<Breakdown>>,
     /// The index of each point's kind, for each trace; empty for an incomplete trace.
     pub kind_of: Vec<Vec<usize>>,
+    /// The exclusive time of each point in microseconds, likewise. Half the size: there are as many as points.
+    pub exclusive_of: Vec<Vec<f32>>,
     /// For each kind of a trace, the index of the point with the most exclusive time; empty for an incomplete trace.
     pub longest_of: Vec<HashMap<usize, usize>>,
     /// Pairs of hosts whose clocks drifted, as (caller, called).
@@ -72,22 +74,24 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
         let usable = !tree.points.is_empty() && is_whole && !lacking[number];
         usable.then(|| {
             let (spans, place_of) = spans(tree, &shifts);
-            (exclusive_us(&spans), duration_only_self_us(&spans), place_of)
+            (exclusive(&spans), duration_only_self_us(&spans), place_of)
         })
     });
     for (tree, times) in trees.iter().zip(times) {
         let tree = tree.borrow();
         let mut longest: HashMap<usize, (u64, usize)> = HashMap::new();
-        let mut kind_of = Vec::new();
+        let (mut kind_of, mut exclusive_of) = (Vec::new(), Vec::new());
         breakdowns.traces.push(times.map(|(exclusive, own, place_of)| {
             let mut parts: Vec<Part> = Vec::new();
             let mut at: HashMap<usize, usize> = HashMap::new();
             for (index, &place) in place_of.iter().enumerate() {
-                let (exclusive, own) = (exclusive[place], own[place]);
+                let (lies, own) = (exclusive[place], own[place]);
+                let exclusive = lies.us();
+                exclusive_of.push(float(exclusive) as f32);
                 let of_kind = places.of(tree, index, &mut breakdowns.kinds);
                 kind_of.push(of_kind);
                 let place = *at.entry(of_kind).or_insert_with(|| {
-                    parts.push(Part { kind: of_kind, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
+                    parts.push(Part { kind: of_kind, ..Part::default() });
                     parts.len() - 1
                 });
                 let most = longest.entry(of_kind).or_insert((exclusive, index));
@@ -97,13 +101,20 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
                 parts[place].exclusive_us += float(exclusive);
                 parts[place].self_us += float(own);
                 parts[place].calls += 1.0;
+                parts[place].lies.add(&self::lies(&lies), 1.0);
             }
             Breakdown { parts }
         }));
         breakdowns.kind_of.push(kind_of);
+        breakdowns.exclusive_of.push(exclusive_of);
         breakdowns.longest_of.push(longest.into_iter().map(|(kind, (_, index))| (kind, index)).collect());
     }
     breakdowns
+}
+
+fn lies(own: &Own) -> Lies {
+    let [before_us, between_us, after_us] = [own.before_us, own.between_us, own.after_us].map(float);
+    Lies { before_us, between_us, after_us }
 }
 
 fn float(us: u64) -> f64 {

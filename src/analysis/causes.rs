@@ -45,7 +45,9 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
             found.slow.iter().map(|&one| &traces.compared[one].sample).collect();
         let mut comparison = found.judged.comparison(&traces, found.percent);
         comparison.of_slow = found.of_slow;
-        comparison.places = places(&samples, population);
+        let typical: Vec<&IterationSample> =
+            sides.typical.iter().map(|&one| &traces.compared[one].sample).collect();
+        comparison.places = places(&samples, &Population { typical: &typical, ..*population });
         comparison.missing = missing(&comparison, population.total);
         comparison
     });

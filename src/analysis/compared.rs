@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::attribution::Breakdown;
 use super::breakdown::{Breakdowns, break_down};
+use super::contrast::{Points, points_of};
 use super::levels::{Level, at_level};
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
@@ -65,6 +66,12 @@ impl<'a> Traces<'a> {
     /// The breakdowns of the complete ones of these traces.
     pub(super) fn parts(&self, of: &[usize]) -> Vec<Breakdown> {
         of.iter().filter_map(|&index| self.breakdowns.traces[index].clone()).collect()
+    }
+
+    /// The points of a kind in one of these traces.
+    pub(super) fn points_of(&self, one: usize, kind: usize) -> Points<'a> {
+        let Breakdowns { kind_of, exclusive_of, .. } = &self.breakdowns;
+        points_of(self.trees[one], &kind_of[one], &exclusive_of[one], kind)
     }
 
     pub(super) fn trees(&self, of: &[usize]) -> Vec<&'a TraceTree> {

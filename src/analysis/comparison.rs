@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::attribution::{Attribution, Cause, FAST_MIN, Unsupported, compare};
 use super::breakdown::{Breakdowns, Kind, is_outside};
 use super::compared::Traces;
-use super::contrast::{Points, contrast, points_of};
+use super::contrast::{Points, contrast};
 use super::differences::{Known, differences};
 use super::explained::{is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
@@ -18,6 +18,7 @@ use super::functions::{self, Iteration};
 use super::levels::Level;
 use super::mean_tree::mean_tree;
 use super::polls::{PAUSE, is_one_request_more};
+use super::spread::spread;
 use crate::results::client_points::REPORTER;
 use crate::results::model::{ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding};
 
@@ -87,11 +88,11 @@ impl Judged {
         let kind = self.found.causes.iter().find(|cause| cause.guilty)?.kind;
         let iterations = |of: &[usize]| -> Vec<Iteration<'_>> {
             let one = |&one: &usize| {
-                let points = points_of(traces.trees[one], &traces.breakdowns.kind_of[one], kind);
+                let points = traces.points_of(one, kind);
                 let parts = traces.breakdowns.traces[one].iter().flat_map(|trace| &trace.parts);
                 Iteration {
                     functions: &traces.compared[one].functions,
-                    points: points.iter().map(|point| point.trace_id.as_str()).collect(),
+                    points: points.iter().map(|(point, _)| point.trace_id.as_str()).collect(),
                     self_ms: parts.filter(|part| part.kind == kind).map(|part| part.self_us / 1e3).sum(),
                 }
             };
@@ -128,11 +129,11 @@ impl Judged {
             kind.called_service.clone_from(&self.called[cause.kind]);
             if number == 0 || cause.guilty {
                 let points = |of: &[usize]| -> Vec<_> {
-                    of.iter()
-                        .map(|&one| points_of(traces.trees[one], &breakdowns.kind_of[one], cause.kind))
-                        .collect()
+                    of.iter().map(|&one| traces.points_of(one, cause.kind)).collect()
                 };
-                kind.contrasts = contrasts(&points(&self.slow), &points(&self.typical));
+                let (slow, typical) = (points(&self.slow), points(&self.typical));
+                kind.spread = spread(&slow, &typical);
+                kind.contrasts = contrasts(&slow, &typical);
             }
         }
         let functions = self.functions(traces);
@@ -259,6 +260,8 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
         guilty: cause.guilty,
         worst_trace_id: ids.get(cause.worst).copied(),
         called_service: None,
+        spread: None,
+        own_time: Some(cause.lies.place(cause.delta_us)),
         contrasts: Vec::new(),
     }
 }

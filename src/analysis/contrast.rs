@@ -1,7 +1,8 @@
 //! The attributes that slow points of a kind have in common: a host, a parameter, or anything else that they report.
 //!
-//! For one kind of point, this counts on both sides the traces that have each value of each attribute. A value is
-//! reported if many slow traces have it and few typical ones: the difference of the two shares must be significant
+//! For one kind of point, this counts on both sides the traces that have each value of each attribute, and those in which
+//! the calls with it take most of the kind's time on the critical path. A value is
+//! reported if many slow traces have it so and few typical ones: the difference of the two shares must be significant
 //! (Newcombe's interval of a difference of proportions, from Wilson's). This also drops values of too few traces, such
 //! as ids. Nothing here may name a cause: a contrast shows where the slow points are, not why they are slow.
 
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::base::statistics::order::at_percentile;
 use crate::base::statistics::shares::difference_bounds;
 use crate::osprofiler::report::{Point, TraceTree};
 
@@ -16,6 +18,10 @@ use crate::osprofiler::report::{Point, TraceTree};
 const TRACES_MIN: usize = 10;
 /// A value's share of slow traces must be larger by this much, with 95 % confidence.
 const DIFFERENCE_MIN: f64 = 0.2;
+/// Calls with a value are few if they are at most this part of all, and take longer if at least this part of what the kind
+/// takes longer is theirs.
+const FEW_CALLS: f64 = 0.5;
+const LONGER_MIN: f64 = 0.8;
 /// At most this many values are reported.
 const REPORTED_MAX: usize = 3;
 /// The depth to which a point's info is searched for attributes, and the number of attributes per point.
@@ -37,38 +43,43 @@ pub struct AttributeContrast {
     pub typical_share: f64,
 }
 
-/// The points of one kind in one trace.
-pub type Points<'a> = Vec<&'a Point>;
+/// The points of one kind in one trace, each with its exclusive time on the critical path in microseconds.
+pub type Points<'a> = Vec<(&'a Point, f64)>;
 
-/// The points of a kind in a trace; `kinds` has the kind of each of the tree's points.
+/// The points of a kind in a trace; `kinds` has the kind of each of the tree's points, `exclusive_us` its exclusive time.
 #[must_use]
-pub fn points_of<'a>(tree: &'a TraceTree, kinds: &[usize], kind: usize) -> Points<'a> {
-    tree.points.iter().zip(kinds).filter(|(_, of)| **of == kind).map(|(point, _)| point).collect()
+pub fn points_of<'a>(tree: &'a TraceTree, kinds: &[usize], exclusive_us: &[f32], kind: usize) -> Points<'a> {
+    let all = tree.points.iter().zip(kinds).zip(exclusive_us);
+    all.filter(|((_, of), _)| **of == kind).map(|((point, _), us)| (point, f64::from(*us))).collect()
 }
 
 /// The attributes that distinguish the points of one kind in slow traces from those in typical traces, largest
 /// difference first. Traces without such a point count on neither side.
+///
+/// A value distinguishes them if more slow traces have it, or if in more of them its calls take most of the kind's time on
+/// the critical path (the slow shard of a fan-out is in every trace), or if its calls alone take longer.
 #[must_use]
 pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<AttributeContrast> {
     let (slow, typical) = (Side::of(slow), Side::of(typical));
     if slow.traces < TRACES_MIN || typical.traces < TRACES_MIN {
         return Vec::new();
     }
+    let none = Seen::default();
     let mut found: Vec<(f64, AttributeContrast)> = slow
         .values
         .iter()
         .filter_map(|(key, seen)| {
-            let other = typical.values.get(key).copied().unwrap_or_default();
-            let (least, _) = difference_bounds((seen.traces, slow.traces), (other.traces, typical.traces));
+            let other = typical.values.get(key).unwrap_or(&none);
+            let least = least(((seen, &slow), (other, &typical)))?;
             let (attribute, value) = key.clone();
             let contrast = AttributeContrast {
                 attribute,
                 value,
-                slow_share: share(seen.own_us, slow.own_us),
-                typical_share: share(other.own_us, typical.own_us),
+                slow_share: share(seen.us, slow.us),
+                typical_share: share(other.us, typical.us),
             };
             // A value that is more frequent but takes no time is irrelevant.
-            (least >= DIFFERENCE_MIN && contrast.slow_share >= DIFFERENCE_MIN).then_some((least, contrast))
+            (contrast.slow_share >= DIFFERENCE_MIN).then_some((least, contrast))
         })
         .collect();
     found.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -76,17 +87,62 @@ pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<AttributeCon
     found.into_iter().map(|(_, contrast)| contrast).collect()
 }
 
-#[derive(Clone, Copy, Default)]
+/// A value and the side that it was seen on.
+type Of<'a> = (&'a Seen, &'a Side);
+
+/// The largest of the lower bounds by which more slow traces have a value, or have it where the time is; `None` if it does
+/// not distinguish them.
+fn least(((seen, slow), (other, typical)): (Of<'_>, Of<'_>)) -> Option<f64> {
+    let bound = |one: usize, two: usize| difference_bounds((one, slow.traces), (two, typical.traces)).0;
+    let has = bound(seen.times_us.len(), other.times_us.len());
+    let leads = bound(seen.leading, other.leading);
+    let takes_longer = match is_few_calls(seen, slow) && is_few_calls(other, typical) {
+        true => {
+            let usual_us = other.percentile_95(typical.traces);
+            let exceeding = |one: &Seen| one.times_us.iter().filter(|us| **us > usual_us).count();
+            let each = |us: f64, side: &Side| us / side.traces as f64;
+            let of_it = each(seen.us, slow) - each(other.us, typical);
+            let of_all = each(slow.us, slow) - each(typical.us, typical);
+            // What has most of the difference.
+            (of_it >= LONGER_MIN * of_all).then(|| bound(exceeding(seen), exceeding(other)))
+        }
+        false => None,
+    };
+    let least = has.max(leads).max(takes_longer.unwrap_or(-1.0));
+    (least >= DIFFERENCE_MIN).then_some(least)
+}
+
+/// Whether a value is that of some of a trace's calls only.
+fn is_few_calls(seen: &Seen, side: &Side) -> bool {
+    seen.calls as f64 <= FEW_CALLS * side.calls as f64
+}
+
+#[derive(Clone, Default)]
 struct Seen {
-    traces: usize,
-    own_us: u64,
+    /// The time in each trace that has it, in microseconds.
+    times_us: Vec<f64>,
+    /// The traces in which its calls take most of the kind's time.
+    leading: usize,
+    calls: usize,
+    us: f64,
+}
+
+impl Seen {
+    /// The 95th percentile of its time in so many traces; those without it count as 0.
+    fn percentile_95(&self, traces: usize) -> f64 {
+        let mut all = self.times_us.clone();
+        all.resize(traces.max(all.len()), 0.0);
+        all.sort_by(f64::total_cmp);
+        at_percentile(&all, 95.0).unwrap_or(0.0)
+    }
 }
 
 #[derive(Default)]
 struct Side {
     /// Traces that have a point of the kind.
     traces: usize,
-    own_us: u64,
+    calls: usize,
+    us: f64,
     values: BTreeMap<(String, String), Seen>,
 }
 
@@ -95,15 +151,21 @@ impl Side {
         let mut side = Self::default();
         for points in traces.iter().filter(|points| !points.is_empty()) {
             side.traces += 1;
-            let mut here = BTreeSet::new();
-            for point in points {
-                let own_us = point.self_us.unwrap_or(0);
-                side.own_us = side.own_us.saturating_add(own_us);
+            side.calls += points.len();
+            let all_us: f64 = points.iter().map(|(_, us)| us).sum();
+            side.us += all_us;
+            let mut here: BTreeMap<(String, String), f64> = BTreeMap::new();
+            for (point, us) in points {
                 for key in attributes(point) {
-                    let seen = side.values.entry(key.clone()).or_default();
-                    seen.own_us = seen.own_us.saturating_add(own_us);
-                    seen.traces += usize::from(here.insert(key));
+                    side.values.entry(key.clone()).or_default().calls += 1;
+                    *here.entry(key).or_default() += us;
                 }
+            }
+            for (key, us) in here {
+                let seen = side.values.entry(key).or_default();
+                seen.us += us;
+                seen.times_us.push(us);
+                seen.leading += usize::from(us > all_us / 2.0);
             }
         }
         side
@@ -142,8 +204,8 @@ fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<(String, Str
     }
 }
 
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -174,6 +236,11 @@ mod tests {
         }
     }
 
+    /// A point whose whole time is on the critical path.
+    fn timed(point: &Point) -> (&Point, f64) {
+        (point, point.self_us.unwrap_or(0) as f64)
+    }
+
     fn reported(
         slow: &[(&str, Value, usize)],
         typical: &[(&str, Value, usize)],
@@ -183,7 +250,7 @@ mod tests {
             rows.flat_map(|(host, info, times)| vec![point(host, info, own_us); *times]).collect()
         };
         let (slow, typical) = (points(slow, 900), points(typical, 100));
-        let side = |points: &'static [Point]| points.iter().map(|one| vec![one]).collect::<Vec<_>>();
+        let side = |points: &'static [Point]| points.iter().map(|one| vec![timed(one)]).collect::<Vec<_>>();
         let found = contrast(&side(Vec::leak(slow)), &side(Vec::leak(typical)));
         let percent = |share: f64| (share * 100.0).round() as u32;
         found.into_iter().map(|found| (found.attribute, found.value, percent(found.slow_share))).collect()
@@ -195,7 +262,7 @@ mod tests {
         twice.stop_info = twice.info.clone();
         let slow: Vec<Point> = (0..20).map(|_| twice.clone()).collect();
         let typical: Vec<Point> = (0..20).map(|_| point("two", &json!({}), 9)).collect();
-        let sides = [&slow, &typical].map(|side| side.iter().map(|one| vec![one]).collect::<Vec<_>>());
+        let sides = [&slow, &typical].map(|side| side.iter().map(|one| vec![timed(one)]).collect::<Vec<_>>());
         let found = contrast(&sides[0], &sides[1]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found.iter().all(|one| one.slow_share == 1.0), "{found:?}");
@@ -277,11 +344,11 @@ mod tests {
                 })
                 .collect();
             let sides = points.split_at(points.len() / 2);
-            let side = |points: &'static [Point]| points.chunks(2).map(|two| two.iter().collect()).collect::<Vec<_>>();
+            let side = |points: &'static [Point]| points.chunks(2).map(|two| two.iter().map(timed).collect()).collect::<Vec<_>>();
             let [slow, typical] = [sides.0, sides.1].map(|side| &*Vec::leak(side.to_vec()));
             for side in [Side::of(&side(slow)), Side::of(&side(typical))] {
                 for seen in side.values.values() {
-                    prop_assert!(seen.own_us <= side.own_us && seen.traces <= side.traces);
+                    prop_assert!(seen.us <= side.us && seen.times_us.len() <= side.traces && seen.leading <= side.traces);
                 }
             }
             for found in contrast(&side(slow), &side(typical)) {

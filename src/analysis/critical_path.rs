@@ -21,10 +21,31 @@ pub struct Span {
     pub end_us: i64,
 }
 
+/// The exclusive time of a span, by where in the span it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Of a span without children: all of it.
+    pub alone_us: u64,
+    /// Before the first child that was waited for.
+    pub before_us: u64,
+    /// Between two children.
+    pub between_us: u64,
+    /// After the last child.
+    pub after_us: u64,
+}
+
+impl Own {
+    /// All of it.
+    #[must_use]
+    pub fn us(&self) -> u64 {
+        self.alone_us + self.before_us + self.between_us + self.after_us
+    }
+}
+
 /// The exclusive time of each span on the critical path. The times add up to the root's duration.
 #[must_use]
-pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
-    let mut own = vec![0_u64; spans.len()];
+pub fn exclusive(spans: &[Span]) -> Vec<Own> {
+    let mut own = vec![Own::default(); spans.len()];
     if spans.is_empty() {
         return own;
     }
@@ -47,13 +68,25 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
         let mut at_us = from_us;
         let mut below =
             Below { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
+        let mut has_waited = false;
         while let Some(child) = below.before(at_us) {
             let end_us = spans[child].end_us.min(at_us);
-            own[index] += at_us.abs_diff(end_us);
+            let gap_us = at_us.abs_diff(end_us);
+            if has_waited {
+                own[index].between_us += gap_us;
+            } else {
+                own[index].after_us += gap_us;
+            }
+            has_waited = true;
             waiting.push((child, end_us));
             at_us = spans[child].start_us;
         }
-        own[index] += at_us.abs_diff(spans[index].start_us);
+        let first_us = at_us.abs_diff(spans[index].start_us);
+        if children[index].is_empty() {
+            own[index].alone_us += first_us;
+        } else {
+            own[index].before_us += first_us;
+        }
     }
     own
 }
@@ -128,6 +161,35 @@ fn clamped(spans: &[Span]) -> Vec<Span> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn exclusive_us(spans: &[Span]) -> Vec<u64> {
+        exclusive(spans).iter().map(Own::us).collect()
+    }
+
+    /// Before, between and after the children; a child off the path, or without a length, divides nothing.
+    #[test]
+    fn own_time_lies_before_between_or_after_the_children() {
+        let own =
+            |alone_us, before_us, between_us, after_us| Own { alone_us, before_us, between_us, after_us };
+        let root = span(None, 0, 100);
+        for (what, below, expected) in [
+            ("a leaf", vec![], own(100, 0, 0, 0)),
+            ("one child", vec![span(Some(0), 20, 90)], own(0, 20, 0, 10)),
+            ("two", vec![span(Some(0), 20, 40), span(Some(0), 70, 95)], own(0, 20, 30, 5)),
+            ("two at once", vec![span(Some(0), 20, 40), span(Some(0), 20, 90)], own(0, 20, 0, 10)),
+            (
+                "one that overlaps the next",
+                vec![span(Some(0), 20, 60), span(Some(0), 50, 90)],
+                own(0, 20, 0, 10),
+            ),
+            ("an instant", vec![span(Some(0), 20, 20)], own(0, 20, 0, 80)),
+            ("all covered", vec![span(Some(0), 0, 100)], own(0, 0, 0, 0)),
+            ("beyond its parent", vec![span(Some(0), -50, 60)], own(0, 0, 0, 40)),
+        ] {
+            let spans: Vec<Span> = std::iter::once(root).chain(below).collect();
+            assert_eq!(exclusive(&spans)[0], expected, "{what}");
+        }
+    }
 
     fn span(parent: Option<usize>, start_us: i64, end_us: i64) -> Span {
         Span { parent, start_us, end_us }

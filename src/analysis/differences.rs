@@ -9,8 +9,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::feature::{AT_LEAST, CLIENT, Feature};
+use super::feature::{Feature, is_bound};
 use super::features;
+use super::numbers;
 use crate::base::parallel;
 use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
 use crate::osprofiler::report::TraceTree;
@@ -138,6 +139,11 @@ pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -
     let mut table = Table { limit: VALUES_MAX, ..Table::default() };
     add_all(&mut table, &trees, features::of_trace);
     at_points(&mut table, &trees, of);
+    let numbers = numbers::Numbers::of(&trees);
+    for (feature, of) in numbers.bounds() {
+        let traces = table.values.entry(feature).or_default();
+        of.into_iter().for_each(|trace| traces.insert(trace));
+    }
     let left_out = table.left_out.len() as u64;
     let groups = groups(table, trees.len());
     let counts = |traces: &Traces| {
@@ -161,7 +167,11 @@ pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -
             continue;
         };
         let same = unknown.filter(|feature| !feature.is_bound_of_same(&first)).map(value).collect();
+        let correlation = Some(&first)
+            .filter(|first| is_bound(&first.value))
+            .and_then(|first| numbers.correlation(first, &trees));
         let difference = AttributeDifference {
+            correlation,
             value: first,
             slow_share: share(slow),
             typical_share: share(typical),
@@ -251,8 +261,8 @@ fn listed(mut found: Vec<(Traces, AttributeDifference)>) -> (Vec<AttributeDiffer
 }
 
 fn is_bound_of_same(value: &AttributeValue, other: &AttributeValue) -> bool {
-    value.value.starts_with(AT_LEAST)
-        && value.attribute.starts_with(CLIENT)
+    is_bound(&value.value)
+        && is_bound(&other.value)
         && value.attribute == other.attribute
         && value.point == other.point
 }

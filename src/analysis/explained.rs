@@ -63,7 +63,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(number as u64);
         let mut part = |(kind, us): (usize, &f64)| {
             let us = us * (0.5 + random.f64());
-            Part { kind, exclusive_us: us, self_us: us, calls: 1.0 }
+            Part { kind, exclusive_us: us, self_us: us, calls: 1.0, ..Part::default() }
         };
         (0..number)
             .map(|_| Breakdown { parts: means_us.iter().enumerate().map(&mut part).collect() })

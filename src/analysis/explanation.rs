@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use super::attribution::Breakdown;
+use super::attribution::{Breakdown, Lies};
 use super::breakdown::{Kind, is_outside};
 use super::compared::Traces;
 use super::own_time::largest;
@@ -18,7 +18,7 @@ use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::choice::Side;
 use crate::results::client_points::{REPORTER, SCHEDULING_DELAY};
-use crate::results::model::{Basis, Comparison, Culprit, Explanation, Place};
+use crate::results::model::{Basis, Comparison, Culprit, Explanation, OwnTime, Place};
 
 /// Fewer typical traces have no mean to compare with.
 const TYPICAL_MIN: usize = 5;
@@ -34,6 +34,7 @@ struct Taken {
     /// Durations without children's, which no clock affects.
     self_us: f64,
     calls: f64,
+    lies: Lies,
 }
 
 /// The means of typical iterations.
@@ -56,6 +57,7 @@ impl Typical {
             mean.exclusive_us += part.exclusive_us / number;
             mean.self_us += part.self_us / number;
             mean.calls += part.calls / number;
+            mean.lies.add(&part.lies, 1.0 / number);
             typical.whole_us += part.exclusive_us / number;
         }
         Some(typical)
@@ -77,6 +79,17 @@ struct Excess {
 }
 
 impl Excess {
+    fn longer_us(&self) -> f64 {
+        self.here.exclusive_us - self.typical.exclusive_us
+    }
+
+    /// Where in its points that lies.
+    fn own_time(&self) -> OwnTime {
+        let mut lies = self.here.lies;
+        lies.add(&self.typical.lies, -1.0);
+        lies.place(self.longer_us())
+    }
+
     /// Whether durations say otherwise: a clock that is off moves a service's time out of the request.
     fn is_of_clocks(&self) -> bool {
         let longer = |of: fn(&Taken) -> f64| of(&self.here) - of(&self.typical);
@@ -102,7 +115,12 @@ fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
         .max_by(|one, other| one.2.total_cmp(&other.2).then(other.0.kind.cmp(&one.0.kind)))?;
     Some(Excess {
         kind: part.kind,
-        here: Taken { exclusive_us: part.exclusive_us, self_us: part.self_us, calls: part.calls },
+        here: Taken {
+            exclusive_us: part.exclusive_us,
+            self_us: part.self_us,
+            calls: part.calls,
+            lies: part.lies,
+        },
         typical: mean,
         whole_us,
         typical_whole_us: typical.whole_us,
@@ -179,7 +197,8 @@ fn of_trace(
         basis: Basis::Difference,
         own_ms: found.here.exclusive_us / 1e3,
         typical_ms: Some(found.typical.exclusive_us / 1e3),
-        longer_ms: Some((found.here.exclusive_us - found.typical.exclusive_us) / 1e3),
+        longer_ms: Some(found.longer_us() / 1e3),
+        own_time: Some(found.own_time()),
         response_ms: found.whole_us / 1e3,
         typical_response_ms: Some(found.typical_whole_us / 1e3),
         excess_ms: Some((found.whole_us - found.typical_whole_us) / 1e3),
@@ -209,6 +228,7 @@ fn empty() -> Explanation {
         own_ms: 0.0,
         typical_ms: None,
         longer_ms: None,
+        own_time: None,
         response_ms: 0.0,
         typical_response_ms: None,
         excess_ms: None,
@@ -277,7 +297,7 @@ pub fn culprit(explanation: &Explanation) -> Culprit {
         Place::Point => (explanation.name.clone(), explanation.detail.clone(), explanation.service.clone()),
         Place::QueueTime => (QUEUE_TIME.to_owned(), String::new(), String::new()),
         Place::Outside => {
-            let reasons = "(network, a queue before the service, or this machine)";
+            let reasons = "(the network, a proxy, a queue before its first point, or this machine)";
             (OUTSIDE.to_owned(), reasons.to_owned(), String::new())
         }
     };
@@ -304,8 +324,13 @@ mod tests {
     type Row = (&'static str, &'static [(f64, f64)], Option<(usize, f64, f64)>);
 
     fn trace(parts: &[(f64, f64)]) -> Breakdown {
-        let part =
-            |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
+        let part = |(kind, &(us, calls)): (usize, &(f64, f64))| Part {
+            kind,
+            exclusive_us: us,
+            self_us: us,
+            calls,
+            ..Part::default()
+        };
         Breakdown {
             parts: parts.iter().enumerate().filter(|(_, (_, calls))| *calls > 0.0).map(part).collect(),
         }

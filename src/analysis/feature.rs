@@ -9,7 +9,9 @@ pub(super) const POINT: &str = "point";
 /// What the attributes of the client begin with.
 pub const CLIENT: &str = "client.";
 /// What a bound of a number begins with.
-pub(super) const AT_LEAST: &str = "at least ";
+pub const AT_LEAST: &str = "at least ";
+/// The same of what is smaller than a bound.
+pub const BELOW: &str = "below ";
 /// Statements and paths are cut to this many characters.
 pub(super) const POINT_CHARS_MAX: usize = 160;
 
@@ -22,6 +24,11 @@ pub(super) struct Feature {
     pub(super) point: Option<String>,
     /// Of several bounds that a number reaches, the highest says most.
     pub(super) level: u32,
+}
+
+/// Whether a value is a bound of a number.
+pub fn is_bound(value: &str) -> bool {
+    [AT_LEAST, BELOW].iter().any(|word| value.starts_with(word))
 }
 
 impl Feature {
@@ -38,8 +45,8 @@ impl Feature {
 
     /// Whether this is another bound of the same number.
     pub(super) fn is_bound_of_same(&self, other: &AttributeValue) -> bool {
-        self.value.starts_with(AT_LEAST)
-            && self.attribute.starts_with(CLIENT)
+        is_bound(&self.value)
+            && is_bound(&other.value)
             && self.attribute == other.attribute
             && self.point == other.point
     }
@@ -48,6 +55,7 @@ impl Feature {
     pub(super) fn can_be_at_points(&self) -> bool {
         self.point.is_none()
             && !self.attribute.starts_with(CLIENT)
+            && !is_bound(&self.value)
             && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
     }
 }

@@ -4,7 +4,7 @@
 //! not by what they say. Free text and long
 //! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -21,6 +21,12 @@ const DEPTH_MAX: usize = 4;
 /// The largest number of values of a point, and of a trace.
 const OF_POINT_MAX: usize = 128;
 const OF_TRACE_MAX: usize = 10_000;
+/// Numbers from here on are ids: a quantity as large would not be exact.
+const ID_FROM: f64 = 9_007_199_254_740_992.0;
+/// The last words of names whose numbers are no quantities.
+const IDS: [&str; 10] = ["id", "ids", "pid", "tid", "uid", "port", "timestamp", "seq", "sequence", "nonce"];
+/// The largest number of attributes of a trace that are looked at as numbers.
+const NUMBERS_MAX: usize = 500;
 /// Longer keys and values are left out (bytes).
 const KEY_MAX: usize = 120;
 const VALUE_MAX: usize = 120;
@@ -104,6 +110,37 @@ pub(super) fn of_point(point: &Point) -> Vec<Feature> {
         of_info(info, point.error.is_some(), &mut found);
     }
     found
+}
+
+/// The numbers among the attributes of a trace's services: the largest of each attribute.
+pub(super) fn numbers(tree: &TraceTree) -> BTreeMap<String, f64> {
+    let (mut found, mut seen) = (BTreeMap::new(), HashSet::new());
+    for point in tree.points.iter().filter(is_of_service) {
+        for info in [&point.info, &point.stop_info] {
+            if !info.address().is_some_and(|address| seen.insert(address)) {
+                continue;
+            }
+            let mut of_it = Vec::new();
+            of_info(info, true, &mut of_it);
+            for Feature { attribute, value, .. } in of_it {
+                let number = value.parse::<f64>().ok().filter(|number| number.abs() < ID_FROM);
+                let number = number.filter(|_| !is_id(&attribute));
+                let Some(number) = number else { continue };
+                let largest = found.entry(attribute).or_insert(number);
+                *largest = number.max(*largest);
+            }
+        }
+        if found.len() >= NUMBERS_MAX {
+            break;
+        }
+    }
+    found
+}
+
+/// Whether an attribute names something by a number, which is then no quantity.
+fn is_id(attribute: &str) -> bool {
+    let last = attribute.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or(attribute);
+    IDS.iter().any(|word| last.eq_ignore_ascii_case(word)) || last.ends_with("Id") || last.ends_with("ID")
 }
 
 /// What a point is and who reported it.

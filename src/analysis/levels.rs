@@ -68,6 +68,7 @@ pub fn at_level(fine: &Breakdowns, level: Level) -> Breakdowns {
         kinds,
         traces: traces.collect(),
         kind_of: kind_of.collect(),
+        exclusive_of: fine.exclusive_of.clone(),
         longest_of: longest_of.map(Option::unwrap_or_default).collect(),
         inconsistent: fine.inconsistent.clone(),
         shifted: fine.shifted.clone(),
@@ -81,12 +82,13 @@ fn joined(trace: &Breakdown, group_of: &[usize]) -> Breakdown {
     for part in &trace.parts {
         let group = group_of[part.kind];
         let place = *at.entry(group).or_insert_with(|| {
-            parts.push(Part { kind: group, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
+            parts.push(Part { kind: group, ..Part::default() });
             parts.len() - 1
         });
         parts[place].exclusive_us += part.exclusive_us;
         parts[place].self_us += part.self_us;
         parts[place].calls += part.calls;
+        parts[place].lies.add(&part.lies, 1.0);
     }
     Breakdown { parts }
 }
@@ -139,7 +141,13 @@ mod tests {
             (Level::Service, vec![0, 0, 0, 1, 2, 2, 3, 4]),
         ];
         let us = [5.0, 9.0, 1.0, 2.0, 4.0, 3.0, 6.0, 7.0];
-        let part = |(kind, us): (usize, &f64)| Part { kind, exclusive_us: *us, self_us: *us, calls: 1.0 };
+        let part = |(kind, us): (usize, &f64)| Part {
+            kind,
+            exclusive_us: *us,
+            self_us: *us,
+            calls: 1.0,
+            ..Part::default()
+        };
         let trace = Breakdown { parts: us.iter().enumerate().map(part).collect() };
         let fine = Breakdowns {
             kinds: kinds.to_vec(),

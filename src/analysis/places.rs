@@ -28,6 +28,8 @@ pub struct Population<'a> {
     pub series: Option<&'a Series>,
     /// The slowest of the run.
     pub slowest: &'a [IterationSample],
+    /// Typical iterations: a rhythm that these have too is that of the load.
+    pub typical: &'a [&'a IterationSample],
     /// How many shards share the numbers, if the run is one of them.
     pub shards: u64,
 }

@@ -110,7 +110,7 @@ pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut output = String::new();
     for fault in ordered.iter().take(SHOWN_MAX) {
-        output.push_str(&renderer.render(&[group(&name, &shown, fault)]));
+        output.push_str(&renderer.render(&[group(&name, (&source.text, &shown), fault)]));
         output.push_str("\n\n");
     }
     let hidden = ordered.len().saturating_sub(SHOWN_MAX);
@@ -121,7 +121,7 @@ pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
     output
 }
 
-fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
+fn group<'a>(name: &'a str, (text, shown): (&str, &'a str), fault: &'a Fault) -> Group<'a> {
     let level = match fault.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -151,9 +151,29 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
         };
     }
     if let Some(help) = &fault.help {
-        group = group.element(Level::HELP.message(printable(help)));
+        let is_quoted = fault.span.as_ref().is_some_and(|span| is_in_double_quotes(text, span.start));
+        // What is pasted there must not end the text.
+        let help = if is_quoted { help.replace('"', "'") } else { help.clone() };
+        group = group.element(Level::HELP.message(printable(&help)));
     }
     group
+}
+
+/// Whether a place lies within a text in double quotes on its line.
+fn is_in_double_quotes(text: &str, at: usize) -> bool {
+    let at = floor_char(text, at);
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let (mut open, mut escaped) = (None, false);
+    for c in text[start..at].chars() {
+        match (open, c) {
+            _ if escaped => escaped = false,
+            (Some('"'), '\\') => escaped = true,
+            (None, '"' | '\'') => open = Some(c),
+            (Some(quote), c) if c == quote => open = None,
+            _ => {}
+        }
+    }
+    open == Some('"')
 }
 
 /// Text that quotes a file: on a single line, without control characters and without secrets.
@@ -184,6 +204,7 @@ fn masked(source: &Source) -> String {
         }
     };
     set(&source.shown.public, true);
+    set(&thresholds(text), true);
     set(&source.shown.secret, false);
     set(&masking::secret_spans(text, &[]), false);
     for line in line_spans(text) {
@@ -198,6 +219,31 @@ fn masked(source: &Source) -> String {
         }
     }
     output
+}
+
+/// The lines of thresholds, which hold no secret, also in a file that is not valid YAML: what follows `threshold:` on its
+/// line, and the list below `thresholds:`.
+fn thresholds(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    // The indentation of the key above.
+    let mut below: Option<usize> = None;
+    for line in line_spans(text) {
+        let content = text[line.clone()].trim_end();
+        let key = content.trim_start();
+        let indent = content.len() - key.len();
+        let is_of_list = |above: usize| indent > above || indent == above && key.starts_with('-');
+        if key.is_empty() {
+            continue;
+        }
+        if key == "thresholds:" {
+            below = Some(indent);
+        } else if key.trim_start_matches("- ").starts_with("threshold:") || below.is_some_and(is_of_list) {
+            found.push(line);
+        } else {
+            below = None;
+        }
+    }
+    found
 }
 
 fn line_spans(text: &str) -> impl Iterator<Item = Range<usize>> {
@@ -292,6 +338,38 @@ mod tests {
           |
           = help: did you mean `runner`?
         ");
+    }
+
+    /// A remedy that is pasted into a text in double quotes must not end it.
+    #[test]
+    fn what_is_to_be_written_within_quotes_has_the_other_ones() {
+        for (line, expected) in [
+            ("- \"p95(action slow) < 1s\"", "write action 'slow'"),
+            ("- 'p95(action slow) < 1s'", "write action \"slow\""),
+            ("- p95(action slow) < 1s", "write action \"slow\""),
+            ("- { threshold: \"p95(action slow) < 1s\" }", "write action 'slow'"),
+            ("- { a: \"b\", threshold: p95(action slow) < 1s }", "write action \"slow\""),
+            ("- \"\\\"p95(action slow) < 1s\"", "write action 'slow'"),
+        ] {
+            let at = line.find("slow").unwrap();
+            let fault = Fault::error(at..at + 4, "it is not in quotes").help("write action \"slow\"");
+            let shown = render(&public("a.yaml", line), &[fault], false);
+            assert!(shown.contains(&format!("help: {expected}\n")), "{shown}");
+        }
+    }
+
+    /// Also where the file is not YAML, for then a mistake in their quotes is why.
+    #[test]
+    fn lines_of_thresholds_are_never_masked() {
+        let text = "key: hunter2\nsla:\n  thresholds:\n    - \"p95(action \"slow\") < 1s\"\n    - { threshold: p99 < 2s }\n  \
+                    other: hunter2\nthresholds:\n- p50 < 1s\nx: hunter2\n";
+        let shown = masked(&Source::new("a", text));
+        for line in
+            ["    - \"p95(action \"slow\") < 1s\"\n", "    - { threshold: p99 < 2s }\n", "- p50 < 1s\n"]
+        {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use super::complaint::Complaint;
 const UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
 const HOUR_S: f64 = 3600.0;
+/// A value is written with at most this many digits more than usual.
+const MORE_DIGITS_MAX: usize = 9;
 /// The longest duration in a scenario (a longer one is probably a typing error, and sums must not overflow).
 pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The largest size in a scenario: 1 TiB.
@@ -128,13 +130,39 @@ pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint
 /// Formats a duration with three significant digits and a suitable unit: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
+    format_ns_to(nanos, 0)
+}
+
+/// The same with so many digits more.
+#[must_use]
+pub fn format_ns_to(nanos: u64, more: usize) -> String {
     let value = nanos as f64;
     for (unit, scale) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
         if value < scale * 999.5 {
-            return format!("{} {unit}", three_digits(value / scale, unit == "ns"));
+            let whole = unit == "ns";
+            return format!("{} {unit}", digits(value / scale, whole, if whole { 0 } else { more }));
         }
     }
-    format!("{} s", three_digits(value / 1e9, false))
+    format!("{} s", digits(value / 1e9, false, more))
+}
+
+/// A value beside its limit, with as many digits as it takes to tell them apart: 8.02 calls are over a limit of 8, and
+/// must not be written as 8.0. `shown` writes a value with so many digits more than usual.
+#[must_use]
+pub fn beside_limit(value: f64, limit: f64, shown: impl Fn(f64, usize) -> String) -> String {
+    let is_alike = |more: usize| without_zeros(&shown(value, more)) == without_zeros(&shown(limit, more));
+    let differ = value.is_finite() && limit.is_finite() && value != limit;
+    let more = (0..=MORE_DIGITS_MAX).find(|more| !is_alike(*more)).filter(|_| differ);
+    shown(value, more.unwrap_or(0))
+}
+
+/// `8 calls` of `8.00 calls`.
+fn without_zeros(text: &str) -> String {
+    let (number, unit) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    match number.contains('.') {
+        true => format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.')),
+        false => text.to_owned(),
+    }
 }
 
 /// Formats a number of bytes with three significant digits: `999 B`, `1.20 kB`, `25.3 MB`.
@@ -150,19 +178,51 @@ pub fn format_bytes(bytes: u64) -> String {
 }
 
 fn three_digits(value: f64, whole: bool) -> String {
+    digits(value, whole, 0)
+}
+
+/// Three significant digits, and so many more.
+fn digits(value: f64, whole: bool, more: usize) -> String {
     let decimals = if whole || value >= 99.95 {
         0
     } else if value >= 9.995 {
         1
     } else {
         2
-    };
+    } + more;
     format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_beside_its_limit_has_the_digits_that_tell_them_apart() {
+        let time = |ns: f64, more: usize| format_ns_to(ns as u64, more);
+        for (value, limit, expected) in [
+            (250e6, 250e6, "250 ms"),
+            (251e6, 250e6, "251 ms"),
+            (250.04e6, 250e6, "250.04 ms"),
+            (249.96e6, 250e6, "249.96 ms"),
+            (1_000.4e6, 1e9, "1.0004 s"),
+            (999.96e6, 1e9, "0.99996 s"),
+            (250_000_001.0, 250e6, "250.000001 ms"),
+            (80.0, 80.0, "80 ns"),
+        ] {
+            assert_eq!(beside_limit(value, limit, time), expected, "{value} and {limit}");
+        }
+        let calls = |value: f64, more: usize| match value.fract() == 0.0 {
+            true => format!("{value:.0} calls"),
+            false => format!("{value:.*} calls", 1 + more),
+        };
+        for (value, expected) in
+            [(8.0, "8 calls"), (8.02, "8.02 calls"), (8.2, "8.2 calls"), (7.996, "7.996 calls")]
+        {
+            assert_eq!(beside_limit(value, 8.0, calls), expected);
+        }
+        assert_eq!(beside_limit(f64::NAN, 8.0, calls), "NaN calls");
+    }
 
     #[test]
     fn bytes_are_shown_with_three_digits() {

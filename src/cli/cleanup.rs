@@ -14,8 +14,8 @@ use super::signals::interrupt_by_signals;
 /// Delete what runs have left in a cloud: of one run, or of all that are old enough.
 ///
 /// A run deletes what its `contexts` and iterations have made. If it was killed, or a service refused, this tries again.
-/// Deletes what is in projects that bench made, and elsewhere what has a run's name; nothing else. Without a run, it only
-/// lists what it would delete, unless --yes is given.
+/// Deletes what is in projects that bench made, and elsewhere what has a run's name; nothing else. Without --yes, it only
+/// lists what it would delete.
 #[derive(Debug, clap::Args)]
 pub(super) struct CleanupArguments {
     /// The run's directory, or `latest`.
@@ -28,7 +28,7 @@ pub(super) struct CleanupArguments {
     #[arg(long, value_name = "AGE", value_parser = runs::age, conflicts_with = "run_dir")]
     older_than: Option<Duration>,
     /// Delete them.
-    #[arg(long, requires = "older_than")]
+    #[arg(long)]
     yes: bool,
 }
 

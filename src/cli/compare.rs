@@ -70,11 +70,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
         (true, _, _) => (Form::Json, false),
         (_, true, _) => (Form::Markdown, false),
         (_, _, true) => (Form::Html, false),
-        _ if arguments.output.is_some() => (Form::Terminal(Style::default()), true),
+        _ if output::file(arguments.output.as_ref()).is_some() => (Form::Terminal(Style::default()), true),
         _ => (Form::Terminal(output::style()), true),
     };
     let text = comparison.render(form)?;
-    match &arguments.output {
+    match output::file(arguments.output.as_ref()) {
         Some(path) => write_output(path, |output| output.write_all(text.as_bytes()))
             .map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))?,
         None if for_people => output::show(&text)?,

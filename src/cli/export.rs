@@ -35,7 +35,7 @@ pub(super) struct ExportArguments {
     /// A row for each action instead of a row for each iteration.
     #[arg(long)]
     actions: bool,
-    /// The file to write (default: standard output).
+    /// The file to write; `-` is standard output (default).
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, HarnessError> {
         table: if arguments.actions { Table::Actions } else { Table::Iterations },
         format: arguments.format(),
     };
-    let missing = match &arguments.output {
+    let missing = match output::file(arguments.output.as_ref()) {
         Some(path) => export_file(&options, path)?,
         None => {
             let mut product = output::product();

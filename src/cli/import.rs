@@ -102,6 +102,10 @@ pub(super) fn run(command: &ImportCommand) -> Result<Exit, HarnessError> {
             (Source::OpenApi(file, chosen), output)
         }
     };
+    if output.output.as_deref().is_some_and(|path| path == std::path::Path::new("-")) {
+        return Err(HarnessError::usage("an import makes two files, which do not fit into standard output")
+            .remedy("name a file or a directory, as in -o order.yaml"));
+    }
     let options = ImportOptions { source, output: output.output, force: output.force };
     say(&import(&options)?);
     Ok(Exit::Ok)

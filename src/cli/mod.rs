@@ -12,6 +12,7 @@ pub mod exit;
 mod export;
 mod gate;
 mod generate;
+mod hints;
 mod import;
 mod init;
 mod launch;
@@ -197,7 +198,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     process::survive_file_size_limit();
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| match Arguments::try_parse_from(arguments) {
         Ok(arguments) => run_command(arguments.command),
-        Err(error) => help_or_fault(&error),
+        Err(error) => help_or_fault(&hints::helped(error)),
     }));
     output::close(match ended {
         Ok(Ok(exit)) => exit as u8,

@@ -33,7 +33,7 @@ struct Lines {
 
 impl Shown {
     pub(super) fn new(quiet: bool) -> Self {
-        let moving = !quiet && output::is_terminal(Stream::Error);
+        let moving = !quiet && output::is_obeying(Stream::Error);
         Self(Arc::new(Mutex::new(Lines { quiet, moving, directory: None, lines: Vec::new() })))
     }
 

@@ -35,9 +35,11 @@ pub(super) fn validate(
             Ok(())
         });
         if let Err(error) = explained {
+            // The same fault has the same code in a run.
+            let of_this = Exit::of_error(&error);
             let error = error.without_repeats(&mut said, file.display());
             output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
-            code = Exit::Input;
+            code = if code == Exit::Ok || code == of_this { of_this } else { Exit::Input };
         }
     }
     code

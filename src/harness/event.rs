@@ -161,6 +161,8 @@ pub struct WorkloadProgress {
     pub times: Option<u64>,
     /// Its planned duration; absent if only a number of iterations bounds it.
     pub duration: Option<Duration>,
+    /// How long an iteration may take.
+    pub timeout: Option<Duration>,
     /// The time since its start.
     pub elapsed: Duration,
     /// Iterations that have ended, including the warm-up.

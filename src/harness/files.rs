@@ -23,6 +23,7 @@ use super::options::{Environment, LoadOptions, YamlFile};
 pub use super::reading::deployment;
 pub(super) use super::reading::source;
 use super::task::{self, TaskFile};
+use super::whole_urls;
 
 /// A deployment; if it cannot be used, also one with unknown values for what is not set, so that the targets of a
 /// scenario can be checked.
@@ -34,6 +35,8 @@ fn with_stand_in(
     let stand_in = read.as_ref().err().and_then(|_| deployment(file, &Environment::offline()).ok());
     (read, stand_in)
 }
+
+const NO_DEPLOYMENT: &str = "add `deployment: FILE` to the scenario, or give -d FILE; if all its URLs are whole, with http://, it needs none";
 
 /// A scenario with its deployment.
 pub(super) struct Files {
@@ -92,11 +95,12 @@ fn with_its_deployment(
                 own_faults.push(Fault::error(span, message).help(help));
             }
         },
-        (None, None) if root.as_ref().is_some_and(|root| root.get("deployment").is_none()) => own_faults
-            .push(
-                Fault::file("no deployment is named")
-                    .help("add `deployment: FILE` to the scenario, or give -d FILE"),
-            ),
+        (None, None) if root.as_ref().is_some_and(|root| root.get("deployment").is_none()) => {
+            match root.as_ref().and_then(whole_urls::deployment) {
+                Some(made) => deployment_read = Some(deployment(&made)),
+                None => own_faults.push(Fault::file("no deployment is named").help(NO_DEPLOYMENT)),
+            }
+        }
         (None, None) => {}
     }
     let (deployment, broken, mut stand_in) = match deployment_read {

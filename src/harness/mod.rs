@@ -47,6 +47,7 @@ mod shards;
 pub mod single;
 mod task;
 pub mod url_run;
+mod whole_urls;
 mod writing;
 
 pub use error::{HarnessError, Kind};

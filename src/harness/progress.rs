@@ -28,6 +28,7 @@ struct Workload {
     name: String,
     times: Option<u64>,
     duration: Option<Duration>,
+    timeout: Duration,
     /// Counts of ended iterations at some times in the last seconds.
     before: VecDeque<(Duration, u64)>,
 }
@@ -59,6 +60,7 @@ impl<'a> AsEvents<'a> {
             name: workload.name.clone(),
             times: workload.times,
             duration: workload.duration,
+            timeout: Some(workload.timeout),
             elapsed: Duration::ZERO,
             ended: 0,
             warm_up: 0,
@@ -108,6 +110,7 @@ impl Observer for AsEvents<'_> {
             name: plan.workloads[workload].name.clone(),
             times: runner.times().map(|times| plan.shard.part_of(times)),
             duration: runner.duration(),
+            timeout: runner.timeout,
             before: VecDeque::new(),
         };
         self.events.event(&Event::WorkloadBegan(&self.at_start(&begun)));

@@ -1,10 +1,15 @@
 //! The figures of a load that is under way, on one line: where there is little room, what says least is left out first.
 
+use std::time::Duration;
+
 use super::event::WorkloadProgress;
+use crate::base::clock::saturating_nanos;
 use crate::base::units::format_ns;
 
 /// A queue time below this comes from timers, not from a queue.
 const QUEUE_TIME_SHOWN_NS: u64 = 1_000_000;
+/// From this time on, a load without an answer says what it waits for.
+const WAITING_FROM: Duration = Duration::from_secs(1);
 /// Facts with this rank are never left out.
 const ALWAYS: u8 = 0;
 /// The first characters of a trace id, which name the trace to `bench trace show`.
@@ -41,6 +46,10 @@ fn joined(facts: &[Fact]) -> String {
 fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
     let fact = |rank: u8, text: String| Fact { rank, text };
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), format_ns);
+    if let Some(waiting) = waiting(progress) {
+        // Without an answer there is nothing else to say.
+        return vec![fact(ALWAYS, waiting)];
+    }
     let mut facts = vec![
         fact(ALWAYS, format!("{:.0}/s", progress.rate)),
         fact(5, format!("{} under way", progress.under_way)),
@@ -69,6 +78,19 @@ fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
     facts
 }
 
+/// What is waited for, since when, and until when, while no iteration has ended; `None` if one has, or soon will.
+fn waiting(progress: &WorkloadProgress) -> Option<String> {
+    if progress.ended > 0 || progress.under_way == 0 || progress.elapsed < WAITING_FROM {
+        return None;
+    }
+    let until = progress.timeout.map_or_else(String::new, |timeout| {
+        format!("; each may take {}", format_ns(saturating_nanos(timeout)))
+    });
+    let noun = if progress.under_way == 1 { "iteration" } else { "iterations" };
+    let since = format_ns(saturating_nanos(progress.elapsed));
+    Some(format!("no answer yet: waiting for {} {noun} since {since}{until}", progress.under_way))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,7 +102,8 @@ mod tests {
             name: "read".to_owned(),
             times: None,
             duration: None,
-            elapsed: std::time::Duration::from_secs(1),
+            elapsed: Duration::from_secs(1),
+            timeout: Some(Duration::from_secs(30)),
             ended: 1_000,
             warm_up: 0,
             under_way: 20,
@@ -94,6 +117,9 @@ mod tests {
             slowest: Some((95_000_000, uuid::Uuid::nil())),
             profiled_percent: Some(100.0),
         };
+        let silent = WorkloadProgress { ended: 0, elapsed: Duration::from_secs(4), ..good.clone() };
+        let soon = WorkloadProgress { elapsed: Duration::from_millis(900), rate: 0.0, ..silent.clone() };
+        let endless = WorkloadProgress { under_way: 1, timeout: None, ..silent.clone() };
         let bad = WorkloadProgress {
             failed: 3,
             dropped: 7,
@@ -116,6 +142,9 @@ mod tests {
             (&good, Some(80), "812/s, 20 under way, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000"),
             (&good, Some(45), "812/s, p99 85.0 ms, slowest 95.0 ms 00000000"),
             (&good, Some(1), "812/s"),
+            (&silent, Some(1), "no answer yet: waiting for 20 iterations since 4.00 s; each may take 30.0 s"),
+            (&endless, None, "no answer yet: waiting for 1 iteration since 4.00 s"),
+            (&soon, Some(1), "0/s"),
             (
                 &bad,
                 Some(90),

@@ -23,7 +23,8 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
             let read =
                 std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
             read.map_err(|error| {
-                HarnessError::input(format!("cannot read {name}: {error}")).remedy(meant(&name))
+                let what = unspoken(&name).unwrap_or_else(|| format!("cannot read {name}: {error}"));
+                HarnessError::input(what).remedy(meant(&name))
             })?;
         }
     }
@@ -31,6 +32,16 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
         let (source, fault) = *faulty;
         HarnessError::faults(Rejected { source, faults: vec![fault] })
     })
+}
+
+/// What is wrong with a URL of a scheme that bench does not speak; `None` for other names.
+fn unspoken(name: &str) -> Option<String> {
+    let (scheme, _) = name.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let scheme = scheme.to_ascii_lowercase();
+    let is_other = is_scheme && !matches!(scheme.as_str(), "http" | "https");
+    is_other.then(|| format!("bench sends requests of HTTP and HTTPS; it does not speak {scheme}"))
 }
 
 /// What to do about a file that cannot be read: it may be meant as a URL.
@@ -43,7 +54,8 @@ fn meant(name: &str) -> String {
     if scheme.is_empty() && !has_port && host != "localhost" && !host.starts_with("www.") {
         return "check the path".to_owned();
     }
-    format!("check the path; a URL begins with http:// or https://, as in `bench run http://{rest}`")
+    let path = if unspoken(name).is_some() { "" } else { "check the path; " };
+    format!("{path}a URL begins with http:// or https://, as in `bench run http://{rest}`")
 }
 
 /// A deployment, resolved.

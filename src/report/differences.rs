@@ -4,8 +4,10 @@
 use super::document::Line;
 use super::texts::{duration, with_sign};
 use crate::analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, ROW, STATUS, TIMES};
-use crate::analysis::feature::CLIENT;
-use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm, SlowPlaces};
+use crate::analysis::feature::{CLIENT, is_bound};
+use crate::results::model::{
+    AttributeDifference, AttributeValue, Comparison, Correlation, FirstOnes, Rhythm, SlowPlaces,
+};
 
 /// At most this many differences are sentences; tables show all.
 const SENTENCES_MAX: usize = 3;
@@ -87,6 +89,10 @@ fn sentence(difference: &AttributeDifference) -> Line {
         percent(difference.typical_share),
         (difference.low * 100.0).floor()
     ));
+    if let Some(Correlation { rho, low, high }) = difference.correlation {
+        let [rho, low, high] = [rho, low, high].map(|value| with_sign(value, |size| format!("{size:.2}")));
+        line.text(format!("; its rank correlation with the time is {rho} ({low} to {high})"));
+    }
     for (number, same) in difference.same.iter().enumerate() {
         line.text(if number == 0 { ", and with it " } else { ", " }).line(named(same));
     }
@@ -112,6 +118,9 @@ pub(super) fn having(value: &AttributeValue) -> Line {
     let own = matches!(value.attribute.as_str(), "point" | "service" | "error" | "event");
     if own {
         return line.code(in_short(&value.value)).done();
+    }
+    if is_bound(&value.value) {
+        return line.code(in_short(&value.attribute)).text(" of ").text(in_short(&value.value)).done();
     }
     line.line(named(value)).done()
 }
@@ -227,6 +236,7 @@ mod tests {
             low: 0.612,
             high: 0.95,
             chance: 1e-9,
+            correlation: None,
             same,
             same_more,
         };

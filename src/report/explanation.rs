@@ -4,14 +4,15 @@
 //! Terminal, Markdown, JUnit and pages share these words. Bounds and "explains" are said of a comparison of many
 //! iterations only, never of a single trace. Nothing here may compute a statistic.
 
+use super::because::{because, by_itself, outside};
 use super::document::Line;
 use super::texts::{calls, duration, point_name, statement_in_short};
 use super::{client_comparison, differences, machine, slow_part};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
-use crate::analysis::levels::ALL_POINTS;
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
-    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Place, Results, Workload,
+    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, OwnTime, Place, Results,
+    Workload,
 };
 
 /// What a reader should know first: why slow iterations are slow, or without a comparison what the slowest have in common.
@@ -108,7 +109,10 @@ pub fn comparison(comparison: &Comparison) -> Line {
     if comparison.no_finding == Some(NoFinding::NoGap) {
         return "The slow iterations that were traced are not slower than typical ones.".into();
     }
-    line.line(slow_part::unclear(comparison)).done()
+    line.line(slow_part::unclear(comparison));
+    let outside_first = comparison.kinds.first().filter(|first| first.outside);
+    let can_be = outside_first.map(|first| format!(" It can be {}.", outside(first.own_time)));
+    line.text(can_be.unwrap_or_default()).done()
 }
 
 /// At most this many attributes of the guilty point stand in the sentence.
@@ -173,7 +177,7 @@ pub struct Named<'a> {
     pub parent: &'a str,
 }
 
-fn name_of(kind: &ComparedKind) -> Named<'_> {
+pub(super) fn name_of(kind: &ComparedKind) -> Named<'_> {
     let place = match () {
         () if kind.outside => Place::Outside,
         () if kind.service == REPORTER && kind.name == SCHEDULING_DELAY => Place::QueueTime,
@@ -280,59 +284,6 @@ pub(super) fn share_with_bound(kind: &ComparedKind) -> String {
     format!("{}, at least {}", percent(kind.share), percent(kind.share_low))
 }
 
-fn because(kind: &ComparedKind) -> String {
-    let times = |number: f64| match calls(number).as_str() {
-        "0" => "never".to_owned(),
-        "1" => "once".to_owned(),
-        number => format!("{number} times"),
-    };
-    let known = calls(kind.slow_calls) != calls(kind.typical_calls);
-    let is_queue = name_of(kind).place == Place::QueueTime;
-    if is_queue {
-        return format!("they start {} later after they were due", duration(kind.delta_ms));
-    }
-    if kind.name == ALL_POINTS {
-        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
-        let each_ms = kind.slower_calls_ms / f64::midpoint(kind.slow_calls, kind.typical_calls).max(1.0);
-        return match kind.more_calls_ms > kind.slower_calls_ms && known {
-            true => format!("there are {slow} of them instead of {typical}"),
-            false => format!("each of the {slow} takes {} longer", duration(each_ms)),
-        };
-    }
-    if kind.more_calls_ms > kind.slower_calls_ms && known {
-        if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
-            return format!(
-                "{:.0} in 100 slow iterations call it and typical ones do not",
-                kind.slow_calls * 100.0
-            );
-        }
-        let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
-        if typical == "never" {
-            return format!("slow iterations call it {slow}, typical ones never");
-        }
-        // "40 times instead of 2"
-        let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
-        return format!("it is called {slow} instead of {typical}");
-    }
-    let aside = match &kind.called_service {
-        Some(service) => format!(", apart from the work of {service}: the network, or {service} was busy"),
-        None => String::new(),
-    };
-    let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
-    // Slower calls count for as many as both sides have on average.
-    let longer_ms = each(kind.slower_calls_ms, f64::midpoint(kind.slow_calls, kind.typical_calls));
-    if kind.slow_calls > 1.05 {
-        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
-        let instead = match kind.typical_calls > 0.05 && slow != typical {
-            true => format!(" (typical iterations call it {})", times(kind.typical_calls)),
-            false => String::new(),
-        };
-        format!("each of its {slow} calls takes {} longer{instead}{aside}", duration(longer_ms))
-    } else {
-        format!("it takes {} longer{aside}", duration(longer_ms))
-    }
-}
-
 /// `7 of the 10 slowest iterations`, `All of the 10 slowest iterations`.
 #[must_use]
 pub fn number_of_slowest(iterations: u64, of: u64) -> String {
@@ -368,7 +319,12 @@ pub fn finding(finding: &Finding) -> Line {
             percent(finding.median_share)
         ),
     };
-    line.text(format!("{said}{medians}.")).done()
+    line.text(format!("{said}{medians}{}.", can_be(finding.place, None))).done()
+}
+
+/// What time outside the traced services can be.
+fn can_be(place: Place, own_time: Option<OwnTime>) -> String {
+    if place == Place::Outside { format!(": {}", outside(own_time)) } else { String::new() }
 }
 
 /// Why one iteration was slow.
@@ -379,9 +335,10 @@ pub fn sentence(seen: &Explanation) -> Line {
         (Basis::Difference, Some(longer_ms), Some(excess_ms), Some(share)) => {
             let largest = if seen.explains { "" } else { ", the largest of several parts" };
             format!(
-                " takes {} longer than in typical iterations{}: {} of the {} that this one takes longer{largest}.",
+                " takes {} longer than in typical iterations{}{}: {} of the {} that this one takes longer{largest}.",
                 duration(longer_ms),
                 calls_here(seen),
+                by_itself(seen.own_time, seen.place),
                 percent(share),
                 duration(excess_ms)
             )
@@ -394,7 +351,11 @@ pub fn sentence(seen: &Explanation) -> Line {
             calls_here(seen)
         ),
     };
-    line.text(part).done()
+    line.text(part);
+    match seen.place {
+        Place::Outside => line.text(format!(" It can be {}.", outside(seen.own_time))).done(),
+        _ => line.done(),
+    }
 }
 
 /// ` in 40 calls instead of 2`, or nothing for one call.
@@ -412,6 +373,7 @@ fn calls_here(seen: &Explanation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::levels::ALL_POINTS;
     use crate::report::document::terminal;
 
     fn plain(line: &Line) -> String {
@@ -466,7 +428,8 @@ mod tests {
             (
                 outside,
                 "The slowest iteration: time outside the traced services in action `list` takes most time by itself, \
-                 80.0 ms, 87 % of the response time."
+                 80.0 ms, 87 % of the response time: the network, a proxy, a queue of the service before its first point, \
+                 a service that is not traced, or this machine."
                     .to_owned(),
             ),
         ] {
@@ -494,6 +457,8 @@ mod tests {
             guilty,
             worst_trace_id: None,
             called_service: None,
+            spread: None,
+            own_time: None,
             contrasts: Vec::new(),
         }
     }
@@ -547,13 +512,13 @@ mod tests {
         seen.kinds[0].contrasts.clear();
         let first = &mut seen.kinds[0];
         (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
-        let longer = "each of its 3 calls takes 288 ms longer (typical iterations call it once), apart from the work of \
+        let longer = "its 3 calls take 288 ms longer on average (typical iterations call it once), apart from the work of \
                       stock: the network, or stock was busy";
         assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
         let first = &mut seen.kinds[0];
         (first.name, first.detail, first.parent) = (ALL_POINTS.to_owned(), String::new(), String::new());
         let all = "… `all trace points` in keystone/public explains 71 % of it (at least 58 %), because";
-        assert_eq!(line(&seen), format!("{all} each of the 3 takes 288 ms longer."));
+        assert_eq!(line(&seen), format!("{all} the 3 take 288 ms longer on average."));
         (seen.kinds[0].slow_calls, seen.kinds[0].more_calls_ms) = (180.0, 600.0);
         assert_eq!(line(&seen), format!("{all} there are 180 of them instead of 1."));
         seen.kinds[0] = kind("db", 0.71, false);

@@ -5,6 +5,7 @@
 pub mod annotations;
 pub mod asynchronous;
 pub mod badge;
+mod because;
 pub mod client_comparison;
 pub mod compare;
 pub mod differences;

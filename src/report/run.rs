@@ -37,7 +37,7 @@ pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) ->
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
     }
-    document.notes(&notes(results, &screen, heard));
+    add_notes(&mut document, &notes(results, &screen, heard));
     if let Some(directory) = directory {
         let path = |name| Line::from(directory.join(name).display().to_string());
         document.push(Block::Facts(vec![("report", path("report.html")), ("results", path("results.json"))]));
@@ -63,8 +63,13 @@ pub fn report(results: &Results) -> Document {
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
     }
-    document.notes(&notes(results, &screen, &[]));
+    add_notes(&mut document, &notes(results, &screen, &[]));
     document
+}
+
+/// Adds notes, in which code stands between backquotes.
+fn add_notes(document: &mut Document, notes: &[String]) {
+    document.blocks.extend(notes.iter().map(|note| Block::Note("note", Line::quoting(note))));
 }
 
 /// The notes that the reader has not heard, and that the reason of the verdict does not say.
@@ -116,7 +121,22 @@ pub fn verdict(results: &Results) -> Line {
     };
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
     let mut line = Line::from(badge);
-    line.text(format!(" · {} on {}{status}{tls}", results.scenario.title, results.deployment.name)).done()
+    let failed = if screen::has_unjudged_failures(results) { failures(results) } else { String::new() };
+    let subject =
+        format!(" · {} on {}{status}{tls}{failed}", results.scenario.title, results.deployment.name);
+    line.text(subject).done()
+}
+
+/// How many iterations failed, where nothing judges that: an exit code of 0 must not hide it.
+fn failures(results: &Results) -> String {
+    let counts = results.workloads.iter().map(|workload| workload.iterations);
+    let (total, failed) =
+        counts.fold((0, 0), |(total, failed), one| (total + one.total, failed + one.failed));
+    match failed {
+        0 => String::new(),
+        failed if failed == total => format!(" · ALL {total} ITERATIONS FAILED"),
+        failed => format!(" · {failed} of {total} iterations failed"),
+    }
 }
 
 /// Why slow iterations are slow, without what the reason of the verdict says already.

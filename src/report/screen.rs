@@ -9,9 +9,10 @@ use super::document::{Line, Span};
 use super::words::{self, duration};
 use super::{failed, machine, offered};
 use crate::analysis::explanation::QUEUE_TIME;
+use crate::base::units::{beside_limit, format_ns_to};
 use crate::results::model::{
-    Counts, Criterion, ErrorClass, NoFinding, Outcome, Reason, ReasonKind, Results, RunStatus, Severity,
-    Workload,
+    Counts, Criterion, ErrorClass, Measured, NoFinding, Outcome, Reason, ReasonKind, Results, RunStatus,
+    Severity, Workload,
 };
 
 /// The most words of a headline.
@@ -269,7 +270,7 @@ fn judges_failures(criterion: &Criterion) -> bool {
     criterion.criterion == "failure_rate" || criterion.condition.contains("(errors")
 }
 
-fn has_unjudged_failures(results: &Results) -> bool {
+pub(super) fn has_unjudged_failures(results: &Results) -> bool {
     results.workloads.iter().any(|workload| {
         let judged =
             |criterion: &Criterion| criterion.workload == workload.name && judges_failures(criterion);
@@ -311,7 +312,7 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
     let mut headline = Line::from(format!("Broken: {}", broken.condition));
     let (mut expected, mut found) = (None, None);
     if let Some(seen) = &broken.measured {
-        let (value, limit) = (amount(seen.value, &seen.unit), amount(seen.limit, &seen.unit));
+        let (value, limit) = (measured(seen), amount(seen.limit, &seen.unit, 0));
         headline = Line::from(format!("{metric} is {value}, limit {limit}"));
         (expected, found) = (Some(limit), Some(value));
     }
@@ -353,7 +354,7 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
 fn found_by(broken: &Criterion) -> String {
     let Some(seen) = &broken.measured else { return broken.observed.clone() };
     let off = off_limit(broken).map_or_else(String::new, |off| format!(", {off}"));
-    format!("{}{off}", amount(seen.value, &seen.unit))
+    format!("{}{off}", measured(seen))
 }
 
 /// How far the figure of a criterion is from its limit, if it has both.
@@ -365,7 +366,7 @@ pub(super) fn off_limit(criterion: &Criterion) -> Option<String> {
 /// How far a value is from its limit, of which it is this many times as large.
 fn off(times: f64) -> String {
     match times {
-        times if times >= 2.0 => format!("{} times the limit", rounded(times)),
+        times if times >= 2.0 => format!("{} times the limit", rounded(times, 0)),
         times if times > 1.0 => format!("{} over the limit", percent((times - 1.0) * 100.0)),
         times => format!("{} under the limit", percent((1.0 - times) * 100.0)),
     }
@@ -382,19 +383,30 @@ fn metric(condition: &str) -> String {
     condition[..at.unwrap_or(condition.len())].trim().to_owned()
 }
 
-/// A value of a criterion in its unit.
-fn amount(value: f64, unit: &str) -> String {
+/// The value of a criterion, with the digits that tell it from the limit.
+pub(super) fn measured(seen: &Measured) -> String {
+    beside_limit(seen.value, seen.limit, |value, more| amount(value, &seen.unit, more))
+}
+
+/// A value of a criterion in its unit, with so many digits more than usual.
+fn amount(value: f64, unit: &str, more: usize) -> String {
     match unit {
+        "ms" if value > 0.0 => format_ns_to((value * 1e6).round() as u64, more),
         "ms" => duration(value),
-        "%" => percent(value),
-        "1/s" => format!("{}/s", rounded(value)),
-        "" => rounded(value),
-        unit => format!("{} {unit}", rounded(value)),
+        "%" if more == 0 => percent(value),
+        "%" => format!("{value:.*} %", 1 + more),
+        "1/s" => format!("{}/s", rounded(value, more)),
+        "" => rounded(value, more),
+        unit => format!("{} {unit}", rounded(value, more)),
     }
 }
 
-fn rounded(value: f64) -> String {
-    if value.abs() >= 99.95 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+fn rounded(value: f64, more: usize) -> String {
+    match value {
+        value if value.fract() == 0.0 => format!("{value:.0}"),
+        value if value.abs() >= 99.95 => format!("{value:.more$}"),
+        value => format!("{value:.*}", 1 + more),
+    }
 }
 
 fn invalid(results: &Results) -> Screen {
@@ -422,7 +434,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
         _ => format!("{word} {}", metric(&open.condition)),
     };
     let mut sentence = Line::default();
-    let value = open.measured.as_ref().map(|seen| amount(seen.value, &seen.unit));
+    let value = open.measured.as_ref().map(measured);
     sentence.code(&open.condition).text(format!(": {}", value.as_ref().unwrap_or(&open.observed)));
     if let Some(reason) = &open.reason {
         sentence.text(format!("; {reason}"));

@@ -5,7 +5,7 @@
 
 use super::threshold::Judged;
 use super::traces::Sampled;
-use super::words::{between, percent};
+use super::words::{between, percent, percent_beside};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::functions::model::SAMPLES_MIN;
 use crate::plan::threshold::Threshold;
@@ -69,7 +69,7 @@ pub(super) fn judge(threshold: &Threshold, function: &str, sampled: &[&Sampled],
         outcome,
         observed: format!(
             "{}{spread}: {part:.0} of {whole:.0} samples in {n} random iterations",
-            percent(share * 100.0)
+            percent_beside(share * 100.0, threshold.condition.limit)
         ),
         measured: Some(Measured {
             unit: "%".to_owned(),

@@ -32,7 +32,7 @@ use crate::results::model::{self, Criterion, Measured, ObserverEffect, Outcome, 
 use crate::results::record;
 use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
-use words::percent;
+use words::{percent, percent_beside};
 
 /// Two failure rates that differ by at most this count as equal, even when the difference is significant.
 const FAILS_ALIKE: f64 = 0.001;
@@ -164,7 +164,12 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
     let reason = "too close to the limit to decide; run longer, or leave more iterations unprofiled";
     Judged {
         outcome,
-        observed: format!("{} ({} to {})", percent(value), percent(low), percent(high)),
+        observed: format!(
+            "{} ({} to {})",
+            percent_beside(value, condition.limit),
+            percent(low),
+            percent(high)
+        ),
         measured: Some(Measured {
             unit: "%".to_owned(),
             limit: condition.limit,

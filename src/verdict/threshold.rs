@@ -9,10 +9,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::words::{between, milliseconds, percent, time};
+use super::words::{between, milliseconds, percent, percent_beside, time, time_beside};
 use crate::base::statistics::binomial::{BATCHES, Part, Share, batches, samples_needed};
 use crate::base::statistics::mean::{Batch, Mean, Powers};
 use crate::base::statistics::order::{rank, share_above};
+use crate::base::units::beside_limit;
 use crate::measure::latency::SampleId;
 use crate::plan::threshold::{Event, Metric, Operator, Statistic, Threshold};
 use crate::results::batched::{By, merged};
@@ -466,7 +467,7 @@ impl Judge<'_> {
             low: low.map(|ns| milliseconds(ns as f64)),
             high: high.map(|ns| milliseconds(ns as f64)),
         };
-        (format!("{}{spread}; {over}", time(seen_ns)), Some(measured), reason)
+        (format!("{}{spread}; {over}", time_beside(seen_ns as f64, limit)), Some(measured), reason)
     }
 
     /// The time of a rank, to a thousandth. Its side of the limit is exact: `good` samples are not over the limit.
@@ -482,7 +483,7 @@ impl Judge<'_> {
         let Part { k, n } = share.whole;
         let observed = format!(
             "{} ({} to {}): {k} of {n}",
-            percent(share.seen() * 100.0),
+            percent_beside(share.seen() * 100.0, self.threshold.condition.limit),
             percent(low * 100.0),
             percent(high * 100.0)
         );
@@ -518,9 +519,15 @@ impl Judge<'_> {
             _ => format!("{value}"),
         };
         let bounds = (low < high).then_some((low, high));
+        let limit = self.threshold.condition.limit;
+        let seen = match metric {
+            Metric::Time(..) => time_beside(value, limit),
+            Metric::Throughput => beside_limit(value, limit, |value, more| format!("{value:.*}/s", 1 + more)),
+            _ => shown(value),
+        };
         let observed = match bounds {
-            Some((low, high)) => format!("{} ({} to {})", shown(value), shown(low), shown(high)),
-            None => shown(value),
+            Some((low, high)) => format!("{seen} ({} to {})", shown(low), shown(high)),
+            None => seen,
         };
         let measured = Measured {
             unit: unit.to_owned(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
-use super::words::{between, milliseconds, percent, time};
+use super::words::{between, milliseconds, number_beside, percent, time, time_beside};
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::mean::Mean;
 use crate::base::statistics::order::{at_percentile, at_rank, share_above};
@@ -125,6 +125,10 @@ pub(super) fn of_figures(
     };
     let scale = if is_time { milliseconds } else { |value| value };
     let spread = between(bounds.0.map(shown), bounds.1.map(shown));
+    let seen = match is_time {
+        true => time_beside(value, condition.limit),
+        false => number_beside(value, condition.limit),
+    };
     let mut worst: Vec<(f64, SampleId)> = figures
         .iter()
         .copied()
@@ -133,7 +137,7 @@ pub(super) fn of_figures(
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     Judged {
         outcome,
-        observed: format!("{}{spread} in {n} random iterations{over}", shown(value)),
+        observed: format!("{seen}{spread} in {n} random iterations{over}"),
         measured: Some(Measured {
             unit: unit(&condition.metric).to_owned(),
             limit: scale(condition.limit),

@@ -1,10 +1,31 @@
 //! Formatting of the values that criteria show.
 
-use crate::base::units::format_ns;
+use crate::base::units::{beside_limit, format_ns, format_ns_to};
 
 /// `12.3 ms`.
 pub(super) fn time(nanos: u64) -> String {
     format_ns(nanos)
+}
+
+/// The same beside a limit, with the digits that tell them apart.
+pub(super) fn time_beside(nanos: f64, limit_ns: f64) -> String {
+    beside_limit(nanos.max(0.0).round(), limit_ns, |ns, more| format_ns_to(ns as u64, more))
+}
+
+/// A share in percent beside a limit, likewise.
+pub(super) fn percent_beside(value: f64, limit: f64) -> String {
+    beside_limit(value, limit, |value, more| match more {
+        0 => percent(value),
+        more => format!("{value:.*} %", 2 + more),
+    })
+}
+
+/// A plain number in at most two decimals, or more beside a limit.
+pub(super) fn number_beside(value: f64, limit: f64) -> String {
+    beside_limit(value, limit, |value, more| {
+        let scale = 10_f64.powi(i32::try_from(2 + more).unwrap_or(2));
+        format!("{}", (value * scale).round() / scale)
+    })
 }
 
 /// Nanoseconds as milliseconds.

@@ -26,6 +26,7 @@ use crate::support::Bench;
 /// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
 const KEPT: [&str; 16] = [
     "basis",
+    "own_time",
     "place",
     "format",
     "outcome",
@@ -332,8 +333,16 @@ fn of_sla(text: &str) -> SlaRow {
     }
 }
 
-fn slower_point(slow: bool, text: &str) -> PointRow {
-    PointRow {
+fn hostile_pairs(text: &str) -> Paired {
+    let round =
+        || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
+    let side = || Side {
+        name: text.to_owned(),
+        deployment: format!("{text}."),
+        target: Some(text.to_owned()),
+        command: Some(format!("{text} ")),
+    };
+    let point = |slow| PointRow {
         slow,
         service: text.to_owned(),
         name: text.to_owned(),
@@ -344,17 +353,6 @@ fn slower_point(slow: bool, text: &str) -> PointRow {
         difference_ms: 1.0,
         low_ms: 0.5,
         high_ms: 1.5,
-    }
-}
-
-fn hostile_pairs(text: &str) -> Paired {
-    let round =
-        || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
-    let side = || Side {
-        name: text.to_owned(),
-        deployment: format!("{text}."),
-        target: Some(text.to_owned()),
-        command: Some(format!("{text} ")),
     };
     let row = |action| Row {
         series: Series { workload: 0, action, percentile: 95.0, gated: true },
@@ -366,7 +364,6 @@ fn hostile_pairs(text: &str) -> Paired {
         alpha: 0.005,
         sd: Some(0.1),
         detectable: Some(1.2),
-        needed: None,
         wilcoxon_p: Some(0.01),
         outcome: Outcome::Fail,
         samples: 400,
@@ -402,7 +399,7 @@ fn hostile_pairs(text: &str) -> Paired {
         counts: vec![counted(text)],
         sla: vec![of_sla(text)],
         failures: Vec::new(),
-        points: vec![slower_point(false, text), slower_point(true, text)],
+        points: vec![point(false), point(true)],
         functions: Vec::new(),
         calls: vec![more_calls(text)],
         notes: vec![text.to_owned()],

@@ -217,7 +217,7 @@ fn what_cannot_be_deleted_is_listed_and_cleanup_tries_again() {
     let kinds = |cloud: &Cloud| cloud.things().into_iter().map(|thing| thing.of).collect::<Vec<_>>();
     assert_eq!(kinds(&cloud), ["projects", "users", "volumes", "security-groups"]);
     let directory = bench.run_directory();
-    let again = |bench: &Bench| bench.run(&["cleanup", directory.to_str().unwrap()]);
+    let again = |bench: &Bench| bench.run(&["cleanup", directory.to_str().unwrap(), "--yes"]);
     let failed = again(&bench).expect_code(1);
     assert!(
         failed.stdout.contains("volume bench-2") && failed.stdout.contains("Volume is in use"),
@@ -258,7 +258,7 @@ fn an_interrupt_deletes_and_a_kill_is_cleaned_up_later() {
         if code.is_none() {
             assert!(!cloud.names().is_empty());
             let directory = bench.run_directory();
-            bench.run(&["cleanup", directory.to_str().unwrap()]).expect_code(0);
+            bench.run(&["cleanup", directory.to_str().unwrap(), "--yes"]).expect_code(0);
             assert!(!directory.join("contexts.json").exists());
         }
         assert_eq!(cloud.names(), [""; 0], "{name}");

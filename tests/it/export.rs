@@ -227,3 +227,13 @@ fn what_cannot_be_exported_is_said() {
     let rows = parse_csv(&std::fs::read_to_string(bench.path().join("cut.csv")).unwrap());
     assert_eq!(rows.len(), 61, "the last frame only says how it ended");
 }
+
+#[test]
+fn a_hyphen_is_standard_output() {
+    let bench = run();
+    let piped = bench.run(&["export", "latest", "--csv"]).expect_code(0).stdout;
+    let named = bench.run(&["export", "latest", "--csv", "-o", "-"]).expect_code(0).stdout;
+    assert!(piped.starts_with("trace_id,") || piped.lines().count() > 1, "{piped}");
+    assert_eq!(named, piped);
+    assert!(!bench.path().join("-").exists());
+}

@@ -243,7 +243,7 @@ fn real_openstack_is_cleaned_of_the_contexts_of_a_run_that_was_killed() {
         let found = listed.stdout.lines().filter(|line| line.starts_with(&beginning)).count();
         assert_eq!(found, count, "{what}: {listed:?}");
     }
-    let cleaned = bench.run(&["cleanup", directory.to_str().unwrap()]).expect_code(0);
+    let cleaned = bench.run(&["cleanup", directory.to_str().unwrap(), "--yes"]).expect_code(0);
     assert!(cleaned.stderr.contains(", 0 are left"), "{cleaned:?}");
     cloud.assert_clean(&bench, prefix);
 }

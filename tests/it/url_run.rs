@@ -190,3 +190,101 @@ fn options_that_cannot_be_are_refused_with_what_to_write() {
     let ended = run(&bench, "run -q scenario.yaml", "");
     assert!(ended.stderr.contains("127.0.0.1:1"), "{}", ended.stderr);
 }
+
+#[test]
+fn the_report_names_the_command_that_was_typed() {
+    for (words, expected) in [
+        ("run URL/x -n 3 -c 2", "URL/x -c 2 -n 3"),
+        ("run URL/x?a=1 -n 2 -m DELETE", "'URL/x?a=1' -m DELETE -c 50 -n 2"),
+        ("run URL/x -n 4 --rate 500", "URL/x -n 4 --rate 500"),
+        (
+            "run URL/x -n 2 -H X-Tenant:_blue --data hello",
+            "URL/x -H 'X-Tenant: blue' --data hello -c 50 -n 2",
+        ),
+        ("run URL/x -n 2 -H X-Auth-Token:_hunter2hunter2", "URL/x -H 'X-Auth-Token: ***' -c 50 -n 2"),
+    ] {
+        let (server, bench) = (server(), Bench::new());
+        run(&bench, words, &server.url()).expect_code(0);
+        let report = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
+        let report =
+            report.replace("&#x2f;", "/").replace("&#x27;", "'").replace("&#39;", "'").replace("&#x3d;", "=");
+        let expected = format!("bench run {}", expected.replace("URL", &server.url()));
+        let seen: Vec<&str> = report.lines().filter(|line| line.contains("bench run")).collect();
+        assert!(report.contains(&expected), "{expected}: {seen:#?}");
+        assert!(!report.contains("hunter2") && !report.contains("of the URL' -d"), "{words}");
+    }
+}
+
+#[test]
+fn a_scenario_of_whole_urls_needs_no_deployment() {
+    let (server, bench) = (server(), Bench::new());
+    let scenario = |url: &str| {
+        format!("title: t\nrunner: {{ serial: {{ times: 2 }} }}\niteration: [{{ get: \"{url}/x\" }}]\n")
+    };
+    bench.write("s.yaml", scenario(&server.url()));
+    bench.run(&["validate", "s.yaml"]).expect_code(0);
+    bench.run(&["run", "s.yaml"]).expect_code(0);
+    assert_eq!(server.seen().len(), 2);
+    bench.write("path.yaml", scenario(""));
+    let ended = bench.run(&["run", "path.yaml"]).expect_code(65);
+    assert!(ended.stderr.contains("no deployment is named"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_bench_does_not_speak_is_said() {
+    let bench = Bench::new();
+    for url in ["ws://h/x", "wss://h/x", "grpc://h:1", "ftp://h/x", "redis://h"] {
+        let ended = bench.run(&["run", url]).expect_code(65);
+        let scheme = url.split(':').next().unwrap();
+        assert!(
+            ended.stderr.contains(&format!("does not speak {scheme}; a URL begins with http:// or https://")),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_quiet_run_says_that_all_failed() {
+    let server = Server::start(|_, wire| wire.answer("500 Oh", "application/json", "{}"));
+    let bench = Bench::new();
+    let ended = run(&bench, "run URL/x -n 3 --quiet", &server.url()).expect_code(0);
+    assert!(ended.stdout.contains("ALL 3 ITERATIONS FAILED"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_load_without_an_answer_says_what_it_waits_for() {
+    let server = Server::start(|_, wire| {
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        wire.answer("200 OK", "application/json", "{}");
+    });
+    let ended = run(&Bench::new(), "run URL/x -n 1 -c 1", &server.url()).expect_code(0);
+    let expected = "no answer yet: waiting for 1 iteration since ";
+    assert!(ended.stderr.contains(expected) && ended.stderr.contains("; each may take "), "{}", ended.stderr);
+}
+
+/// What is wrong with a file has one code, whichever command finds it.
+#[test]
+fn a_fault_of_a_file_has_the_same_code_in_run_and_validate() {
+    let bench = Bench::new();
+    bench.write("d.yaml", "targets: { default: http://127.0.0.1:1 }\n");
+    let good = "title: t\ndeployment: d.yaml\nrunner: { serial: { times: 1 } }\niteration: [{ get: /x }]\n";
+    for (name, text) in [
+        ("yaml.yaml", "title: [".to_owned()),
+        ("key.yaml", format!("{good}runnr: 1\n")),
+        ("variable.yaml", format!("{good}variables: {{ a: {{ env: BENCH_TEST_UNSET }} }}\n")),
+        ("deployment.yaml", good.replace("d.yaml", "none.yaml")),
+        ("sla.yaml", format!("{good}sla: {{ thresholds: [p95 < 1] }}\n")),
+        ("include.yaml", good.replace("[{ get: /x }]", "[{ include: none.yaml }]")),
+        ("data.yaml", format!("{good}data: {{ users: {{ file: none.csv }} }}\n")),
+        ("task.yaml", "Dummy.dummy: [{ args: { sleep: x } }]\n".to_owned()),
+        ("folder/none.yaml", String::new()),
+    ] {
+        if !text.is_empty() {
+            bench.write(name, text);
+        }
+        let codes = ["validate", "run"].map(|command| bench.run(&[command, name]).code);
+        assert_eq!(codes[0], codes[1], "{name}");
+        assert_ne!(codes[0], Some(0), "{name}");
+    }
+}

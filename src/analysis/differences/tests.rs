@@ -252,3 +252,31 @@ fn sets_of_traces_count() {
     assert_eq!((traces.count(), traces.alike(&traces)), (5, 1.0));
     assert_eq!(traces.alike(&Traces::default()), 0.0);
 }
+
+/// A number that differs in every trace has no value that repeats, and is told by a bound with its rank correlation.
+#[test]
+fn numbers_of_which_all_differ_are_told_by_bounds() {
+    let side = |numbers: std::ops::Range<usize>, key: &str| -> Vec<TraceTree> {
+        let value = |number: usize| json!({"attributes": {key: 1_000 * number + number * number % 997}});
+        let of = |number: usize| Point { duration_us: Some(number as u64), ..point("op", value(number)) };
+        numbers.map(|number| tree(vec![of(number)])).collect()
+    };
+    for (key, expected) in [("http.server.active_requests", true), ("order.id", false), ("customerId", false)]
+    {
+        let (slow, typical) = (side(60..90, key), side(10..60, key));
+        let seen = found(&slow, &typical, &Known::new());
+        assert_eq!(!seen.found.is_empty(), expected, "{key}: {seen:?}");
+        for difference in seen.found {
+            let (word, bound) = difference.value.value.split_at("at least ".len());
+            let bound: f64 = bound.parse().unwrap();
+            // The shares are those of the traces that keep the bound.
+            let share = |numbers: std::ops::Range<usize>| {
+                let of = |number: usize| (1_000 * number + number * number % 997) as f64;
+                numbers.clone().filter(|number| of(*number) >= bound).count() as f64 / numbers.len() as f64
+            };
+            assert_eq!((word, difference.value.attribute.as_str()), ("at least ", key));
+            assert_eq!((difference.slow_share, difference.typical_share), (share(60..90), share(10..60)));
+            assert!(difference.correlation.is_some() || seen.slow + seen.typical < 20);
+        }
+    }
+}

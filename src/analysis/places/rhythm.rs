@@ -1,6 +1,7 @@
 //! Whether slow iterations come at regular intervals: of time, or of their numbers.
 
 use super::{Population, numbers};
+use crate::base::statistics::order::at_percentile;
 use crate::measure::sample::IterationSample;
 use crate::results::model::{Rhythm, Series};
 
@@ -26,6 +27,10 @@ const EVENTS_MAX: usize = 300;
 const WINDOWS: [f64; 3] = [0.05, 0.1, 0.2];
 /// Phases that are nearer than this are the same.
 const ROUNDING: f64 = 1e-9;
+/// What is held up for this part of the interval is held up by something else: a pause is shorter than its interval.
+const LASTS_MAX: f64 = 0.6;
+/// Fewer typical iterations have no rhythm.
+const TYPICAL_MIN: usize = 20;
 /// If the load itself has a phase clearer than this, its own rhythm may be all there is.
 const LOAD_PHASE_MAX: f64 = 0.25;
 
@@ -138,6 +143,7 @@ pub(super) fn by_time(
         share_of(beat, &every, slow.len()) >= SHARE_MIN
             && is_often(beat)
             && load_phase(series, beat.frequency) <= LOAD_PHASE_MAX
+            && !is_of_load(beat, slow, population.typical, share_of(beat, &every, slow.len()))
     };
     let found = [&every, &large].map(|events| best(events, length_s, highest, is_clear));
     let beat = found.into_iter().flatten().min_by(|one, other| one.chance.total_cmp(&other.chance))?;
@@ -148,6 +154,22 @@ pub(super) fn by_time(
         share_by_chance: beat.window.1,
         chance: beat.chance,
     })
+}
+
+/// Whether the load may have this rhythm itself. In a closed loop, a user begins an iteration when its last one has ended, so
+/// slow ones that wait for each other come as often as one of them lasts, and users that began together stay together: then
+/// typical iterations begin in the same part of the interval too.
+fn is_of_load(beat: &Beat, slow: &[&IterationSample], typical: &[&IterationSample], share: f64) -> bool {
+    let interval_s = 1.0 / beat.frequency;
+    let mut lengths_s: Vec<f64> = slow.iter().map(|one| one.duration_ns as f64 / 1e9).collect();
+    lengths_s.sort_by(f64::total_cmp);
+    if at_percentile(&lengths_s, 50.0).is_some_and(|length_s| length_s >= LASTS_MAX * interval_s) {
+        return true;
+    }
+    let is_on_time =
+        |one: &&&IterationSample| beat.is_on_time(&Event { at_s: one.start_ns as f64 / 1e9, size: 1 });
+    let on_time = typical.iter().filter(is_on_time).count() as f64 / typical.len().max(1) as f64;
+    typical.len() >= TYPICAL_MIN && on_time >= share / 2.0 && on_time >= 2.0 * beat.window.1
 }
 
 /// The clear interval at which most events are on time, if that is no chance.
@@ -312,6 +334,119 @@ mod tests {
         let slow = at((0..80).map(|_| 5.0 * f64::from(random.u32(0..12)) + random.f64()));
         assert!(found(&slow, &series(|_| 50)).is_some());
         assert_eq!(found(&slow, &bursts), None);
+    }
+
+    /// Users in a closed loop: each begins an iteration when its last one has ended, after a pause. Those of the service wait
+    /// in a queue for one of its workers.
+    fn closed_loop(
+        seed: u64,
+        users: usize,
+        think_s: f64,
+        workers: usize,
+        spread: f64,
+    ) -> Vec<IterationSample> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut next: Vec<f64> = vec![0.0; users];
+        let mut free: Vec<f64> = vec![0.0; workers];
+        let mut all = Vec::new();
+        for number in 0.. {
+            let (user, at_s) =
+                (0..users).map(|user| (user, next[user])).min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+            if at_s > LENGTH_S {
+                break;
+            }
+            let worker = (0..workers).min_by(|&a, &b| free[a].total_cmp(&free[b])).unwrap();
+            // Some requests take much longer, for no reason of time.
+            let heavy = if random.u8(0..40) == 0 { 12.0 } else { 1.0 };
+            let service_s = 0.02 * heavy * (1.0 - spread / 2.0 + spread * random.f64());
+            let end_s = free[worker].max(at_s) + service_s;
+            free[worker] = end_s;
+            next[user] = end_s + think_s;
+            all.push(IterationSample {
+                number,
+                due_ns: (at_s * 1e9) as u64,
+                start_ns: (at_s * 1e9) as u64,
+                duration_ns: ((end_s - at_s) * 1e9) as u64,
+                ..IterationSample::default()
+            });
+        }
+        all
+    }
+
+    /// The interval of the slowest 5 % of all iterations, if one is found.
+    fn of_all(all: &[IterationSample]) -> Option<f64> {
+        let mut order: Vec<&IterationSample> = all.iter().collect();
+        order.sort_by_key(|one| std::cmp::Reverse(one.response_ns()));
+        let (slow, rest) = order.split_at((all.len() / 20).min(200));
+        let typical: Vec<&IterationSample> =
+            rest[rest.len() / 3..].iter().step_by((rest.len() / 150).max(1)).copied().collect();
+        let counted = |from_s: f64| {
+            let ends = all.iter().map(|one| (one.start_ns + one.duration_ns) as f64 / 1e9);
+            ends.filter(|end| (from_s..from_s + 0.5).contains(end)).count() as u64
+        };
+        let series = series(|middle_s| counted(middle_s - 0.25));
+        let population = Population {
+            total: all.len() as u64,
+            series: Some(&series),
+            typical: &typical,
+            ..Population::default()
+        };
+        by_time(slow, slow, &population)?.every_s
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_garbage_collection() {
+        let mut wrong = Vec::new();
+        for seed in 0..10 {
+            for (users, think_s, workers, spread) in [
+                (1, 0.0, 1, 0.2),
+                (8, 0.0, 1, 0.02),
+                (8, 1.0, 1, 0.02),
+                (8, 1.0, 8, 0.02),
+                (20, 2.0, 4, 0.1),
+                (50, 5.0, 10, 0.5),
+                (10, 0.5, 2, 0.0),
+            ] {
+                let all = closed_loop(seed, users, think_s, workers, spread);
+                let found = of_all(&all);
+                wrong.extend(found.map(|every_s| (seed, users, think_s, workers, every_s)));
+            }
+        }
+        assert!(wrong.len() <= 1, "{wrong:?}");
+    }
+
+    /// A service that stands still every three seconds is found in the same loops.
+    #[test]
+    fn a_pause_of_the_service_is_found_in_a_closed_loop() {
+        let mut missed = 0;
+        for seed in 0..10 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut all = Vec::new();
+            for user in 0..8_u64 {
+                let mut at_s = 0.05 * user as f64;
+                for turn in 0.. {
+                    if at_s > LENGTH_S {
+                        break;
+                    }
+                    let mut end_s = at_s + 0.05 + 0.05 * random.f64();
+                    let pause_s = (end_s / 3.0).floor() * 3.0;
+                    if pause_s > 0.0 && end_s < pause_s + 0.4 {
+                        end_s = pause_s + 0.4;
+                    }
+                    all.push(IterationSample {
+                        number: 8 * turn + user,
+                        due_ns: (at_s * 1e9) as u64,
+                        start_ns: (at_s * 1e9) as u64,
+                        duration_ns: ((end_s - at_s) * 1e9) as u64,
+                        ..IterationSample::default()
+                    });
+                    at_s = end_s + 0.02 * random.f64();
+                }
+            }
+            all.sort_by_key(|one| one.start_ns);
+            missed += u32::from(!of_all(&all).is_some_and(|every_s| (every_s / 3.0 - 1.0).abs() < 0.05));
+        }
+        assert!(missed <= 2, "{missed}");
     }
 
     #[test]

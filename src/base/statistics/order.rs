@@ -1,7 +1,8 @@
 //! Ranks of percentiles, computed with integers.
 //!
 //! The percentile p of n samples is the sample of rank ⌈p·n⌉, counted from the smallest (nearest rank). All output and
-//! all verdicts of `bench` use this definition. In floating point, 99.9 / 100 · 1,000 is not exactly 999. Bounds of a
+//! all verdicts of `bench` use this definition. Times come from histograms, so what is written is the upper edge of that
+//! sample's bucket, at most 0.1 % above it, and never above the largest sample. In floating point, 99.9 / 100 · 1,000 is not exactly 999. Bounds of a
 //! percentile are ranks too; they come from the test that gives the verdict ([`Share::order_bounds`]).
 //!
 //! [`Share::order_bounds`]: super::binomial::Share::order_bounds

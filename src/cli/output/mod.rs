@@ -9,6 +9,7 @@ mod bars;
 mod lane;
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Stdout, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,11 @@ fn clean(text: &str, stream: Stream) -> String {
     for_terminal(&masked(text), colours(stream))
 }
 
+/// The file that an option `-o` names; `-` is standard output, as in other programs.
+pub(super) fn file(path: Option<&PathBuf>) -> Option<&Path> {
+    path.map(PathBuf::as_path).filter(|path| *path != Path::new("-"))
+}
+
 /// Whether a stream is a terminal.
 pub(super) fn is_terminal(stream: Stream) -> bool {
     match stream {
@@ -98,7 +104,12 @@ pub(super) fn is_terminal(stream: Stream) -> bool {
 
 /// Whether colours may be used on a stream.
 pub(super) fn colours(stream: Stream) -> bool {
-    is_terminal(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    is_obeying(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether a stream is a terminal that obeys commands: one that calls itself dumb shows them as text.
+pub(super) fn is_obeying(stream: Stream) -> bool {
+    is_terminal(stream) && std::env::var_os("TERM").is_none_or(|kind| kind != "dumb")
 }
 
 /// The format of text for people on standard output: as wide as the terminal, if it is one.

@@ -31,7 +31,7 @@ pub(in crate::cli) struct DiffArguments {
 
 pub(super) fn diff(arguments: &DiffArguments) -> Result<Exit, HarnessError> {
     let found = arguments.source.source().diff()?;
-    let path = arguments.output.as_deref();
+    let path = crate::cli::output::file(arguments.output.as_ref());
     if arguments.json {
         output(path, |out| diff::json(&found, out))?;
     } else {

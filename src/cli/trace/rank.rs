@@ -45,6 +45,6 @@ pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
     if let Some(weighted) = &weighted {
         say(&fetched::weighting(weighted));
     }
-    words(output.as_deref(), |out| ranking::write(&ranking, arguments.min, out))?;
+    words(crate::cli::output::file(output.as_ref()), |out| ranking::write(&ranking, arguments.min, out))?;
     Ok(Exit::Ok)
 }

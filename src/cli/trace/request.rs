@@ -88,7 +88,7 @@ impl RequestArguments {
     }
 
     fn show(&self, traced: &Traced) -> Result<(), HarnessError> {
-        let (path, id) = (self.output.as_deref(), traced.trace_id.to_string());
+        let (path, id) = (crate::cli::output::file(self.output.as_ref()), traced.trace_id.to_string());
         let Some(trace) = &traced.trace else {
             print(&format!("trace {id}"));
             return Ok(());

@@ -58,14 +58,14 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         OneOrSeveral::One(trace, explanation) => (trace, explanation),
         OneOrSeveral::Several(traces) if is_text => {
             let document = fetched::document(&traces, &arguments.source.first());
-            words(arguments.output.as_deref(), |out| {
+            words(crate::cli::output::file(arguments.output.as_ref()), |out| {
                 writeln!(out, "{}", terminal::text(&document, style()))
             })?;
             return Ok(Exit::Ok);
         }
         OneOrSeveral::Several(_) => (arguments.source.source().one()?, None),
     };
-    let (base_id, path) = (trace.base_id.as_str(), arguments.output.as_deref());
+    let (base_id, path) = (trace.base_id.as_str(), crate::cli::output::file(arguments.output.as_ref()));
     if arguments.compat {
         let report = compat_report_as(&trace.records, trace.style);
         output(path, |out| write_as_python(&report, out))?;

@@ -26,7 +26,7 @@ pub struct CleanupOptions {
     pub deployment: Option<YamlFile>,
     /// The age of the runs whose things are deleted, without a directory.
     pub older_than: Option<Duration>,
-    /// False to say only what would be deleted. Things of a run's directory are deleted in any case.
+    /// False to say only what would be deleted.
     pub delete: bool,
 }
 
@@ -69,7 +69,9 @@ pub fn cleanup(
     interrupt: &Interrupt,
 ) -> Result<Cleaned, HarnessError> {
     match (&options.run, &options.deployment, options.older_than) {
-        (Some(run), given, None) => of_run(&runs::named(run)?, given.as_ref(), environment, interrupt),
+        (Some(run), given, None) => {
+            of_run(&runs::named(run)?, given.as_ref(), options.delete, environment, interrupt)
+        }
         (None, Some(deployment), Some(age)) => {
             let now_s = i64::try_from(RunClock::start().wall_anchor_unix_ns() / 1_000_000_000);
             let age_s = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
@@ -87,6 +89,7 @@ pub fn cleanup(
 fn of_run(
     directory: &Path,
     given: Option<&YamlFile>,
+    delete: bool,
     environment: &Environment,
     interrupt: &Interrupt,
 ) -> Result<Cleaned, HarnessError> {
@@ -100,7 +103,10 @@ fn of_run(
     };
     let of_record = YamlFile::from(record.deployment.as_path());
     let which = Which::Run(record.prefix.clone());
-    let swept = swept(given.unwrap_or(&of_record), &which, true, environment, interrupt)?;
+    let swept = swept(given.unwrap_or(&of_record), &which, delete, environment, interrupt)?;
+    if !delete {
+        return Ok(cleaned(swept, true));
+    }
     let path = directory.join(super::record::FILE_NAME);
     let written = match swept.left.is_empty() && swept.unknown.is_empty() {
         true => std::fs::remove_file(&path),

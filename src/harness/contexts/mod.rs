@@ -182,7 +182,7 @@ impl OfRun {
         said.extend(swept.unknown.iter().take(NAMED_MAX).map(|why| format!("perhaps not deleted: {why}")));
         if !said.is_empty() {
             let command = match self.stays {
-                true => format!("bench cleanup {}", self.directory.display()),
+                true => format!("bench cleanup {} --yes", self.directory.display()),
                 false => format!("bench cleanup -d {} --older-than 1m --yes", self.deployment.display()),
             };
             said.push(format!(

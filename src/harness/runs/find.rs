@@ -20,6 +20,8 @@ pub const DIRECTORY: &str = "runs";
 const LATEST: &str = "latest";
 /// The beginning of a run's name that tells when it began: `20261120T225201Z`.
 const TIME_CHARS: usize = 16;
+/// So much of its id tells it from another one that began in the same second.
+const ID_CHARS: usize = 4;
 /// The largest comparison that is read.
 const COMPARISON_BYTES_MAX: u64 = 64 << 20;
 
@@ -58,7 +60,7 @@ pub(super) fn newest(path: &Path, wanted: Option<Kind>) -> Result<PathBuf, Harne
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new(DIRECTORY));
     let is_wanted = |found: &Found| {
-        let begins = name == LATEST || found.name().starts_with(&*name);
+        let begins = name == LATEST || found.name().starts_with(&*name) || is_short(&found.name(), &name);
         begins && wanted.is_none_or(|kind| found.kind == kind)
     };
     let mut all = find(parent)?.into_iter().filter(is_wanted);
@@ -80,6 +82,17 @@ pub(super) fn newest(path: &Path, wanted: Option<Kind>) -> Result<PathBuf, Harne
     }
 }
 
+/// The name of a run whose time another one has too: its time, and the beginning of its id.
+fn short(name: &str) -> Option<String> {
+    let id = name.get(TIME_CHARS..)?.rsplit_once('-')?.1;
+    let is_id = id.len() >= ID_CHARS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| format!("{}-{}", &name[..TIME_CHARS], &id[..ID_CHARS]))
+}
+
+fn is_short(name: &str, of: &str) -> bool {
+    short(name).is_some_and(|short| short == of)
+}
+
 impl Found {
     /// The name of its directory.
     pub(super) fn name(&self) -> String {
@@ -95,16 +108,19 @@ pub(super) fn names(directory: &Path, all: &[Found]) -> Vec<String> {
         time(&name).map(|_| name.chars().take(TIME_CHARS).collect::<String>())
     };
     let beginnings: Vec<Option<String>> = all.iter().map(beginning).collect();
-    let mut names = Vec::new();
-    for (found, begins) in all.iter().zip(&beginnings) {
-        let is_alone = begins.is_some() && beginnings.iter().filter(|other| *other == begins).count() == 1;
-        names.push(match begins {
-            Some(begins) if is_alone && directory == Path::new(DIRECTORY) => begins.clone(),
-            Some(begins) if is_alone => directory.join(begins).display().to_string(),
-            _ => found.path.display().to_string(),
-        });
-    }
-    names
+    let shorts: Vec<Option<String>> = all.iter().map(|found| short(&found.name())).collect();
+    let alone = |of: &[Option<String>], name: &Option<String>| {
+        name.clone().filter(|_| of.iter().filter(|other| *other == name).count() == 1)
+    };
+    let name = |(found, (begins, short)): (&Found, (&Option<String>, &Option<String>))| {
+        let name = alone(&beginnings, begins).or_else(|| alone(&shorts, short));
+        match name {
+            Some(name) if directory == Path::new(DIRECTORY) => name,
+            Some(name) => directory.join(name).display().to_string(),
+            None => found.path.display().to_string(),
+        }
+    };
+    all.iter().zip(beginnings.iter().zip(&shorts)).map(name).collect()
 }
 
 /// The runs and comparisons of a directory, newest first. Symbolic links are not followed.

@@ -22,6 +22,8 @@ use crate::verdict::separation::{ConfirmingRun, separation};
 /// The largest number of past runs examined for comparable ones.
 const EXAMINED_MAX: usize = 200;
 const DIFFERENCES_SHOWN: usize = 20;
+/// So many of the latest runs are looked at for what sets them apart.
+const EXAMPLES_MAX: usize = 5;
 
 /// Which runs to compare, and how.
 #[derive(Clone, Debug)]
@@ -255,11 +257,14 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
     let failures = history::judge_failures(&runs, new, second.as_ref());
     let outcomes = rows.iter().map(|row| row.outcome).chain(failures.iter().map(|row| row.outcome));
     let outcome = Outcome::worst(outcomes.chain([Outcome::Pass]));
-    let mut notes = vec![
+    // What an empty table cannot say.
+    let nothing = past.is_empty().then(|| nothing_comparable(options, new, passed_over));
+    let mut notes: Vec<String> = nothing.into_iter().collect();
+    notes.push(
         "this is the weaker gate: a slow hour looks like a slow build; use bench ab to tell them apart"
             .to_owned(),
-    ];
-    if passed_over > 0 {
+    );
+    if passed_over > 0 && !past.is_empty() {
         notes.push(format!(
             "{passed_over} past runs were skipped: not comparable, not finished, or not readable"
         ));
@@ -281,6 +286,32 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
         failures,
         notes,
     })
+}
+
+/// Why there is no past run to compare with, with what sets the latest of the others apart.
+fn nothing_comparable(options: &CompareOptions, new: &StoredRun, passed_over: usize) -> String {
+    let (directory, run) = (options.base.display(), new.path.display());
+    if passed_over == 0 {
+        return format!(
+            "{directory} has no run but {run}, so there is nothing to compare it with: run the scenario once more, or name \
+             another directory"
+        );
+    }
+    let of = |path: PathBuf| -> Option<String> {
+        let past = read(&path).ok()?;
+        let is_other = past.results.run.id != new.results.run.id;
+        let why = no_data(&past.results).or_else(|| {
+            let all = differences(&past.results, &new.results);
+            all.first().map(|first| crate::base::visible::on_one_line(first))
+        });
+        why.filter(|_| is_other).map(|why| format!("; of the latest, {}: {why}", path.display()))
+    };
+    let examined = runs_of(&options.base).unwrap_or_default().into_iter().take(EXAMPLES_MAX);
+    let example = examined.filter_map(of).next().unwrap_or_default();
+    format!(
+        "none of the {passed_over} other runs in {directory} can be compared with {run}{example}; run the same scenario \
+         with the same options, or add --allow-different"
+    )
 }
 
 fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {

@@ -163,6 +163,11 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
     let mut document = Document::new(3, "");
     let mut title = Line::from(Badge::verdict(judged.outcome));
     document.push(Block::Title(title.text(" · ").line(history_subject(judged)).done()));
+    if judged.past.is_empty() {
+        // A table would have rows of nothing.
+        document.blocks.extend(judged.notes.first().map(|why| Block::Paragraph(Line::quoting(why))));
+        return document;
+    }
     document.titled("Response times", None, history_table(judged));
     document.titled("Failures", None, history_failures(judged));
     document.notes(&judged.notes);

@@ -109,6 +109,25 @@ impl Document {
 }
 
 impl Line {
+    /// A sentence in which code stands between backquotes; one that has no partner is a character like others.
+    #[must_use]
+    pub fn quoting(text: &str) -> Self {
+        let mut line = Self::default();
+        let mut rest = text;
+        while let Some((before, (code, after))) =
+            rest.split_once('`').and_then(|(before, after)| Some((before, after.split_once('`')?)))
+        {
+            line.text(before);
+            if code.trim().is_empty() {
+                line.text(format!("`{code}`"))
+            } else {
+                line.code(code)
+            };
+            rest = after;
+        }
+        line.text(rest).done()
+    }
+
     /// Adds words; adjacent words become one piece.
     pub fn text(&mut self, text: impl AsRef<str>) -> &mut Self {
         match self.spans.last_mut() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::badge::Badge;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::document;
+use crate::report::{document, screen};
 use crate::results::model::{Criterion, Measured, Severity};
 
 /// The width of a gauge, in units of its drawing.
@@ -78,7 +78,7 @@ fn gauge(measured: &Measured, observed: &str) -> Gauge {
         bounds: interval
             .filter(|(low, _)| !observed.contains(&in_words(*low)))
             .map(|(low, high)| format!("{} to {}", in_words(low), in_words(high))),
-        described: format!("{} against a limit of {}", in_words(*value), in_words(*limit)),
+        described: format!("{} against a limit of {}", screen::measured(measured), in_words(*limit)),
     }
 }
 

@@ -316,6 +316,7 @@ fn hostile_strings_stay_text_everywhere() {
         "no_finding",
         "place",
         "basis",
+        "own_time",
         "kind",
         "worst_trace_id",
         "state",

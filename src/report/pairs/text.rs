@@ -325,11 +325,24 @@ pub(in crate::report) fn ratios(paired: &Paired) -> Table {
             time(row.b_ms).into(),
             known_ratio(row.ratio).into(),
             bounds(row.low, row.high, ratio).into(),
-            p.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
+            p.map_or_else(Cell::empty, |p| from_margin(p, row.ratio, paired.margin_percent).into()),
             badge.map_or_else(Cell::empty, Cell::from),
         ]);
     }
     table
+}
+
+/// `< 0.0001 (under +5 %)`: the chance of such rounds if B were slower by just the margin; without the margin, a small one
+/// beside PASS reads as a difference.
+fn from_margin(p: f64, ratio: Option<f64>, margin_percent: f64) -> String {
+    let is_over = ratio.is_some_and(|ratio| ratio > 1.0 + margin_percent / 100.0);
+    let side = if is_over { "over" } else { "under" };
+    format!("{} ({side} +{margin_percent} %)", p_value(p))
+}
+
+/// A probability in four decimals, and never as 0.
+fn p_value(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 /// Failure rates, one row for each workload.
@@ -349,7 +362,7 @@ pub(in crate::report) fn failures(paired: &Paired) -> Table {
             name.into(),
             a.into(),
             b.into(),
-            row.p_greater.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
+            row.p_greater.map_or_else(Cell::empty, |p| format!("{} (more in B)", p_value(p)).into()),
             Badge::verdict(row.outcome).into(),
         ]);
     }
@@ -436,6 +449,18 @@ mod tests {
             functions: Vec::new(),
             calls: Vec::new(),
             notes: vec![HOSTILE.into()],
+        }
+    }
+
+    #[test]
+    fn a_chance_says_from_which_margin_and_is_never_0() {
+        for (p, ratio, margin, expected) in [
+            (0.000_000_9, Some(0.99), 5.0, "< 0.0001 (under +5 %)"),
+            (0.0012, Some(1.2), 5.0, "0.0012 (over +5 %)"),
+            (0.0001, Some(1.02), 2.5, "0.0001 (under +2.5 %)"),
+            (1.0, None, 5.0, "1.0000 (under +5 %)"),
+        ] {
+            assert_eq!(from_margin(p, ratio, margin), expected);
         }
     }
 

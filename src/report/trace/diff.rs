@@ -1,10 +1,18 @@
 //! The difference of two traces: text and JSON.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::tree_diff::{DiffedTrace, PointDiff, TreeDiff};
+use crate::analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, TreeDiff};
 use crate::report::document::{Block, Cell, Column, Document, Line, Table};
-use crate::report::words::{duration_us, signed};
+use crate::report::words::{duration_us, signed, without_middle};
+
+/// At most so many values of an attribute are shown, each in so many characters.
+const VALUES_MAX: usize = 2;
+const VALUE_CHARS_MAX: usize = 24;
+/// So many hexadecimal digits are an id, and after a word that ids begin with.
+const HEX_MIN: usize = 8;
+const HEX_AFTER_MIN: usize = 6;
 
 /// The difference as a document, with at most `limit` rows in each table.
 #[must_use]
@@ -17,8 +25,13 @@ pub fn document(diff: &TreeDiff, limit: usize) -> Document {
     }
     let hint = "Points of one kind under the same path; own time is without that of points below".into();
     document.titled("Points", Some(hint), points(&rows, limit));
-    document.titled("Attributes that differ", None, attributes(&diff.points, limit));
+    let (table, left_out) = attributes(&diff.points, limit);
+    document.titled("Attributes that differ", None, table);
     let mut notes = Vec::new();
+    if left_out > 0 {
+        let noun = if left_out == 1 { "attribute differs" } else { "attributes differ" };
+        notes.push(format!("{left_out} {noun} in ids, addresses and times only: see --json"));
+    }
     if rows.len() > limit {
         notes.push(format!("{} more rows: see --limit or --json", rows.len() - limit));
     }
@@ -90,7 +103,8 @@ fn name(row: &PointDiff) -> String {
     format!("{} {}", row.service, row.name).trim_start().to_owned()
 }
 
-fn attributes(rows: &[PointDiff], limit: usize) -> Table {
+/// The attributes that differ by more than ids, addresses and times, and how many differ by these only.
+fn attributes(rows: &[PointDiff], limit: usize) -> (Table, usize) {
     let mut table = Table::new(vec![
         Column::name("point"),
         Column::name("attribute"),
@@ -98,13 +112,113 @@ fn attributes(rows: &[PointDiff], limit: usize) -> Table {
         Column::name("only in B"),
     ]);
     let all = rows.iter().flat_map(|row| row.attributes.iter().map(move |attribute| (row, attribute)));
-    for (row, attribute) in all.take(limit) {
+    let (differing, alike): (Vec<_>, Vec<_>) = all.partition(|(_, attribute)| says_something(attribute));
+    for (row, attribute) in differing.into_iter().take(limit) {
         table.row([
             name(row).into(),
             attribute.attribute.as_str().into(),
-            attribute.a.join(", ").into(),
-            attribute.b.join(", ").into(),
+            in_short(&attribute.a).into(),
+            in_short(&attribute.b).into(),
         ]);
     }
-    table
+    (table, alike.len())
+}
+
+/// Values of every trace differ in ids, addresses and times, and that says nothing.
+fn says_something(attribute: &AttributeDiff) -> bool {
+    let kinds = |values: &[String]| -> BTreeSet<String> { values.iter().map(|value| kind(value)).collect() };
+    kinds(&attribute.a) != kinds(&attribute.b)
+}
+
+/// A value with its ids, addresses and times replaced.
+fn kind(value: &str) -> String {
+    let mut kind = String::new();
+    for word in value.split_inclusive(|c: char| !(c.is_alphanumeric() || "-.:_+".contains(c))) {
+        let end = word.trim_end_matches(|c: char| !(c.is_alphanumeric() || "-.:_+".contains(c)));
+        kind.push_str(if is_id(end) { "…" } else { end });
+        kind.push_str(&word[end.len()..]);
+    }
+    kind
+}
+
+/// Whether a word is an id (hexadecimal digits, with or without hyphens), an address of memory or of a network, a time, or a
+/// long number.
+fn is_id(word: &str) -> bool {
+    let word = word.trim_matches(['.', ':', '-', '_', '+']);
+    let bare =
+        ["req-", "0x", "instance-", "tap", "qbr", "qvo"].iter().find_map(|prefix| word.strip_prefix(prefix));
+    let hex: String = bare.unwrap_or(word).chars().filter(|c| *c != '-').collect();
+    let has_digit = hex.contains(|c: char| c.is_ascii_digit());
+    let is_hex = !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_long = hex.len() >= if bare.is_some() { HEX_AFTER_MIN } else { HEX_MIN };
+    let is_time = word.get(..10).is_some_and(|date| {
+        let digit = |at: usize| date.as_bytes()[at].is_ascii_digit();
+        date.is_ascii()
+            && (0..10).all(|at| if at == 4 || at == 7 { date.as_bytes()[at] == b'-' } else { digit(at) })
+    });
+    let is_mac = word.len() == 17 && word.split(':').count() == 6;
+    is_hex && has_digit && is_long
+        || is_time
+        || is_mac
+        || word.parse::<std::net::IpAddr>().is_ok()
+        || word.parse::<std::net::SocketAddr>().is_ok()
+}
+
+/// A few values, each shortened: all of them are in the JSON.
+fn in_short(values: &[String]) -> String {
+    let shown = values.iter().take(VALUES_MAX).map(|value| without_middle(value, VALUE_CHARS_MAX));
+    let mut shown: Vec<String> = shown.collect();
+    if values.len() > VALUES_MAX {
+        shown.push(format!("{} more", values.len() - VALUES_MAX));
+    }
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_addresses_and_times_are_no_difference() {
+        for (a, b, expected) in [
+            ("miss", "hit", true),
+            ("e4b1c1f2-53a0-4d5f-9f3e-8f2f0a5c2d11", "0b0a6e6a-1c7e-4b39-8c33-5f2b7b1d2a44", false),
+            ("a7f3d0c49be84c1f", "99f3d0c49be84c1e", false),
+            (
+                "/servers/e4b1c1f2-53a0-4d5f-9f3e-8f2f0a5c2d11",
+                "/servers/0b0a6e6a-1c7e-4b39-8c33-5f2b7b1d2a44",
+                false,
+            ),
+            (
+                "/servers/e4b1c1f2-53a0-4d5f-9f3e-8f2f0a5c2d11",
+                "/ports/0b0a6e6a-1c7e-4b39-8c33-5f2b7b1d2a44",
+                true,
+            ),
+            ("<Host object at 0x7f21a4c0>", "<Host object at 0x7f98b4d8>", false),
+            ("10.0.0.7", "10.0.0.9", false),
+            ("10.0.0.7:5672", "10.0.0.9:5672", false),
+            ("fa:16:3e:11:22:33", "fa:16:3e:aa:bb:cc", false),
+            ("2026-11-20T22:52:01", "2026-11-21T02:02:31", false),
+            ("req-e4b1c1f2-53a0-4d5f-9f3e-8f2f0a5c2d11", "req-0b0a6e6a-1c7e-4b39-8c33-5f2b7b1d2a44", false),
+            ("1763678001", "1763678411", false),
+            ("200", "500", true),
+            ("node-1", "node-2", true),
+            ("cafe", "face", true),
+        ] {
+            let values = |value: &str| vec![value.to_owned()];
+            let attribute = AttributeDiff { attribute: "x".into(), a: values(a), b: values(b) };
+            assert_eq!(says_something(&attribute), expected, "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn values_are_shown_in_short() {
+        let long = vec!["x".repeat(300); 5];
+        let shown = in_short(&long);
+        assert!(
+            shown.chars().count() <= VALUES_MAX * (VALUE_CHARS_MAX + 3) + 8 && shown.ends_with("3 more"),
+            "{shown}"
+        );
+        assert_eq!(in_short(&["a".to_owned(), "b".to_owned()]), "a, b");
+    }
 }

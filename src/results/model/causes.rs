@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::client_causes::SlowPlaces;
 use super::differences::Differences;
-use super::explanation::{Basis, Place};
+use super::explanation::{Basis, OwnTime, Place};
 use super::functions::ComparedFunctions;
 use crate::base::statistics::order::same_percentile;
 
@@ -173,9 +173,34 @@ pub struct ComparedKind {
     /// the network, or that service was too busy to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called_service: Option<String>,
+    /// How its calls share what it takes longer; absent for one call, and in results of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<CallSpread>,
+    /// Where in its points the time lies that it takes longer; absent in results of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_time: Option<OwnTime>,
     /// Hosts and attributes of its points that slow iterations have more often, most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contrasts: Vec<Contrast>,
+}
+
+/// How the calls of a kind of point share what it takes longer: the longest call of a slow iteration is compared with the
+/// longest of a typical one, the second with the second, and so on. Times are the calls' own, without their children.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct CallSpread {
+    /// The mean number of calls in a slow iteration.
+    pub of: f64,
+    /// So many of the longest calls make four fifths of the difference on the critical path; all of them if they are alike.
+    pub longest: u64,
+    /// Whether each call takes longer by about the same: at least half of the mean, and at most twice as much.
+    pub each_alike: bool,
+    /// How much longer those take, on average.
+    pub longer_ms: f64,
+    /// How much longer the longest call takes.
+    pub most_longer_ms: f64,
+    /// How much longer the median of the others takes, which may be negative; absent without others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_longer_ms: Option<f64>,
 }
 
 /// A value of an attribute that a kind of point has more often in slow iterations than in typical ones.

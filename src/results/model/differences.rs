@@ -38,12 +38,27 @@ pub struct AttributeDifference {
     pub high: f64,
     /// The probability of such a difference by chance, adjusted for the number of tests.
     pub chance: f64,
+    /// For a bound of a number, how closely the number goes with the time that the traces take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<Correlation>,
     /// Further values that the same iterations have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub same: Vec<AttributeValue>,
     /// How many more of these there are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub same_more: u64,
+}
+
+/// Spearman's rank correlation of a number with the time that the compared traces take, -1 to 1: slow and typical ones, and
+/// none between them.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Correlation {
+    /// The coefficient.
+    pub rho: f64,
+    /// It is at least this, with 95 % confidence.
+    pub low: f64,
+    /// It is at most this, with 95 % confidence.
+    pub high: f64,
 }
 
 /// A value of an attribute.

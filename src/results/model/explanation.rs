@@ -30,6 +30,23 @@ pub enum Place {
     Outside,
 }
 
+/// Where the own time of a point lies that made the difference: a point's own time is not its duration, unless nothing is
+/// below it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnTime {
+    /// There are no points below: own time is duration.
+    Alone,
+    /// Before the first point below.
+    Before,
+    /// Between points below.
+    Between,
+    /// After the last point below.
+    After,
+    /// In several of these places.
+    Around,
+}
+
 /// Why an iteration was slow.
 ///
 /// `own_ms` is a part of `response_ms`. By difference, `longer_ms` is `own_ms - typical_ms`, `excess_ms` is
@@ -68,6 +85,9 @@ pub struct Explanation {
     /// How much longer it took here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer_ms: Option<f64>,
+    /// Where that lies in these points; absent in results of earlier builds, and without a comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_time: Option<OwnTime>,
     /// The response time of this iteration: queue time and service time.
     pub response_ms: f64,
     /// The mean response time of typical iterations.

@@ -35,13 +35,13 @@ use crate::runner::generator::Generator;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
 pub use causes::{
-    ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing, NoFinding,
-    ObserverEffect,
+    CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing,
+    NoFinding, ObserverEffect,
 };
 pub use client_causes::{FirstOnes, Rhythm, SlowPlaces};
 pub use client_comparison::ClientComparison;
-pub use differences::{AttributeDifference, AttributeValue, Differences};
-pub use explanation::{Basis, Explanation, Place};
+pub use differences::{AttributeDifference, AttributeValue, Correlation, Differences};
+pub use explanation::{Basis, Explanation, OwnTime, Place};
 pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
 pub use load::{LoadSeries, Offered};
@@ -504,7 +504,8 @@ impl Distribution {
 pub struct Percentile {
     /// Such as 99.9.
     pub percentile: f64,
-    /// The value that this share of the samples does not exceed.
+    /// The value that this share of the samples does not exceed: the sample of its rank, rounded up by at most 0.1 % (to the
+    /// edge of its bucket in the histogram), and never above the largest.
     pub value_ms: f64,
 }
 

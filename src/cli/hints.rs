@@ -1,0 +1,100 @@
+//! What to write instead of words of other programs. A suggestion that is not alike is worse than none: it is left out.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::config::check::did_you_mean;
+
+/// Options of other programs: the option, and what does it here.
+const OPTIONS: [(&str, &str); 9] = [
+    ("--dry-run", DRY),
+    ("--check", DRY),
+    ("--json", JSON),
+    ("--format", JSON),
+    ("--output-format", JSON),
+    ("--csv", "`bench export latest --csv` writes a row for each iteration"),
+    ("--html", "every run writes report.html into its directory; `bench open` shows it"),
+    ("--silent", "`--quiet` prints the verdict and the directory only"),
+    ("--verbose", "`bench run --once` prints every request and answer of one iteration"),
+];
+const DRY: &str = "`bench validate --explain FILE` says what a load will do and sends nothing; `bench run --once FILE` does \
+                   it once";
+const JSON: &str = "results.json in the run's directory has every figure; `bench export latest --jsonl` writes a row for each \
+                    iteration";
+
+/// Commands of other programs: the word, and the command here.
+const COMMANDS: [(&str, &str); 14] = [
+    ("list", "`bench runs` lists the stored runs"),
+    ("ls", "`bench runs` lists the stored runs"),
+    ("history", "`bench runs` lists the stored runs"),
+    ("results", "`bench runs` lists the stored runs, and `bench report` shows one"),
+    ("show", "`bench report` shows a run, and `bench trace show` a trace"),
+    ("view", "`bench open` shows the report of the newest run in a browser"),
+    ("test", "`bench run FILE` runs a scenario"),
+    ("start", "`bench run FILE` runs a scenario"),
+    ("task", "`bench run FILE` runs a task file of Rally too"),
+    ("lint", "`bench validate FILE` finds the faults of a file"),
+    ("diff", "`bench compare` compares two runs, and `bench trace diff` two traces"),
+    ("delete", "`bench prune` deletes old runs"),
+    ("rm", "`bench prune` deletes old runs"),
+    ("version", "`bench --version` prints it"),
+];
+
+/// The same error, with what does it here, and without a suggestion that is not alike.
+pub(super) fn helped(mut error: clap::Error) -> clap::Error {
+    let (given, suggested, known) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg, &OPTIONS[..]),
+        ErrorKind::InvalidSubcommand => {
+            (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand, &COMMANDS[..])
+        }
+        _ => return error,
+    };
+    let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
+    let word = word.split(['=', ' ']).next().unwrap_or_default().to_owned();
+    let hint = known.iter().find(|(other, _)| *other == word).map(|(_, hint)| *hint);
+    let names: Vec<String> = match error.get(suggested) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    let name = |text: &str| text.trim_start_matches('-').to_owned();
+    let bare: Vec<String> = names.iter().map(|one| name(one)).collect();
+    let is_alike = did_you_mean(&name(&word), bare.iter().map(String::as_str)).is_some();
+    if hint.is_some() || !names.is_empty() && !is_alike {
+        error.remove(suggested);
+        // It shows the option that was suggested.
+        error.remove(ContextKind::Usage);
+    }
+    if let Some(hint) = hint {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::Arguments;
+
+    #[test]
+    fn words_of_other_programs_have_an_answer_and_others_no_wrong_one() {
+        for (words, has, lacks) in [
+            ("run x --dry-run", "bench validate --explain", "rally-junit"),
+            ("run x --json", "results.json", "--job"),
+            ("run x --json=y", "results.json", "--job"),
+            ("list", "bench runs", "'validate'"),
+            ("export --format", "bench export latest --jsonl", "similar"),
+            ("run x --quite", "'--quiet'", "results.json"),
+            ("run x --treads", "unexpected argument", "similar"),
+            ("validat", "'validate'", "bench runs"),
+            ("qqqqqq", "unrecognized subcommand", "similar"),
+        ] {
+            let error =
+                Arguments::try_parse_from(std::iter::once("bench").chain(words.split(' '))).unwrap_err();
+            let text = helped(error).render().to_string();
+            assert!(text.contains(has) && !text.contains(lacks), "{words}: {text}");
+        }
+    }
+}
