@@ -24,7 +24,7 @@ use crate::server::Server;
 use crate::support::Bench;
 
 /// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
-const KEPT: [&str; 16] = [
+const KEPT: [&str; 17] = [
     "basis",
     "own_time",
     "place",
@@ -333,16 +333,8 @@ fn of_sla(text: &str) -> SlaRow {
     }
 }
 
-fn hostile_pairs(text: &str) -> Paired {
-    let round =
-        || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
-    let side = || Side {
-        name: text.to_owned(),
-        deployment: format!("{text}."),
-        target: Some(text.to_owned()),
-        command: Some(format!("{text} ")),
-    };
-    let point = |slow| PointRow {
+fn slower_point(slow: bool, text: &str) -> PointRow {
+    PointRow {
         slow,
         service: text.to_owned(),
         name: text.to_owned(),
@@ -353,6 +345,17 @@ fn hostile_pairs(text: &str) -> Paired {
         difference_ms: 1.0,
         low_ms: 0.5,
         high_ms: 1.5,
+    }
+}
+
+fn hostile_pairs(text: &str) -> Paired {
+    let round =
+        || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
+    let side = || Side {
+        name: text.to_owned(),
+        deployment: format!("{text}."),
+        target: Some(text.to_owned()),
+        command: Some(format!("{text} ")),
     };
     let row = |action| Row {
         series: Series { workload: 0, action, percentile: 95.0, gated: true },
@@ -364,6 +367,7 @@ fn hostile_pairs(text: &str) -> Paired {
         alpha: 0.005,
         sd: Some(0.1),
         detectable: Some(1.2),
+        needed: None,
         wilcoxon_p: Some(0.01),
         outcome: Outcome::Fail,
         samples: 400,
@@ -399,7 +403,7 @@ fn hostile_pairs(text: &str) -> Paired {
         counts: vec![counted(text)],
         sla: vec![of_sla(text)],
         failures: Vec::new(),
-        points: vec![point(false), point(true)],
+        points: vec![slower_point(false, text), slower_point(true, text)],
         functions: Vec::new(),
         calls: vec![more_calls(text)],
         notes: vec![text.to_owned()],
