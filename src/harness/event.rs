@@ -179,7 +179,7 @@ pub struct WorkloadProgress {
     pub failed: u64,
     /// Ended iterations per second, over the last seconds; at the end, over the whole load.
     pub rate: f64,
-    /// The median response time.
+    /// The median response time of all that were due; absent if it falls among those without a valid time.
     pub p50_ns: Option<u64>,
     /// The response time that 1 % exceed.
     pub p99_ns: Option<u64>,

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::ids::RunIds;
-use crate::measure::latency::value_at_percentile;
 use crate::plan::Plan;
 use crate::plan::control::ControlShare;
 use crate::runner::{Observer, Progress};
@@ -79,7 +78,6 @@ impl<'a> AsEvents<'a> {
 
     fn figures(&self, workload: &Workload, progress: &Progress<'_>) -> WorkloadProgress {
         let total = progress.total;
-        let percentile_ns = |percent: f64| value_at_percentile(&total.response_ns, percent);
         WorkloadProgress {
             elapsed: progress.elapsed,
             ended: progress.ended,
@@ -89,8 +87,8 @@ impl<'a> AsEvents<'a> {
             dropped: progress.dropped,
             failed: total.failed,
             rate: workload.rate(progress.elapsed, progress.ended),
-            p50_ns: percentile_ns(50.0),
-            p99_ns: percentile_ns(99.0),
+            p50_ns: total.percentile_ns(50.0),
+            p99_ns: total.percentile_ns(99.0),
             start_lag_p99_ns: progress.lag.percentile_ns(99.0),
             slowest: total.slowest.map(|(ns, id)| (ns, self.ids.trace_id(id))),
             ..self.at_start(workload)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::event::WorkloadProgress;
 use crate::base::clock::saturating_nanos;
 use crate::base::units::format_ns;
+use crate::report::words::NO_TIME;
 
 /// A queue time below this comes from timers, not from a queue.
 const QUEUE_TIME_SHOWN_NS: u64 = 1_000_000;
@@ -45,7 +46,9 @@ fn joined(facts: &[Fact]) -> String {
 
 fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
     let fact = |rank: u8, text: String| Fact { rank, text };
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), format_ns);
+    // A percentile that falls among iterations without a valid time has none.
+    let without = if progress.failed + progress.dropped > 0 { NO_TIME } else { "-" };
+    let time = |ns: Option<u64>| ns.map_or_else(|| without.to_owned(), format_ns);
     if let Some(waiting) = waiting(progress) {
         // Without an answer there is nothing else to say.
         return vec![fact(ALWAYS, waiting)];
@@ -127,6 +130,7 @@ mod tests {
             profiled_percent: Some(99.0),
             ..good.clone()
         };
+        let without = WorkloadProgress { p99_ns: None, slowest: None, start_lag_p99_ns: 0, ..bad.clone() };
         for (progress, columns, expected) in [
             (
                 &good,
@@ -151,6 +155,7 @@ mod tests {
                 "812/s, 3 failed, p99 85.0 ms, queue time p99 2.00 s, 7 dropped, slowest 95.0 ms 00000000",
             ),
             (&bad, Some(30), "812/s, 3 failed, 7 dropped"),
+            (&without, Some(60), "812/s, 3 failed, p99 no time, 7 dropped"),
             (&bad, Some(1), "812/s, 3 failed, 7 dropped"),
         ] {
             assert_eq!(figures(progress, columns), expected, "{columns:?}");

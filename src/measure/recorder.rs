@@ -49,7 +49,7 @@ pub struct Live {
     pub unrecorded: u64,
     /// Iterations of the warm-up; no other figure includes them.
     pub warm_up: u64,
-    /// Response times in nanoseconds, with two significant digits.
+    /// Response times of iterations without fault, in nanoseconds, with two significant digits.
     pub response_ns: Histogram<u32>,
     /// From due to start, in the same form.
     pub lag_ns: Histogram<u32>,
@@ -93,6 +93,14 @@ impl Live {
         self.slowest = [self.slowest, other.slowest].into_iter().flatten().max_by_key(|(ns, _)| *ns);
     }
 
+    /// The response time at a percentile of all that were due until now: those that failed, were cut off or never started
+    /// count as longer than every success, and have no time.
+    #[must_use]
+    pub fn percentile_ns(&self, percentile: f64) -> Option<Nanos> {
+        let rank = crate::base::statistics::order::rank(self.ended() + self.dropped, percentile)?;
+        super::latency::value_at_rank(&self.response_ns, rank)
+    }
+
     /// All iterations that ended.
     #[must_use]
     pub fn ended(&self) -> u64 {
@@ -123,7 +131,9 @@ impl Live {
             }
         }
         let response_ns = sample.response_ns();
-        self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
+        if sample.ended == Ended::Ok {
+            self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
+        }
         self.lag_ns.saturating_record(sample.lag_ns().clamp(1, VALUE_NS_MAX));
         if self.slowest.is_none_or(|(slowest, _)| response_ns > slowest) {
             self.slowest = Some((response_ns, SampleId { workload: sample.workload, number: sample.number }));
@@ -279,7 +289,9 @@ mod tests {
         assert_eq!(recorder.backlog_bytes, 0);
         assert_eq!((live.ok, live.failed, live.unrecorded), (90, 10, 0));
         assert_eq!(live.slowest.unwrap().1.number, 99);
-        assert_eq!(live.response_ns.len(), 100);
+        assert_eq!(live.response_ns.len(), 90, "those that failed have no time");
+        let at = |percentile| live.percentile_ns(percentile).is_some();
+        assert_eq!((at(50.0), at(90.0), at(91.0)), (true, true, false));
     }
 
     /// While load is made, samples are sent in batches of a size, not one by one.

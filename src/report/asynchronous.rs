@@ -1,6 +1,6 @@
 //! Asynchronous work in words, the same in every output.
 
-use super::words::duration;
+use super::words::{self, duration};
 use crate::results::model::{Asynchronous, AsynchronousAt, Workload};
 
 /// What was measured of a workload's asynchronous work, beside its response times, and of how many iterations.
@@ -19,7 +19,9 @@ pub fn sentence(workload: &Workload) -> Option<String> {
     let times: Vec<String> = [at(50.0), at(95.0)].into_iter().flatten().collect();
     let longest = seen.max_ms.map_or_else(String::new, |ms| format!(", longest {}", duration(ms)));
     let response = |percentile: f64| {
-        workload.response_time.at(percentile).map(|ms| format!("p{percentile} {}", duration(ms)))
+        let times = &workload.response_time;
+        times.at(percentile)?;
+        Some(format!("p{percentile} {}", words::percentile(times, percentile, "")))
     };
     let responses: Vec<String> = [response(50.0), response(95.0)].into_iter().flatten().collect();
     let linked = match seen.linked {

@@ -1,9 +1,9 @@
 //! The verdict in one line: `bench: PASS · p99 88.1 ms`, `bench: FAIL · p(99) is 412 ms, limit 250 ms`, as text and as an endpoint of shields.io.
 
 use super::document::Badge;
-use super::screen;
-use super::words::{duration, visible};
-use crate::results::model::{ReasonKind, Results};
+use super::words::{self, NO_TIME, duration, visible};
+use super::{runs, screen};
+use crate::results::model::{ReasonKind, Results, Time};
 
 /// One line of text.
 #[must_use]
@@ -23,18 +23,20 @@ pub fn endpoint(results: &Results) -> String {
 
 fn message(results: &Results) -> String {
     let verdict = results.verdict.outcome.word();
+    // What was not served is in no time, so it comes first.
+    let not_served =
+        words::not_served(&results.workloads).map_or_else(String::new, |words| format!(" · {words}"));
     let reason = screen::reason(results);
     if !matches!(
         reason.kind,
         ReasonKind::Slow | ReasonKind::NoTraces | ReasonKind::Shard | ReasonKind::Nothing
     ) {
-        return format!("{verdict} · {}", visible(&reason.headline));
+        return format!("{verdict}{not_served} · {}", visible(&reason.headline));
     }
-    // Of several workloads, the one that takes longest.
-    let p99 = results
-        .workloads
-        .iter()
-        .filter_map(|workload| workload.response_time.at(99.0))
-        .max_by(f64::total_cmp);
-    p99.map_or_else(|| verdict.to_owned(), |p99_ms| format!("{verdict} · p99 {}", duration(p99_ms)))
+    let p99 = match runs::p99(results) {
+        Some(Time::Ms(p99_ms)) => format!(" · p99 {}", duration(p99_ms)),
+        Some(Time::None) => format!(" · p99 {NO_TIME}"),
+        None => String::new(),
+    };
+    format!("{verdict}{not_served}{p99}")
 }

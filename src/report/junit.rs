@@ -3,7 +3,7 @@
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use super::document::Badge;
-use super::screen;
+use super::{screen, words};
 use crate::results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus, Severity};
 
 /// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
@@ -18,6 +18,9 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         let mut suite = TestSuite::new(workload.name.as_str());
         if !results.deployment.tls_verified {
             suite.add_property(("tls", "not verified"));
+        }
+        if let Some(not_served) = words::not_served(std::slice::from_ref(workload)) {
+            suite.add_property(("not served", not_served.as_str()));
         }
         let criteria =
             results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);

@@ -119,11 +119,13 @@ pub fn verdict(results: &Results) -> Line {
         Outcome::None if !results.verdict.invalid.is_empty() => Badge::invalid_without_gate(),
         outcome => Badge::verdict(outcome),
     };
+    let not_served =
+        words::not_served(&results.workloads).map_or_else(String::new, |words| format!(" · {words}"));
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
     let mut line = Line::from(badge);
     let failed = if screen::has_unjudged_failures(results) { failures(results) } else { String::new() };
     let subject =
-        format!(" · {} on {}{status}{tls}{failed}", results.scenario.title, results.deployment.name);
+        format!("{not_served} · {} on {}{status}{tls}{failed}", results.scenario.title, results.deployment.name);
     line.text(subject).done()
 }
 
@@ -233,8 +235,8 @@ fn times(workload: &Workload) -> Table {
         let count =
             |of: fn(Counts) -> u64| counts.map_or_else(Cell::empty, |counts| of(counts).to_string().into());
         let mut cells = vec![name.into(), count(|counts| counts.total), count(|counts| counts.failed)];
-        let at = |wanted: f64| times.at(wanted).map_or_else(|| "-".to_owned(), duration);
-        cells.extend(PERCENTILES.iter().map(|(_, wanted)| Cell::from(at(*wanted))));
+        cells
+            .extend(PERCENTILES.iter().map(|(_, wanted)| Cell::from(words::percentile(times, *wanted, "-"))));
         cells.push(if times.count == 0 { "-".into() } else { duration(times.max_ms).into() });
         table.part(part, cells);
     };

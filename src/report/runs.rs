@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::document::{Badge, Block, Cell, Column, Document, Table};
-use super::words::duration;
-use crate::results::model::{Outcome, Results};
+use super::words::{NO_TIME, duration, not_served};
+use crate::results::model::{Outcome, Results, Time};
 
 /// The largest length of a cause, in characters.
 const CAUSE_CHARS_MAX: usize = 200;
@@ -24,8 +24,10 @@ pub struct ListedRun {
     pub title: String,
     /// Its verdict; absent of one that is damaged or was not reported yet.
     pub verdict: Option<Outcome>,
-    /// The p99 of response times, of the workload that takes longest, in milliseconds.
+    /// The p99 of response times, of the workload that takes longest, in milliseconds; of all iterations that were due.
     pub p99_ms: Option<f64>,
+    /// True if it falls among iterations that failed, never started or were cut off.
+    pub p99_has_no_time: bool,
     /// Why it failed, or what slow iterations wait for; empty where that is not known.
     pub cause: String,
     /// What is wrong with its files, if anything.
@@ -52,7 +54,10 @@ pub fn document(runs: &[ListedRun]) -> Document {
         table.row([
             Cell::code(run.name.as_str()),
             verdict,
-            run.p99_ms.map_or_else(String::new, duration).into(),
+            match run.p99_has_no_time {
+                true => NO_TIME.into(),
+                false => run.p99_ms.map_or_else(String::new, duration).into(),
+            },
             Cell::code(title),
             run.fault.as_ref().unwrap_or(&run.cause).as_str().into(),
         ]);
@@ -62,15 +67,24 @@ pub fn document(runs: &[ListedRun]) -> Document {
     document
 }
 
-/// The p99 of the workload that takes longest.
+/// The p99 of the workload that takes longest, of all iterations that were due.
 #[must_use]
-pub fn p99_ms(results: &Results) -> Option<f64> {
-    let of = |workload: &crate::results::model::Workload| workload.response_time.at(99.0);
-    results.workloads.iter().filter_map(of).max_by(f64::total_cmp)
+pub fn p99(results: &Results) -> Option<Time> {
+    let all = results.workloads.iter().filter_map(|workload| workload.response_time.of_all_at(99.0));
+    let ms = |time: &Time| match time {
+        Time::Ms(ms) => *ms,
+        Time::None => f64::INFINITY,
+    };
+    all.max_by(|a, b| ms(a).total_cmp(&ms(b)))
 }
 
 /// Why a run failed, or what its slow iterations wait for, in a few words.
 #[must_use]
 pub fn cause(results: &Results) -> String {
-    super::screen::reason(results).headline.chars().take(CAUSE_CHARS_MAX).collect()
+    let headline = super::screen::reason(results).headline;
+    let cause = match not_served(&results.workloads) {
+        Some(not_served) => format!("{not_served}; {headline}"),
+        None => headline,
+    };
+    cause.chars().take(CAUSE_CHARS_MAX).collect()
 }

@@ -253,7 +253,7 @@ fn named(results: &Results, workload: &Workload) -> Option<String> {
     (results.workloads.len() > 1).then(|| workload.name.clone())
 }
 
-fn percent(percent: f64) -> String {
+pub(super) fn percent(percent: f64) -> String {
     match percent {
         percent if percent >= 99.95 => "100 %".to_owned(),
         percent if percent >= 9.95 => format!("{percent:.0} %"),
@@ -520,10 +520,14 @@ fn waiting_for(name: Line) -> Line {
 /// The figures of a run that nothing else is known of.
 pub(super) fn figures(results: &Results) -> Line {
     let one = |workload: &Workload| {
-        let count = workload.response_time.count;
-        let (p50, p99) = (workload.response_time.at(50.0)?, workload.response_time.at(99.0)?);
+        let count = workload.response_time.count_of_all();
+        let at = |percentile| {
+            let shown = words::percentile(&workload.response_time, percentile, "");
+            (!shown.is_empty()).then_some(shown)
+        };
+        let (p50, p99) = (at(50.0)?, at(99.0)?);
         let name = named(results, workload).map_or_else(String::new, |name| format!("{name}: "));
-        Some(format!("{name}{count} iterations, p50 {}, p99 {}.", duration(p50), duration(p99)))
+        Some(format!("{name}{count} iterations, p50 {p50}, p99 {p99}."))
     };
     let all: Vec<String> = results.workloads.iter().filter_map(one).collect();
     all.join(" ").into()

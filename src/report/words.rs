@@ -4,7 +4,7 @@ pub use super::explanation::{cause, comparison, finding, sentences, why};
 use super::probe::is_on_missing_traces;
 pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};
 pub use crate::base::visible::{code_point, is_deceptive, visible};
-use crate::results::model::{Profiling, Received, Results, TraceState, Workload};
+use crate::results::model::{Distribution, Profiling, Received, Results, Time, TraceState, Workload};
 use crate::runner::generator::Generator;
 
 /// True when iterations waited before they started, so that response and service times differ.
@@ -15,6 +15,39 @@ pub fn waited(workload: &Workload) -> bool {
         (Some(lag_ms), Some(total_ms)) => lag_ms > total_ms / 100.0,
         _ => false,
     }
+}
+
+/// What reports show instead of a percentile that falls among iterations that failed, never started or were cut off.
+pub const NO_TIME: &str = "no time";
+
+/// A percentile of all that were due, in words; `unknown` if the results do not have it.
+#[must_use]
+pub fn percentile(times: &Distribution, percentile: f64, unknown: &str) -> String {
+    match times.of_all_at(percentile) {
+        Some(Time::Ms(ms)) => duration(ms),
+        Some(Time::None) => NO_TIME.to_owned(),
+        None => unknown.to_owned(),
+    }
+}
+
+/// `30 % not served (2950 never started, 50 cut off)`; `None` if nothing was dropped, and hardly anything cut off.
+#[must_use]
+pub fn not_served(workloads: &[Workload]) -> Option<String> {
+    let sum = |of: fn(&Workload) -> u64| workloads.iter().map(of).sum::<u64>();
+    let total = sum(|workload| workload.iterations.total);
+    let (dropped, aborted) =
+        (sum(|workload| workload.iterations.dropped), sum(|workload| workload.iterations.aborted));
+    if dropped == 0 && aborted * 100 <= total {
+        return None;
+    }
+    let counts = [(dropped, "never started"), (aborted, "cut off")];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let share = super::screen::percent((dropped + aborted) as f64 / total.max(1) as f64 * 100.0);
+    Some(format!("{share} not served ({})", counts.join(", ")))
 }
 
 /// `90 % profiled`: for a workload that left some iterations unprofiled for comparison.

@@ -113,6 +113,8 @@ pub struct WorkloadStats {
     pub failed_response: Latency,
     /// From start to end, of iterations that were not cut off.
     pub service: Latency,
+    /// Of these, those that failed.
+    pub failed_service: Latency,
     /// From start to end, of iterations without fault.
     pub ok_service_sum_ns: u128,
     /// When the first iteration started.
@@ -153,6 +155,8 @@ pub struct ActionStats {
     pub response: Latency,
     /// Of these, those that failed.
     pub failed_response: Latency,
+    /// Of the service times, those that failed.
+    pub failed_service: Latency,
     /// The phases' sums, over requests that were answered.
     pub phases: PhaseSums,
     /// How often each status was answered.
@@ -333,6 +337,7 @@ impl WorkloadStats {
             response: Latency::new(),
             failed_response: Latency::new(),
             service: Latency::new(),
+            failed_service: Latency::new(),
             ok_service_sum_ns: 0,
             first_start_ns: u64::MAX,
             last_end_ns: 0,
@@ -369,6 +374,7 @@ impl WorkloadStats {
             let failed = head.ended == Ended::Failed;
             if failed {
                 self.failed_response.record(head.response_ns(), id);
+                self.failed_service.record(head.duration_ns, id);
             }
             self.series.record(end_ns, head.response_ns(), failed);
             let entry = (head.duration_ns, id);
@@ -409,6 +415,7 @@ impl ActionStats {
             service: Latency::new(),
             response: Latency::new(),
             failed_response: Latency::new(),
+            failed_service: Latency::new(),
             phases: PhaseSums::default(),
             status: BTreeMap::new(),
             body_bytes: 0,
@@ -434,6 +441,7 @@ impl ActionStats {
             let failed = action.ended == Ended::Failed;
             if failed {
                 self.failed_response.record(response_ns, id);
+                self.failed_service.record(action.duration_ns, id);
             }
             self.series.record(start_ns.saturating_add(action.duration_ns), action.duration_ns, failed);
         }

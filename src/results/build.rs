@@ -18,9 +18,9 @@ use super::largest::keep_first;
 use super::load::Known;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, MergedShard, Offered, Outcome, Percentile, Phases, Probe, Profiling,
-    Results, Run, RunStatus, ScenarioInfo, Series, Shard, SlowIteration, Tagged, TraceState, VERSION,
-    Verdict, Workload,
+    IterationOutcome, IterationRow, MergedShard, OfAll, Offered, Outcome, Percentile, PercentileOfAll,
+    Phases, Probe, Profiling, Results, Run, RunStatus, ScenarioInfo, Series, Shard, SlowIteration, Tagged,
+    TraceState, VERSION, Verdict, Workload,
 };
 use super::record;
 use super::tags::{self, TagStats};
@@ -239,6 +239,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
     let start_ns = if stats.first_start_ns == u64::MAX { 0 } else { stats.first_start_ns };
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
     let completed = stats.iterations.ok + stats.iterations.failed;
+    let (never, cut_off) = (stats.iterations.dropped, stats.iterations.aborted);
     let rate_per_s = if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 };
     Workload {
         comparison: None,
@@ -255,16 +256,16 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
         warm_up: stats.warm_up,
         unprofiled: stats.unprofiled,
         rate_per_s,
-        response_time: distribution(&stats.response, ids),
-        service_time: distribution(&stats.service, ids),
+        response_time: judged(&stats.response, &stats.failed_response, never + cut_off, ids),
+        service_time: judged(&stats.service, &stats.failed_service, cut_off, ids),
         start_lag: distribution(&stats.lag, ids),
         actions: stats
             .actions
             .iter()
             .zip(&names.actions)
-            .map(|(stats, names)| action(stats, names, ids))
+            .map(|(stats, names)| action(stats, names, never, ids))
             .collect(),
-        tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, ids)).collect(),
+        tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, never, ids)).collect(),
         errors: errors(aggregate, stats, ids),
     }
 }
@@ -276,15 +277,17 @@ fn within(mut series: Series, times: &Latency) -> Series {
     series
 }
 
-fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds) -> Action {
+/// `never` is the number of its workload's iterations that never started.
+fn action(stats: &ActionStats, (name, request): &(String, String), never: u64, ids: &RunIds) -> Action {
+    let cut_off = stats.requests.aborted;
     Action {
         name: name.clone(),
         request: request.clone(),
         requests: stats.requests,
         iterations: (stats.iterations != stats.requests.total).then_some(stats.iterations),
         sent: (stats.sent != stats.requests.total).then_some(stats.sent),
-        service_time: distribution(&stats.service, ids),
-        response_time: distribution(&stats.response, ids),
+        service_time: judged(&stats.service, &stats.failed_service, cut_off, ids),
+        response_time: judged(&stats.response, &stats.failed_response, never + cut_off, ids),
         phases: phases(&stats.phases),
         status: stats.status.clone(),
         bytes_received: stats.body_bytes,
@@ -294,14 +297,16 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds)
     }
 }
 
-fn tagged(stats: &TagStats<'_>, ids: &RunIds) -> Tagged {
-    let (tag, value) = stats.tag;
+fn tagged(stats: &TagStats<'_>, never: u64, ids: &RunIds) -> Tagged {
+    let ((tag, value), cut_off) = (stats.tag, stats.requests.aborted);
+    // An iteration that never started lacks each of them.
+    let never = never * stats.actions;
     Tagged {
         tag: tag.to_owned(),
         value: value.to_owned(),
         requests: stats.requests,
-        service_time: distribution(&stats.service, ids),
-        response_time: distribution(&stats.response, ids),
+        service_time: judged(&stats.service, &stats.failed_service, cut_off, ids),
+        response_time: judged(&stats.response, &stats.failed_response, never + cut_off, ids),
     }
 }
 
@@ -404,6 +409,21 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
     }
 }
 
+/// The distribution of what completed, and the percentiles of everything that thresholds judge: of that, what `failed`, and
+/// what has no time because it never started or was cut off.
+fn judged(latency: &Latency, failed: &Latency, without_time: u64, ids: &RunIds) -> Distribution {
+    let is_all = failed.count() == 0 && without_time == 0;
+    let at = |percentile| latency.percentile_failures_last_ns(failed, without_time, percentile);
+    let of_all = || OfAll {
+        count: latency.count() + without_time,
+        percentiles: PERCENTILES
+            .iter()
+            .map(|&percentile| PercentileOfAll { percentile, value_ms: at(percentile).map(milliseconds) })
+            .collect(),
+    };
+    Distribution { of_all: (!is_all).then(of_all), ..distribution(latency, ids) }
+}
+
 fn distribution(latency: &Latency, ids: &RunIds) -> Distribution {
     if latency.count() == 0 {
         return Distribution::default();
@@ -422,6 +442,7 @@ fn distribution(latency: &Latency, ids: &RunIds) -> Distribution {
                 value_ms: milliseconds(latency.percentile_ns(percentile)),
             })
             .collect(),
+        of_all: None,
         histogram: base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap_or_default()),
         buckets: latency
             .buckets()

@@ -214,7 +214,10 @@ fn check(results: &Results) -> Result<(), String> {
 
 fn possible(distribution: &Distribution) -> Result<(), String> {
     let figures = [distribution.min_ms, distribution.mean_ms, distribution.stddev_ms, distribution.max_ms];
-    let all = figures.into_iter().chain(distribution.percentiles.iter().map(|known| known.value_ms));
+    let of_all =
+        distribution.of_all.iter().flat_map(|all| &all.percentiles).filter_map(|known| known.value_ms);
+    let completed = distribution.percentiles.iter().map(|known| known.value_ms);
+    let all = figures.into_iter().chain(completed).chain(of_all);
     if let Some(wrong) = all.clone().find(|value| !value.is_finite() || *value < 0.0) {
         return Err(format!("{wrong} ms is not a duration"));
     }

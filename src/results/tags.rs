@@ -12,12 +12,17 @@ use super::model::Counts;
 pub(super) struct TagStats<'h> {
     /// The tag and its value.
     pub(super) tag: (&'h str, &'h str),
+    /// How many actions have it.
+    pub(super) actions: u64,
     /// How they ended.
     pub(super) requests: Counts,
     /// From send to the last byte.
     pub(super) service: Latency,
     /// The same from when it was due.
     pub(super) response: Latency,
+    /// Of each, those that failed.
+    pub(super) failed_service: Latency,
+    pub(super) failed_response: Latency,
 }
 
 /// The sums of every tag, in alphabetical order; one at a time, because a histogram takes much memory.
@@ -35,8 +40,15 @@ pub(super) fn each<'h>(
 }
 
 fn sum<'h>(tag: (&'h str, &'h str), members: &[&ActionStats]) -> TagStats<'h> {
-    let mut sum =
-        TagStats { tag, requests: Counts::default(), service: Latency::new(), response: Latency::new() };
+    let mut sum = TagStats {
+        tag,
+        actions: members.len() as u64,
+        requests: Counts::default(),
+        service: Latency::new(),
+        response: Latency::new(),
+        failed_service: Latency::new(),
+        failed_response: Latency::new(),
+    };
     for action in members {
         let (all, of) = (&mut sum.requests, action.requests);
         all.total += of.total;
@@ -46,6 +58,8 @@ fn sum<'h>(tag: (&'h str, &'h str), members: &[&ActionStats]) -> TagStats<'h> {
         all.dropped += of.dropped;
         sum.service.add(&action.service);
         sum.response.add(&action.response);
+        sum.failed_service.add(&action.failed_service);
+        sum.failed_response.add(&action.failed_response);
     }
     sum
 }

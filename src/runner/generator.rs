@@ -26,6 +26,9 @@ pub struct Generator {
     /// results that were written before it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessSeries>,
+    /// The quota of processor time that the process had, and how often it was used up; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// One entry for each load-generating thread, in each workload or group of workloads that ran at
     /// the same time.
     pub workers: Vec<WorkerVitals>,
@@ -45,6 +48,20 @@ pub struct ProcessSeries {
     pub descriptors: Vec<u64>,
     /// Threads.
     pub threads: Vec<u64>,
+}
+
+/// A quota of processor time: `cpu.max` of a control group, a limit of a container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Quota {
+    /// How many processors the process may use; absent if it was throttled and the system does not say the quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// The periods of the quota during the load.
+    pub periods: u64,
+    /// The periods in which it was used up.
+    pub throttled_periods: u64,
+    /// How long the group was throttled, in seconds, added up over its processors.
+    pub throttled_s: f64,
 }
 
 /// How one worker performed.
@@ -78,9 +95,59 @@ pub struct WorkerVitals {
     pub starved_s: f64,
     /// How long it was behind its schedule through its own fault, in seconds.
     pub behind_s: f64,
+    /// How long it was kept from running, in seconds: the process was stopped or throttled, or the worker waited long for
+    /// a processor. An estimate from the gaps of a heartbeat and from the quota; 0 in results of earlier builds.
+    #[serde(default)]
+    pub kept_s: f64,
+    /// The longest such gap.
+    #[serde(default)]
+    pub kept_max_ms: f64,
+    /// How long an event, such as the arrival of an answer, waited for the worker on average while it did not compute; 0 in
+    /// results of earlier builds.
+    #[serde(default)]
+    pub delay_ms: f64,
 }
 
+/// From this time and this share of its load on, the run of a worker that was kept from running is INVALID: the load and the
+/// times that it measures are off by about as much.
+pub const KEPT_S: f64 = 0.4;
+/// See [`KEPT_S`].
+pub const KEPT_SHARE: f64 = 0.1;
+/// From this time and this share of a worker's load on, a note says that it was kept from running.
+const NOTED_S: f64 = 0.1;
+const NOTED_SHARE: f64 = 0.01;
+
 impl Generator {
+    /// For how long a worker was kept from running, in words.
+    #[must_use]
+    pub fn kept(&self, worker: &WorkerVitals) -> String {
+        let share = worker.kept_s / worker.load_s * 100.0;
+        let quota = match &self.quota {
+            Some(quota) if quota.throttled_periods > 0 => format!(
+                "; its quota{} was used up in {} of {} periods",
+                quota.cpus.map_or_else(String::new, |cpus| format!(" of {} processors", rounded(cpus))),
+                quota.throttled_periods,
+                quota.periods.max(quota.throttled_periods)
+            ),
+            _ => String::new(),
+        };
+        format!(
+            "bench was kept from running: worker {} for about {:.1} of {:.1} s ({share:.0} %), for up to {:.0} ms at a time{quota}",
+            worker.worker, worker.kept_s, worker.load_s, worker.kept_max_ms
+        )
+    }
+
+    /// What helps against it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match &self.quota {
+            Some(quota) if quota.throttled_periods > 0 => {
+                "raise the limit (cpu.max, a container's cpus) to at least one processor for each worker, or lower --workers"
+            }
+            _ => "let nothing stop it, and give it processors that others do not use",
+        }
+    }
+
     /// Notes for the results that do not make the run invalid.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -91,8 +158,20 @@ impl Generator {
                 self.wall_clock_jump_s
             ));
         }
+        let noted =
+            |worker: &&WorkerVitals| worker.kept_s >= NOTED_S && worker.kept_s >= NOTED_SHARE * worker.load_s;
+        let share = |worker: &WorkerVitals| worker.kept_s / worker.load_s;
+        let most = self.workers.iter().filter(noted).max_by(|a, b| share(a).total_cmp(&share(b)));
+        // More than that is said as the reason why there is no verdict.
+        let most = most.filter(|worker| worker.kept_s < KEPT_S || worker.kept_s < KEPT_SHARE * worker.load_s);
+        notes.extend(most.map(|worker| format!("{}; {}", self.kept(worker), self.remedy())));
         notes
     }
+}
+
+/// A number with as many digits as it needs, three at most.
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
 }
 
 // The run log has its own types: a field that is renamed here keeps its key there.
@@ -108,6 +187,7 @@ impl From<Generator> for log::Generator {
             wall_clock_jump_s,
             unrecorded,
             process,
+            quota,
             workers,
         } = seen;
         Self {
@@ -119,6 +199,7 @@ impl From<Generator> for log::Generator {
             wall_clock_jump_s,
             unrecorded,
             process: process.map(Into::into),
+            quota: quota.map(Into::into),
             workers: workers.into_iter().map(Into::into).collect(),
         }
     }
@@ -135,6 +216,7 @@ impl From<log::Generator> for Generator {
             wall_clock_jump_s,
             unrecorded,
             process,
+            quota,
             workers,
         } = seen;
         Self {
@@ -146,6 +228,7 @@ impl From<log::Generator> for Generator {
             wall_clock_jump_s,
             unrecorded,
             process: process.map(Into::into),
+            quota: quota.map(Into::into),
             workers: workers.into_iter().map(Into::into).collect(),
         }
     }
@@ -162,6 +245,20 @@ impl From<log::ProcessSeries> for ProcessSeries {
     fn from(seen: log::ProcessSeries) -> Self {
         let log::ProcessSeries { start_s, step_s, memory_bytes, descriptors, threads } = seen;
         Self { start_s, step_s, memory_bytes, descriptors, threads }
+    }
+}
+
+impl From<Quota> for log::Quota {
+    fn from(seen: Quota) -> Self {
+        let Quota { cpus, periods, throttled_periods, throttled_s } = seen;
+        Self { cpus, periods, throttled_periods, throttled_s }
+    }
+}
+
+impl From<log::Quota> for Quota {
+    fn from(seen: log::Quota) -> Self {
+        let log::Quota { cpus, periods, throttled_periods, throttled_s } = seen;
+        Self { cpus, periods, throttled_periods, throttled_s }
     }
 }
 
@@ -182,6 +279,9 @@ impl From<WorkerVitals> for log::WorkerVitals {
             saturated_s,
             starved_s,
             behind_s,
+            kept_s,
+            kept_max_ms,
+            delay_ms,
         } = seen;
         Self {
             workloads,
@@ -198,6 +298,9 @@ impl From<WorkerVitals> for log::WorkerVitals {
             saturated_s,
             starved_s,
             behind_s,
+            kept_s,
+            kept_max_ms,
+            delay_ms,
         }
     }
 }
@@ -219,6 +322,9 @@ impl From<log::WorkerVitals> for WorkerVitals {
             saturated_s,
             starved_s,
             behind_s,
+            kept_s,
+            kept_max_ms,
+            delay_ms,
         } = seen;
         Self {
             workloads,
@@ -235,6 +341,34 @@ impl From<log::WorkerVitals> for WorkerVitals {
             saturated_s,
             starved_s,
             behind_s,
+            kept_s,
+            kept_max_ms,
+            delay_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_does_not_make_a_run_invalid() {
+        // The load and for how long it was kept, in seconds.
+        for (load_s, kept_s, is_noted) in [
+            (10.0, 0.0, false),
+            (5.0, 0.09, false),
+            (20.0, 0.15, false),
+            (10.0, 0.1, true),
+            (10.0, 0.9, true),
+            (1.0, 0.3, true),
+            (10.0, 1.0, false),
+            (1.0, 0.4, false),
+        ] {
+            let worker = WorkerVitals { load_s, kept_s, ..WorkerVitals::default() };
+            let seen = Generator { workers: vec![worker], ..Generator::default() };
+            let notes = seen.notes();
+            assert_eq!(!notes.is_empty(), is_noted, "{kept_s} of {load_s} s: {notes:?}");
         }
     }
 }

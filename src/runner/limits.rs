@@ -55,7 +55,21 @@ pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
     let shared = (plan.http.connections == Connections::Shared)
         .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
     let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, plan.shard, ends, shared)).collect();
-    check(&needs, &system)
+    let mut limits = check(&needs, &system)?;
+    limits.warnings.extend(short_of_processors(super::cgroup::Groups::of_this_process().quota(), workers));
+    Ok(limits)
+}
+
+/// That a quota of processor time is too small for the workers, if it is.
+fn short_of_processors(quota: Option<(f64, String)>, workers: u32) -> Option<String> {
+    let (cpus, directory) = quota.filter(|(cpus, _)| *cpus < f64::from(workers))?;
+    let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+    Some(format!(
+        "{workers} may use {} of a processor's time together (the quota in {directory}): when it is used up, bench stops \
+         until the next period, and a run that was stopped for a tenth of its load is INVALID; allow a processor for each \
+         worker (cpu.max, a container's cpus), or lower --workers",
+        (cpus * 1e3).round() / 1e3
+    ))
 }
 
 /// The largest need of workloads that run at the same time.
@@ -226,6 +240,21 @@ mod tests {
         }
         let boundless = System { descriptors: None, ports: None, free_bytes: None };
         assert_eq!(check(&[need(90_000, "10.0.0.1", 0)], &boundless).unwrap().users_max, 100_000);
+    }
+
+    #[test]
+    fn a_quota_below_the_workers_is_said_before_the_load() {
+        for (cpus, workers, expected) in [
+            (None, 4, None),
+            (Some(4.0), 4, None),
+            (Some(0.015), 1, Some("1 worker may use 0.015 of a processor's time together (the quota in /g)")),
+            (Some(1.5), 2, Some("2 workers may use 1.5 of")),
+            (Some(1.0), 1, None),
+        ] {
+            let found = short_of_processors(cpus.map(|cpus| (cpus, "/g".to_owned())), workers);
+            assert_eq!(found.is_some(), expected.is_some(), "{cpus:?}: {found:?}");
+            assert!(found.is_none_or(|text| text.starts_with(expected.unwrap())), "{cpus:?}");
+        }
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Watches the machine and the process while the load runs, in a dedicated thread. If that thread did not
 //! run for a while, nothing did.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::base::clock::{Nanos, saturating_nanos};
 
+use super::beat::Beats;
+use super::cgroup::Groups;
 use super::generator::{Generator, WorkerVitals};
 use super::held::{Held, OverTime};
 
+/// How often all readings are taken.
 const EVERY: Duration = Duration::from_millis(100);
 /// If a sleep takes this much longer, the process was stopped, unless the thread waited for a processor.
 const STOPPED: Duration = Duration::from_millis(800);
@@ -19,44 +22,86 @@ const JUMP: f64 = 1.0;
 /// A running watch.
 pub(super) struct Watch {
     stop: Sender<()>,
-    thread: Option<JoinHandle<Generator>>,
+    thread: Option<JoinHandle<Seen>>,
+}
+
+/// What the watch has seen.
+#[derive(Default)]
+struct Seen {
+    generator: Generator,
+    /// For how long the whole process was kept from running, and the longest such time.
+    kept: (Duration, Duration),
 }
 
 impl Watch {
     /// Starts to watch, this long after the run's anchor.
     pub(super) fn start(offset_ns: Nanos) -> Self {
         let (stop, stopped) = channel();
-        let watch = move || {
-            let mut readings = Readings::take();
-            let (mut seen, mut held) = (Generator::default(), OverTime::default());
-            let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
-            loop {
-                let goes_on = stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout);
-                let now = Held::now();
-                seen.descriptors_max = seen.descriptors_max.max(now.descriptors);
-                held.add(offset_ns.saturating_add(saturating_nanos(began.elapsed())), now);
-                if !goes_on {
-                    break;
-                }
-                readings.compare(&mut seen);
-            }
-            seen.process = held.finish(saturating_nanos(EVERY));
-            seen.load_s = began.elapsed().as_secs_f64();
-            seen.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
-            seen
-        };
         // Without this thread the run is still valid; only less is known about it.
+        let watch = move || watch(&stopped, offset_ns);
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).ok();
         Self { stop, thread }
     }
 
     /// The watch's readings together with the workers'.
-    pub(super) fn finish(self, workers: Vec<WorkerVitals>, unrecorded: u64) -> Generator {
+    pub(super) fn finish(self, mut workers: Vec<WorkerVitals>, unrecorded: u64) -> Generator {
         drop(self.stop);
-        let seen = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let Seen { generator, kept } = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        share_out(&mut workers, &generator, kept);
         let descriptors_limit = super::limits::descriptors().map(|(soft, _)| soft);
-        Generator { workers, unrecorded, descriptors_limit, ..seen }
+        Generator { workers, unrecorded, descriptors_limit, ..generator }
     }
+}
+
+/// What kept the whole process from running kept each worker.
+fn share_out(workers: &mut [WorkerVitals], seen: &Generator, (kept, longest): (Duration, Duration)) {
+    if seen.load_s <= 0.0 {
+        return;
+    }
+    let number = workers.iter().map(|worker| worker.worker + 1).max().unwrap_or(1);
+    // It is added up over processors, and no more of them are used than there are workers.
+    let throttled = seen.quota.as_ref().map_or(0.0, |quota| quota.throttled_s / f64::from(number));
+    let share = (kept.as_secs_f64().max(throttled) / seen.load_s).min(1.0);
+    for worker in workers {
+        worker.kept_s = worker.kept_s.max(share * worker.load_s).min(worker.load_s);
+        worker.kept_max_ms = worker.kept_max_ms.max(longest.as_secs_f64() * 1e3);
+    }
+}
+
+/// Watches until the sender is dropped.
+fn watch(stopped: &Receiver<()>, offset_ns: Nanos) -> Seen {
+    let (mut generator, mut held, mut beats) = (Generator::default(), OverTime::default(), Beats::every(1));
+    let groups = Groups::of_this_process();
+    let throttled = groups.watch();
+    let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
+    let (mut readings, mut queue_ns) = (Readings::take(), super::readings::run_queue_ns());
+    loop {
+        let (asked, every) = (Instant::now(), beats.next());
+        let goes_on = stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
+        let late = asked.elapsed().saturating_sub(every);
+        let mut queued = Duration::ZERO;
+        if Beats::is_late(late) {
+            let before = std::mem::replace(&mut queue_ns, super::readings::run_queue_ns());
+            queued = Duration::from_nanos(queue_ns.saturating_sub(before));
+        }
+        // This thread computes for some microseconds.
+        beats.beat(late, Duration::ZERO, queued);
+        if goes_on && readings.monotonic.elapsed() < EVERY {
+            continue;
+        }
+        let now = Held::now();
+        generator.descriptors_max = generator.descriptors_max.max(now.descriptors);
+        held.add(offset_ns.saturating_add(saturating_nanos(began.elapsed())), now);
+        if !goes_on {
+            break;
+        }
+        readings.compare(&mut generator);
+    }
+    generator.process = held.finish(saturating_nanos(EVERY));
+    generator.load_s = began.elapsed().as_secs_f64();
+    generator.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
+    generator.quota = throttled.finish();
+    Seen { generator, kept: beats.kept() }
 }
 
 /// All clocks at one time.
@@ -124,6 +169,7 @@ fn asleep_s() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator::Quota;
     use super::*;
 
     #[test]
@@ -158,6 +204,25 @@ mod tests {
                 assert!((seen.suspended_s - suspended).abs() < 0.3, "{passed} {wall}: {seen:?}");
                 assert!((seen.wall_clock_jump_s - jumped).abs() < 0.3, "{passed} {wall}: {seen:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_kept_the_process_kept_every_worker() {
+        let worker = |worker, load_s, kept_s| WorkerVitals { worker, load_s, kept_s, ..Default::default() };
+        // The process's own gaps and the throttled time of a load of 10 s; what workers saw; what they have then.
+        for (kept_s, throttled_s, seen_s, expected) in [
+            (0.0, None, [0.0, 1.0], [0.0, 1.0]),
+            (5.0, None, [0.0, 1.0], [5.0, 2.0]),
+            (1.0, Some(8.0), [3.0, 0.0], [4.0, 1.6]),
+            (0.0, Some(90.0), [0.0, 0.0], [10.0, 4.0]),
+        ] {
+            let quota = throttled_s.map(|throttled_s| Quota { throttled_s, ..Quota::default() });
+            let seen = Generator { load_s: 10.0, quota, ..Generator::default() };
+            let mut workers = [worker(0, 10.0, seen_s[0]), worker(1, 4.0, seen_s[1])];
+            share_out(&mut workers, &seen, (Duration::from_secs_f64(kept_s), Duration::from_millis(30)));
+            let found = workers.map(|worker| worker.kept_s);
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
         }
     }
 

@@ -13,6 +13,8 @@ pub mod generator;
 pub mod limits;
 pub mod stop;
 
+mod beat;
+mod cgroup;
 mod closed;
 mod held;
 mod machine;

@@ -15,3 +15,14 @@ pub(super) fn run_queue_ns() -> Nanos {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
+
+/// Processor time of the calling thread; 0 where the system does not say.
+#[cfg(unix)]
+pub(super) fn thread_cpu_ns() -> Nanos {
+    clock_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+#[cfg(not(unix))]
+pub(super) fn thread_cpu_ns() -> Nanos {
+    0
+}

@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{Nanos, now, saturating_nanos};
 
+use super::beat::Beats;
 use super::count::Spread;
 use super::generator::WorkerVitals;
+use super::readings::thread_cpu_ns;
 
-const BEAT: Duration = Duration::from_millis(100);
+/// How often the watch beats, in hundredths of a second.
+const BEAT: u32 = 3;
 /// A shorter window would depend on single time slices of the scheduler.
 const WINDOW: Duration = Duration::from_millis(500);
 /// A worker that computes for this share of a window has no time left to be punctual.
@@ -36,6 +39,7 @@ pub(super) struct WorkerMonitor {
     late: Cell<u64>,
     lateness: Spread,
     window: RefCell<Window>,
+    beats: RefCell<Beats>,
 }
 
 /// Readings at the start of a window, and the sums of all earlier windows.
@@ -61,6 +65,7 @@ impl WorkerMonitor {
             late: Cell::new(0),
             lateness: Spread::default(),
             window: RefCell::new(window),
+            beats: RefCell::new(Beats::every(BEAT)),
         }
     }
 
@@ -76,8 +81,10 @@ impl WorkerMonitor {
         self.lateness.record(late_ns);
     }
 
-    /// The event loop woke the watch this much too late.
-    fn beat(&self, late: Duration) {
+    /// The event loop woke the watch this much too late, and computed for so long since the beat before.
+    fn beat(&self, late: Duration, computed: Duration) {
+        // Short waits count only if the whole process is stopped, which the machine's watch sees.
+        self.beats.borrow_mut().beat(late, computed, late);
         let began = {
             let mut window = self.window.borrow_mut();
             let late_ms = late.as_secs_f64() * 1e3;
@@ -111,6 +118,9 @@ impl WorkerMonitor {
         sums.arrivals = self.lateness.count();
         (sums.late_p50_ms, sums.late_p99_ms) = (late_ms(50.0), late_ms(99.0));
         sums.late_max_ms = seconds(self.lateness.max_ns()) * 1e3;
+        let (kept, longest) = self.beats.borrow().kept();
+        sums.delay_ms = self.beats.borrow().delay().as_secs_f64() * 1e3;
+        (sums.kept_s, sums.kept_max_ms) = (kept.as_secs_f64(), longest.as_secs_f64() * 1e3);
         sums
     }
 }
@@ -118,9 +128,10 @@ impl WorkerMonitor {
 /// Watches until it is aborted.
 pub(super) async fn watch(monitor: Rc<WorkerMonitor>) {
     loop {
-        let asked = now();
-        tokio::time::sleep(BEAT).await;
-        monitor.beat((now() - asked).saturating_sub(BEAT));
+        let (asked, cpu_ns, every) = (now(), thread_cpu_ns(), monitor.beats.borrow().next());
+        tokio::time::sleep(every).await;
+        let computed = Duration::from_nanos(thread_cpu_ns().saturating_sub(cpu_ns));
+        monitor.beat((now() - asked).saturating_sub(every), computed);
     }
 }
 
@@ -159,17 +170,6 @@ impl WorkerVitals {
 
 fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
-}
-
-/// Processor time of the calling thread.
-#[cfg(unix)]
-fn thread_cpu_ns() -> Nanos {
-    super::readings::clock_ns(rustix::time::ClockId::ThreadCPUTime)
-}
-
-#[cfg(not(unix))]
-fn thread_cpu_ns() -> Nanos {
-    0
 }
 
 #[cfg(test)]

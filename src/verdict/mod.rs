@@ -77,7 +77,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let end = aggregate.end.as_ref();
     invalid.extend(
         end.and_then(|end| end.generator.as_ref())
-            .map(|seen| generator::faults(&seen.clone().into()))
+            .map(|seen| generator::faults(&seen.clone().into(), |workload| mean_ms(aggregate, workload)))
             .unwrap_or_default(),
     );
     let outcome = match worst(&criteria) {
@@ -95,6 +95,12 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         outcome => outcome,
     };
     Verdict { outcome, invalid, criteria }
+}
+
+/// The mean time of a workload's iterations.
+fn mean_ms(aggregate: &Aggregate, workload: u16) -> Option<f64> {
+    let response = &aggregate.workloads.get(usize::from(workload))?.response;
+    (response.count() > 0).then(|| response.mean_ns() / 1e6)
 }
 
 fn of_threshold(

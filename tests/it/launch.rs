@@ -107,6 +107,13 @@ fn the_pods_of_the_manifests_make_the_load_and_merge_it() {
     let objects = objects(&printed);
     let load = &of_kind(&objects, "Job", "order-7")["spec"];
     assert_eq!((&load["completions"], &load["completionMode"]), (&3.into(), &"Indexed".into()));
+    let resources = &load["template"]["spec"]["containers"][0]["resources"];
+    assert_eq!(
+        resources,
+        &serde_json::json!({ "requests": { "cpu": "1" } }),
+        "no limit that would throttle it"
+    );
+    assert!(printed.contains("a whole processor for each worker"), "{printed}");
     // The job that merges begins when the others do, and waits for them.
     let merging = pod(&bench, &objects, "order-7-merge", None);
     let shards: Vec<Running> = (0..3).map(|index| pod(&bench, &objects, "order-7", Some(index))).collect();

@@ -252,6 +252,82 @@ fn a_process_that_was_stopped_makes_the_run_invalid_and_loses_no_arrival() {
     assert_eq!(server.seen().len(), 400, "late, but none is missing");
 }
 
+/// Stopped for 50 of every 70 ms, each runner makes a load of its own, on which no service can be judged.
+#[test]
+fn a_process_that_is_stopped_for_a_part_of_each_period_gets_no_wrong_verdict() {
+    let server = Server::answering_after(Duration::from_millis(5));
+    for runner in [
+        "{ constant_for_duration: { duration: 2, concurrency: 4 } }",
+        "{ serial: { times: 150 } }",
+        "{ ramping: { start: 2, stages: [ { duration: 2, concurrency: 4 } ] } }",
+        "{ rps: { rps: 100, duration: 2 } }",
+    ] {
+        let bench = Bench::new();
+        bench.load(&server.url(), "", &format!("runner: {runner}\n{GET}\n{SLA}"));
+        let before = server.seen().len();
+        let mut child = start(&bench);
+        server.wait_for(before + 2);
+        let until = Instant::now() + Duration::from_secs(20);
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            signal(&child, "STOP");
+            std::thread::sleep(Duration::from_millis(50));
+            signal(&child, "CONT");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let ended = end(child).expect_code(3);
+        assert!(ended.stdout.contains("INVALID · "), "{runner}: {}", ended.stdout);
+        let results = bench.results();
+        let reasons = results["verdict"]["invalid"].to_string();
+        assert!(reasons.contains("kept from running"), "{runner}: {reasons}");
+        let worker = &results["generator"]["workers"][0];
+        let share = number(worker, "kept_s") / number(worker, "load_s");
+        assert!((0.3..=1.0).contains(&share), "{runner}: {worker}");
+        // The same from the log.
+        bench.run(&["report", bench.run_directory().to_str().unwrap()]).expect_code(3);
+    }
+}
+
+/// The median of a table, of a criterion and of every other output is of all that were due; the first line says what was
+/// not served.
+#[test]
+fn what_was_not_served_counts_in_every_percentile() {
+    let server = Server::answering_after(Duration::from_millis(100));
+    let runner = "{ rps: { rps: 40, times: 100, max_concurrency: 3, max_queue: 1 } }";
+    let sla = "sla: { thresholds: [ p(10) < 9s, p(99) > 1ms ] }";
+    let bench = Bench::new();
+    bench.load(&server.url(), "", &format!("runner: {runner}\n{GET}\n{sla}"));
+    let ended = bench.run(&["run", "scenario.yaml"]);
+    let results = bench.results();
+    let (total, dropped) = (count(&results, "total"), count(&results, "dropped"));
+    assert!(total == 100 && (2..80).contains(&dropped), "{dropped}");
+    let first = ended.stdout.lines().find(|line| line.contains(" · ")).unwrap();
+    assert!(first.contains(&format!(" not served ({dropped} never started)")), "{first}");
+    let all = &results["workloads"][0]["response_time"]["of_all"];
+    assert_eq!(all["count"], 100);
+    let at = |wanted: f64| {
+        let all = all["percentiles"].as_array().unwrap();
+        all.iter().find(|one| one["percentile"] == wanted).unwrap()["value_ms"].clone()
+    };
+    let mut times: Vec<f64> = rows(&results)
+        .iter()
+        .filter(|row| row["outcome"] == "ok")
+        .map(|row| number(row, "duration_ms") + (number(row, "start_s") - number(row, "due_s")) * 1e3)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let expected = times[9];
+    assert!((at(10.0).as_f64().unwrap() / expected - 1.0).abs() < 0.01, "{} {expected}", at(10.0));
+    let criterion = number(&results["verdict"]["criteria"][0]["measured"], "value");
+    assert!((criterion / expected - 1.0).abs() < 0.01, "{criterion} {expected}");
+    assert!(at(99.0).is_null(), "the 99th of 100 never started");
+    for file in ["report.md", "badge.txt"] {
+        let text = std::fs::read_to_string(bench.run_directory().join(file)).unwrap();
+        assert!(text.lines().next().unwrap().contains("not served"), "{file}: {text}");
+    }
+    let list = bench.run(&["runs"]).stdout;
+    assert!(list.contains("no time") && list.contains("not served"), "{list}");
+    assert!(ended.stdout.contains("no time"), "{}", ended.stdout);
+}
+
 #[test]
 fn a_signal_ends_a_rate_gracefully() {
     for name in ["INT", "TERM"] {

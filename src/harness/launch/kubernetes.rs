@@ -93,6 +93,10 @@ impl KubernetesOptions {
              #   kubectl logs job/{name}-merge\n",
             bundle.scenario
         );
+        text.push_str(
+            "# A limit of processor time must allow a whole processor for each worker (bench run --workers; by default as many as\n\
+             # the limit allows): what was throttled for a tenth of its load is INVALID. Look for a LimitRange of the namespace.\n",
+        );
         if !bundle.variables.is_empty() {
             let keys: Vec<String> =
                 bundle.variables.iter().map(|name| format!("--from-literal={name}=\"${name}\"")).collect();
@@ -154,6 +158,15 @@ impl KubernetesOptions {
         }
         let own = [("BENCH_SHARDS", shards.to_string()), ("BENCH_JOB", self.name.clone())];
         let mut job = self.job("", self.pod(bundle, &words, &own));
+        // A whole processor for each worker: less would be a quota that stops them for a part of each period.
+        let workers = self.launch.load.workers;
+        let container = &mut job["spec"]["template"]["spec"]["containers"][0];
+        container["resources"] = match workers {
+            Some(workers) => {
+                json!({ "requests": { "cpu": workers.to_string() }, "limits": { "cpu": workers.to_string() } })
+            }
+            None => json!({ "requests": { "cpu": "1" } }),
+        };
         let spec = &mut job["spec"];
         spec["completionMode"] = "Indexed".into();
         spec["completions"] = (*shards).into();

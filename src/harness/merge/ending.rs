@@ -2,7 +2,7 @@
 
 use crate::base::clock::Nanos;
 use crate::harness::shards::listed;
-use crate::measure::log::{End, Generator, Header, HookRun, Issued, ShardEnding, Status};
+use crate::measure::log::{End, Generator, Header, HookRun, Issued, Quota, ShardEnding, Status};
 
 /// How shards ended together: each with its index, its number of workers, and how far its times are moved.
 pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header, partial: bool) -> End {
@@ -97,8 +97,20 @@ fn add(mut sum: Generator, more: Generator) -> Generator {
     sum.unrecorded += more.unrecorded;
     // Each process has its own.
     sum.process = None;
+    sum.quota = quota(sum.quota, more.quota);
     sum.workers.extend(more.workers);
     sum
+}
+
+/// The smallest quota of the shards; what was throttled is added. Each worker says for how long it was kept from running.
+fn quota(one: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
+    let (Some(one), Some(other)) = (&one, &other) else { return one.or(other) };
+    Some(Quota {
+        cpus: [one.cpus, other.cpus].into_iter().flatten().min_by(f64::total_cmp),
+        periods: one.periods + other.periods,
+        throttled_periods: one.throttled_periods + other.throttled_periods,
+        throttled_s: one.throttled_s + other.throttled_s,
+    })
 }
 
 /// The counts of iterations. Of a shard without an end is known what its log has.
@@ -239,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_generators_took_is_added_and_their_extremes_are_kept() {
-        let worker = |worker| WorkerVitals { worker, ..WorkerVitals::default() };
+        let worker = |worker| WorkerVitals { worker, kept_s: 0.5, ..WorkerVitals::default() };
         let generator = |times: f64, counts: u64, limit, jump| Generator {
             cpu_s: times,
             load_s: 2.0 * times,
@@ -249,6 +261,12 @@ mod tests {
             wall_clock_jump_s: jump,
             unrecorded: 10 * counts,
             process: Some(ProcessSeries::default()),
+            quota: limit.map(|limit| Quota {
+                cpus: Some(limit as f64 / 1000.0),
+                periods: counts,
+                throttled_periods: counts - 1,
+                throttled_s: times,
+            }),
             workers: vec![worker(0), worker(1)],
         };
         let ending = |generator| ShardEnding {
@@ -268,6 +286,7 @@ mod tests {
             wall_clock_jump_s: -0.5,
             unrecorded: 80,
             process: None,
+            quota: Some(Quota { cpus: Some(0.8), periods: 8, throttled_periods: 6, throttled_s: 7.0 }),
             workers: [0, 1, 5, 6].map(worker).to_vec(),
         };
         assert_eq!(sum, expected);

@@ -10,6 +10,7 @@ use crate::measure::log::RunLog;
 use crate::report::runs::{self, ListedRun};
 use crate::results::directory::RunDirectory;
 use crate::results::head;
+use crate::results::model::Time;
 
 /// The newest runs and comparisons of a directory, and how many more there are.
 ///
@@ -31,6 +32,7 @@ fn listed(found: &Found, name: String) -> ListedRun {
         title: String::new(),
         verdict: None,
         p99_ms: None,
+        p99_has_no_time: false,
         cause: String::new(),
         fault: None,
     };
@@ -47,7 +49,11 @@ fn listed_run(path: &Path, blank: ListedRun) -> ListedRun {
             started_at: results.run.started_at.clone(),
             title: results.scenario.title.clone(),
             verdict: Some(results.verdict.outcome),
-            p99_ms: runs::p99_ms(&results),
+            p99_ms: match runs::p99(&results) {
+                Some(Time::Ms(ms)) => Some(ms),
+                _ => None,
+            },
+            p99_has_no_time: runs::p99(&results) == Some(Time::None),
             cause: runs::cause(&results),
             ..blank
         },

@@ -86,6 +86,9 @@ pub struct Generator {
     /// What the process held over time; absent in older logs and where the system does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessSeries>,
+    /// The quota of processor time that the process had; absent without one, and in older logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// One entry for each thread that made load, in each workload or group of workloads that ran at the same time.
     pub workers: Vec<WorkerVitals>,
 }
@@ -103,6 +106,20 @@ pub struct ProcessSeries {
     pub descriptors: Vec<u64>,
     /// Threads.
     pub threads: Vec<u64>,
+}
+
+/// A quota of processor time.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Quota {
+    /// How many processors the process may use; absent if the system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// The periods of the quota during the load.
+    pub periods: u64,
+    /// The periods in which it was used up.
+    pub throttled_periods: u64,
+    /// For how long the group was throttled, in seconds, over all its processors.
+    pub throttled_s: f64,
 }
 
 /// How one worker did.
@@ -136,6 +153,20 @@ pub struct WorkerVitals {
     pub starved_s: f64,
     /// For how long it was behind its schedule by its own fault, in seconds.
     pub behind_s: f64,
+    /// For how long it was kept from running, in seconds; 0 in older logs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept_s: f64,
+    /// The longest time for which it was, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept_max_ms: f64,
+    /// How long an event waited for it on average, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_ms: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl End {

@@ -42,6 +42,8 @@ pub(super) struct WorkloadView {
     described: String,
     percentile_names: Vec<String>,
     distributions: Vec<DistributionView>,
+    /// What percentiles are of, if it needs saying.
+    without_time: Option<String>,
     actions: Vec<ActionView>,
     /// The phases that took a part of any action's time, with their numbers.
     phases: Vec<(usize, &'static str)>,
@@ -144,13 +146,13 @@ fn carries(count: u64, percentile: f64) -> bool {
 const SHOWN: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 fn shown_percentiles(distribution: &Distribution) -> impl Iterator<Item = f64> {
-    let (count, known) = (distribution.count, &distribution.percentiles);
+    let (count, known) = (distribution.count_of_all(), &distribution.percentiles);
     known.iter().map(|known| known.percentile).filter(move |one| SHOWN.contains(one) && carries(count, *one))
 }
 
 /// The value at a percentile, or a dash where the sample is too small for it.
 fn carried_at(distribution: &Distribution, percentile: f64) -> String {
-    match carries(distribution.count, percentile) {
+    match carries(distribution.count_of_all(), percentile) {
         true => value_at(distribution, percentile),
         false => "–".to_owned(),
     }
@@ -158,7 +160,7 @@ fn carried_at(distribution: &Distribution, percentile: f64) -> String {
 
 /// The value at a percentile in words; a dash when the results do not hold it.
 pub(super) fn value_at(distribution: &Distribution, percentile: f64) -> String {
-    distribution.at(percentile).map_or_else(|| "–".to_owned(), text::duration)
+    words::percentile(distribution, percentile, "–")
 }
 
 /// A runner's settings in one line: `constant: times 100, concurrency 4`.
@@ -211,6 +213,7 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
             value_at(response, 99.0),
             longest(response)
         ),
+        without_time: without_time(response),
         percentile_names: shown_percentiles(response).map(|known| format!("p{known}")).collect(),
         distributions: std::iter::once(distribution("Response time", response, response))
             .chain(more.into_iter().filter(|_| waited))
@@ -228,6 +231,17 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
         asynchronous: asynchronous::sentence(workload),
         offered: offered::sentence(workload).filter(|one| !said.contains(one.as_str())),
     }
+}
+
+/// What percentiles are of, where some iterations have no valid time.
+fn without_time(response: &Distribution) -> Option<String> {
+    let all = response.of_all.as_ref()?;
+    Some(format!(
+        "Percentiles are of all {} iterations that were due: those that failed, never started or were cut off count as longer \
+         than every success and have no time. The charts, the means and the extremes are of the {} that completed.",
+        text::count(all.count),
+        text::count(response.count)
+    ))
 }
 
 pub(super) fn longest(distribution: &Distribution) -> String {

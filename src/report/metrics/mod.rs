@@ -71,7 +71,7 @@ fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
     for (name, help, buckets) in [
         (
             "bench_response_time_seconds",
-            "From when an iteration was due to its end.",
+            "From when an iteration was due to its end, of those that ended; bench_iterations has those that never started.",
             (|workload| &workload.response) as fn(&WorkloadMeter) -> &Buckets,
         ),
         ("bench_service_time_seconds", "From an iteration's start to its end.", |workload| &workload.service),

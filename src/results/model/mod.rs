@@ -482,8 +482,12 @@ pub struct Distribution {
     /// Samples longer than the histogram's range of a day; percentiles treat them as a day.
     #[serde(default)]
     pub over_range: u64,
-    /// Value at each percentile, ascending.
+    /// Value at each percentile of what completed, whether it failed or not, ascending.
     pub percentiles: Vec<Percentile>,
+    /// The percentiles of all that thresholds judge, as reports show them; absent if all of them succeeded, and in results of
+    /// earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_all: Option<OfAll>,
     /// The whole histogram of nanoseconds: HdrHistogram's V2 format, deflated, in base64.
     pub histogram: String,
     /// Every occupied bucket of about 5 % width, ascending, with a sample's trace id.
@@ -497,6 +501,49 @@ impl Distribution {
         let known = self.percentiles.iter().find(|known| same_percentile(known.percentile, percentile));
         known.filter(|_| self.count > 0).map(|known| known.value_ms)
     }
+
+    /// The percentile of all that thresholds judge; `None` as for [`Self::at`].
+    #[must_use]
+    pub fn of_all_at(&self, percentile: f64) -> Option<Time> {
+        let Some(of_all) = &self.of_all else { return self.at(percentile).map(Time::Ms) };
+        let known = of_all.percentiles.iter().find(|known| same_percentile(known.percentile, percentile));
+        known.map(|known| known.value_ms.map_or(Time::None, Time::Ms))
+    }
+
+    /// How many samples thresholds judge.
+    #[must_use]
+    pub fn count_of_all(&self) -> u64 {
+        self.of_all.as_ref().map_or(self.count, |all| all.count)
+    }
+}
+
+/// A percentile that may be of an iteration without a valid time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Time {
+    /// In milliseconds.
+    Ms(f64),
+    /// It falls among those that failed, never started or were cut off.
+    None,
+}
+
+/// The percentiles of all that were due: those that failed, never started or were cut off count as longer than every
+/// success. In service times, those that never started do not count.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct OfAll {
+    /// How many they are.
+    pub count: u64,
+    /// Value at each percentile, ascending.
+    pub percentiles: Vec<PercentileOfAll>,
+}
+
+/// A percentile of all that were due.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct PercentileOfAll {
+    /// Such as 99.9.
+    pub percentile: f64,
+    /// The value that this share of all does not exceed; absent if it falls among those without a valid time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_ms: Option<f64>,
 }
 
 /// A percentile of a distribution.

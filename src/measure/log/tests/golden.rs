@@ -154,6 +154,7 @@ fn end() -> End {
             wall_clock_jump_s: -1.5,
             unrecorded: 2,
             process: None,
+            quota: None,
             workers: vec![WorkerVitals {
                 workloads: vec![0, 1],
                 worker: 3,
@@ -169,6 +170,9 @@ fn end() -> End {
                 saturated_s: 0.125,
                 starved_s: 0.375,
                 behind_s: 0.625,
+                kept_s: 0.0,
+                kept_max_ms: 0.0,
+                delay_ms: 0.0,
             }],
         }),
         rows: Some(40),
