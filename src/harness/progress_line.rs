@@ -155,7 +155,7 @@ mod tests {
                 "812/s, 3 failed, p99 85.0 ms, queue time p99 2.00 s, 7 dropped, slowest 95.0 ms 00000000",
             ),
             (&bad, Some(30), "812/s, 3 failed, 7 dropped"),
-            (&without, Some(60), "812/s, 3 failed, p99 no time, 7 dropped"),
+            (&without, Some(60), "812/s, 3 failed, p50 11.0 ms, p99 no time, 7 dropped"),
             (&bad, Some(1), "812/s, 3 failed, 7 dropped"),
         ] {
             assert_eq!(figures(progress, columns), expected, "{columns:?}");
