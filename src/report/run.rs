@@ -124,8 +124,10 @@ pub fn verdict(results: &Results) -> Line {
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
     let mut line = Line::from(badge);
     let failed = if screen::has_unjudged_failures(results) { failures(results) } else { String::new() };
-    let subject =
-        format!("{not_served} · {} on {}{status}{tls}{failed}", results.scenario.title, results.deployment.name);
+    let subject = format!(
+        "{not_served} · {} on {}{status}{tls}{failed}",
+        results.scenario.title, results.deployment.name
+    );
     line.text(subject).done()
 }
 

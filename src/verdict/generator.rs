@@ -110,7 +110,7 @@ mod tests {
         };
         let rows: [(WorkerVitals, f64, &[&str]); 22] = [
             (kept(14.0, 10.3), 0.0, &["kept from running: worker 0 for about 10.3 of 14.0 s (74 %)"]),
-            (kept(14.0, 1.4), 0.0, &["kept from running"]),
+            (kept(14.0, 1.41), 0.0, &["kept from running"]),
             (kept(14.0, 1.39), 0.0, &[]),
             (kept(2.0, KEPT_S), 0.0, &["kept from running"]),
             (kept(1.0, KEPT_S - 0.001), 0.0, &[]),
