@@ -154,13 +154,10 @@ pub fn rounded_document(json: &[u8]) -> Result<Value, serde_json::Error> {
         if !is_out_of_range(&error) {
             return Err(error);
         }
-        let bounded = read::replaced(json, |digits, output| {
-            if digits.parse::<f64>().is_ok_and(f64::is_finite) {
-                return false;
-            }
+        let bounded = read::replaced(json, |digits| {
             let most = if digits.starts_with('-') { f64::MIN } else { f64::MAX };
-            output.extend_from_slice(format!("{most:e}").as_bytes());
-            true
+            let is_held = digits.parse::<f64>().is_ok_and(f64::is_finite);
+            (!is_held).then(|| format!("{most:e}"))
         });
         // The error of the original is the one with the right place.
         bounded.map_or(Err(error), |json| serde_json::from_slice(&json))
@@ -172,12 +169,8 @@ pub fn rounded_document(json: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// It is not JSON.
 pub fn exact_document(json: &[u8]) -> Result<Option<Value>, serde_json::Error> {
-    let marked = read::replaced(json, |digits, output| {
-        if kept(digits).is_some() {
-            return false;
-        }
-        output.extend_from_slice(format!("{{\"{}\":\"{digits}\"}}", KEY.as_str()).as_bytes());
-        true
+    let marked = read::replaced(json, |digits| {
+        kept(digits).is_none().then(|| format!("{{\"{}\":\"{digits}\"}}", KEY.as_str()))
     });
     let Some(marked) = marked else { return Ok(None) };
     let mut deserializer = serde_json::Deserializer::from_slice(&marked);

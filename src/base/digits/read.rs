@@ -203,8 +203,8 @@ pub fn is_out_of_range(error: &serde_json::Error) -> bool {
     error.to_string().starts_with("number out of range")
 }
 
-/// JSON in which `replace` has written other text for some numbers; `None` if it wrote none.
-pub(super) fn replaced(json: &[u8], mut replace: impl FnMut(&str, &mut Vec<u8>) -> bool) -> Option<Vec<u8>> {
+/// JSON with other text for the numbers for which `replace` gives some; `None` if it gives none.
+pub(super) fn replaced(json: &[u8], replace: impl Fn(&str) -> Option<String>) -> Option<Vec<u8>> {
     let mut output = Vec::new();
     let (mut at, mut copied) = (0, 0);
     while at < json.len() {
@@ -214,14 +214,12 @@ pub(super) fn replaced(json: &[u8], mut replace: impl FnMut(&str, &mut Vec<u8>) 
                 let rest = &json[at..];
                 let end = rest.iter().position(|byte| !is_of_number(*byte)).unwrap_or(rest.len());
                 let digits = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-                if is_number(digits) {
-                    let kept = output.len();
+                if is_number(digits)
+                    && let Some(other) = replace(digits)
+                {
                     output.extend_from_slice(&json[copied..at]);
-                    if replace(digits, &mut output) {
-                        copied = at + end;
-                    } else {
-                        output.truncate(kept);
-                    }
+                    output.extend_from_slice(other.as_bytes());
+                    copied = at + end;
                 }
                 at += end;
             }

@@ -102,82 +102,78 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
     environment.add_filter(TIMES, times);
 }
 
-/// Filters that take a text: any other value becomes the text that shows it.
-const OF_TEXTS: [&str; 21] = [
-    "base64decode",
-    "base64encode",
-    "capitalize",
-    "e",
-    "escape",
-    "hash",
-    "hmac",
-    "indent",
-    "lines",
-    "lower",
-    "md5",
-    "replace",
-    "sha256",
-    "split",
-    "string",
-    "title",
-    "trim",
-    "upper",
-    "urlencode",
-    "startingwith",
-    "endingwith",
-];
-/// Filters and tests that calculate with their values, and those that do so with the items of a list.
-const OF_NUMBERS: [&str; 13] =
-    ["abs", "round", "batch", "slice", "odd", "even", "divisibleby", "lt", "<", "le", "<=", "gt", ">"];
-const OF_MORE_NUMBERS: [&str; 4] = ["ge", ">=", "lessthan", "greaterthan"];
-const OF_ITEMS: [&str; 4] = ["sum", "min", "max", "sort"];
-/// Tests that compare values.
-const OF_SAME: [&str; 7] = ["eq", "equalto", "==", "ne", "!=", "in", "sameas"];
+/// What a filter or a test makes of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// A text: any other value becomes the text that shows it.
+    Text,
+    /// A list whose items become texts.
+    Joins,
+    /// Values that become parts of a text.
+    Formats,
+    /// Numbers to calculate with.
+    Numbers,
+    /// A list of numbers to calculate with.
+    Items,
+    /// Values to compare.
+    Same,
+    /// Anything, as it is.
+    Any,
+}
 
-/// The arguments of a filter or a test as it takes them; `None` if they are as they should be.
-fn prepared(name: &str, arguments: &[Value], shows: Shows) -> Result<Option<Vec<Value>>, Error> {
-    let Some(first) = arguments.first() else { return Ok(None) };
-    let is_text = first.as_str().is_some() || first.is_undefined() || first.kind() == ValueKind::Bytes;
-    let first = match name {
-        _ if OF_TEXTS.contains(&name) && !is_text => {
-            shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string()))
+impl Takes {
+    fn of(name: &str) -> Self {
+        match name {
+            "base64decode" | "base64encode" | "capitalize" | "e" | "escape" | "hash" | "hmac" | "indent"
+            | "lines" | "lower" | "md5" | "replace" | "sha256" | "split" | "string" | "title" | "trim"
+            | "upper" | "urlencode" | "startingwith" | "endingwith" => Self::Text,
+            "join" => Self::Joins,
+            "format" => Self::Formats,
+            "abs" | "round" | "batch" | "slice" | "odd" | "even" | "divisibleby" | "lt" | "<"
+            | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Numbers,
+            "sum" | "min" | "max" | "sort" => Self::Items,
+            "eq" | "equalto" | "==" | "ne" | "!=" | "in" | "sameas" => Self::Same,
+            _ => Self::Any,
         }
-        "join" if !is_text => {
-            let Ok(items) = first.try_iter() else { return Ok(None) };
-            let shown = items.map(|item| Ok(shows.shown(&item)?.unwrap_or(item)));
-            Value::from(shown.collect::<Result<Vec<_>, Error>>()?)
-        }
-        "format" => {
-            let shown = arguments.iter().map(|argument| match argument.kind() {
-                ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
-                    Ok(shows.shown(argument)?.unwrap_or_else(|| argument.clone()))
+    }
+
+    /// The arguments as it takes them; `None` if they are as they should be.
+    fn prepared(self, arguments: &[Value], shows: Shows) -> Result<Option<Vec<Value>>, Error> {
+        let Some(first) = arguments.first() else { return Ok(None) };
+        let is_text = first.as_str().is_some() || first.is_undefined() || first.kind() == ValueKind::Bytes;
+        let has_digits = || arguments.iter().any(|argument| numbers::digits_of(argument).is_some());
+        let all = || arguments.iter().cloned();
+        let first = match self {
+            Self::Text if !is_text => shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string())),
+            Self::Joins if !is_text => {
+                let Ok(items) = first.try_iter() else { return Ok(None) };
+                let shown = items.map(|item| Ok(shows.shown(&item)?.unwrap_or(item)));
+                Value::from(shown.collect::<Result<Vec<_>, Error>>()?)
+            }
+            Self::Formats => {
+                let shown = all().map(|argument| match argument.kind() {
+                    ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
+                        Ok(shows.shown(&argument)?.unwrap_or(argument))
+                    }
+                    _ => Ok(argument),
+                });
+                return shown.collect::<Result<Vec<_>, Error>>().map(Some);
+            }
+            Self::Items if first.kind() == ValueKind::Seq => {
+                let items: Vec<Value> = first.try_iter()?.collect();
+                if items.iter().all(|item| numbers::digits_of(item).is_none()) {
+                    return Ok(None);
                 }
-                _ => Ok(argument.clone()),
-            });
-            return shown.collect::<Result<Vec<_>, Error>>().map(Some);
-        }
-        _ if OF_ITEMS.contains(&name) && first.kind() == ValueKind::Seq => {
-            let items: Vec<Value> = first.try_iter()?.collect();
-            if items.iter().all(|item| numbers::digits_of(item).is_none()) {
-                return Ok(None);
+                Value::from(items.into_iter().map(numbers::operand).collect::<Result<Vec<_>, Error>>()?)
             }
-            Value::from(items.into_iter().map(numbers::operand).collect::<Result<Vec<_>, Error>>()?)
-        }
-        _ => {
-            if arguments.iter().all(|argument| numbers::digits_of(argument).is_none()) {
-                return Ok(None);
+            Self::Numbers if has_digits() => {
+                return all().map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some);
             }
-            let arguments = arguments.iter().cloned();
-            return if OF_NUMBERS.contains(&name) || OF_MORE_NUMBERS.contains(&name) {
-                arguments.map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some)
-            } else if OF_SAME.contains(&name) {
-                Ok(Some(arguments.map(numbers::same_value).collect()))
-            } else {
-                Ok(None)
-            };
-        }
-    };
-    Ok(Some(std::iter::once(first).chain(arguments[1..].iter().cloned()).collect()))
+            Self::Same => return Ok(Some(all().map(numbers::same_value).collect())),
+            _ => return Ok(None),
+        };
+        Ok(Some(std::iter::once(first).chain(arguments[1..].iter().cloned()).collect()))
+    }
 }
 
 fn operand(value: Value) -> Result<Value, Error> {
@@ -272,6 +268,7 @@ fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, 
 type Guarded = dyn Fn(&State, Rest<Value>) -> Result<Value, Error> + Send + Sync;
 
 fn guarded(name: &'static str, function: Value, shows: Shows) -> Box<Guarded> {
+    let takes = Takes::of(name);
     Box::new(move |state, arguments| {
         let mut size = Size::default();
         for argument in arguments.iter() {
@@ -280,7 +277,7 @@ fn guarded(name: &'static str, function: Value, shows: Shows) -> Box<Guarded> {
             size.bytes += read.bytes;
             size.depth = size.depth.max(read.depth);
         }
-        let prepared = prepared(name, &arguments, shows)?;
+        let prepared = takes.prepared(&arguments, shows)?;
         let arguments = prepared.as_deref().unwrap_or(&arguments);
         charge_before(name, arguments, size)?;
         let value = function.call(state, arguments)?;

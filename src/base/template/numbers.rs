@@ -112,6 +112,14 @@ pub fn json_text(value: &Value) -> Result<String, TemplateError> {
 #[derive(Clone, Copy)]
 pub(super) struct AsJson<'v>(pub(super) &'v Value);
 
+struct Owned(Value);
+
+impl Serialize for Owned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        AsJson(&self.0).serialize(serializer)
+    }
+}
+
 impl Serialize for AsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value = self.0;
@@ -121,15 +129,14 @@ impl Serialize for AsJson<'_> {
                 None => value.serialize(serializer),
             },
             ValueKind::Number => {
-                let real = f64::try_from(value.clone()).unwrap_or_default();
-                if !value.is_integer() && !real.is_finite() {
+                let is_real = || f64::try_from(value.clone()).is_ok_and(f64::is_finite);
+                if !value.is_integer() && !is_real() {
                     return Err(S::Error::custom(format!("{value} is no number that JSON has")));
                 }
                 value.serialize(serializer)
             }
             ValueKind::Seq | ValueKind::Iterable => {
-                let items: Vec<Value> = value.try_iter().map_err(S::Error::custom)?.collect();
-                serializer.collect_seq(items.iter().map(AsJson))
+                serializer.collect_seq(value.try_iter().map_err(S::Error::custom)?.map(Owned))
             }
             ValueKind::Map => {
                 let mut written = serializer.serialize_map(None)?;
