@@ -203,8 +203,10 @@ impl Fetcher<'_> {
         if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
             *self.rejected = Some(complaint);
         }
-        if stored.rejected > 0 {
-            self.fetched.unreadable.insert(wanted.id, stored.rejected);
+        // Each answer replaces the one before.
+        match stored.rejected {
+            0 => drop(self.fetched.unreadable.remove(&wanted.id)),
+            rejected => drop(self.fetched.unreadable.insert(wanted.id, rejected)),
         }
         match stored.partial {
             Some(why) => drop(self.fetched.partial.insert(wanted.id, why)),

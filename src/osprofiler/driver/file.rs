@@ -14,7 +14,9 @@ use tokio::sync::Mutex;
 
 use super::forward::driver;
 use super::json_lines;
-use super::{Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer};
+use super::{
+    Cause, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
+};
 use crate::profile_log::{Line, LogWriter, each_line};
 use crate::record::Record;
 use crate::summary::TRACES_MAX;
@@ -73,12 +75,15 @@ impl FileCollector {
         matches!(self.format, Format::JsonLines)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let (path, wanted) = (Arc::clone(&self.path), base_id.to_owned());
-        let find = if self.is_json() { json_lines::find } else { find };
-        let read = blocking(move || find(&path, &wanted));
+        let (is_json, target) = (self.is_json(), self.target.clone());
+        let read = blocking(move || match is_json {
+            true => json_lines::find(&path, &wanted, &target),
+            false => find(&path, &wanted).map(|found| found.map(Stored::from)),
+        });
         match read.await {
-            Ok(Some(records)) => Ok(records),
+            Ok(Some(stored)) => Ok(stored),
             Ok(None) => {
                 let (base_id, target) = (base_id.to_owned(), self.target.clone());
                 Err(DriverError::TooLarge { base_id, target })

@@ -1,12 +1,13 @@
 //! Records as JSON lines, as OSProfiler's own example of a collector writes them: one object a line.
 //!
-//! Nothing is lost in this format. A line that is not a record is skipped.
+//! Nothing is lost in this format. A line that is not a record is skipped, and counted if it names the trace.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
+use super::Stored;
 use crate::profile_log::each_text;
 use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
 use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};
@@ -22,23 +23,23 @@ pub(super) fn lines(records: &[Record]) -> String {
 }
 
 /// A trace's records in the order of the file; `None` for a trace over the limits.
-pub(super) fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<Record>>> {
+pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Option<Stored>> {
     let quoted = serde_json::to_string(base_id)?;
-    let (mut records, mut bytes) = (Vec::new(), 0);
+    let (mut stored, mut bytes) = (Stored::default(), 0);
     each_text(BufReader::new(File::open(path)?), |_, text| {
         // Most lines are of other traces; ids that JSON can write in two ways are rare, and are not found.
         let Some(text) = text.ok().filter(|text| text.contains(&quoted)) else { return };
-        let Some(record) = Record::decode(text.as_bytes()).ok().filter(|found| found.base_id == base_id)
-        else {
+        let decoded = Record::decode(text.as_bytes());
+        if decoded.as_ref().is_ok_and(|found| found.base_id != base_id) {
             return;
-        };
+        }
         bytes += text.len();
-        if records.len() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX {
-            records.push(record);
+        if stored.seen() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX {
+            stored.add(base_id, target, decoded);
         }
     })?;
-    let fits = records.len() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX;
-    Ok(fits.then_some(records))
+    let fits = stored.seen() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX;
+    Ok(fits.then_some(stored))
 }
 
 pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
