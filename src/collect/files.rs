@@ -547,7 +547,7 @@ mod tests {
             assert_eq!(points, [(0, Some(1000)), (1, Some(1000))], "{text}");
         }
         let damaged = load_bytes(br#"{"resourceSpans":[{"scopeSpans":3}]}"#).unwrap();
-        let first = "the request: scopeSpans has an invalid value: 3";
+        let first = "line 1: scopeSpans has an invalid value: 3";
         assert_eq!((damaged.malformed, damaged.first_malformed.as_deref()), (1, Some(first)));
     }
 
