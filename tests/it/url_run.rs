@@ -256,7 +256,7 @@ fn a_quiet_run_says_that_all_failed() {
 fn a_load_without_an_answer_says_what_it_waits_for() {
     let server = Server::start(|_, wire| {
         std::thread::sleep(std::time::Duration::from_secs(6));
-        wire.answer("200 OK", "application/json", "{}");
+        wire.answer("200 OK", "application/json", "{}")
     });
     let ended = run(&Bench::new(), "run URL/x -n 1 -c 1", &server.url()).expect_code(0);
     let expected = "no answer yet: waiting for 1 iteration since ";
