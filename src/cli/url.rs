@@ -72,6 +72,8 @@ impl UrlArguments {
     /// The request.
     pub(super) fn request(&self, url: &str) -> Result<UrlRun, HarnessError> {
         let mut headers = self.header.clone();
+        // A body has one type: that of the option made for it.
+        headers.retain(|(name, _)| self.content_type.is_none() || !name.eq_ignore_ascii_case("content-type"));
         headers.extend(self.content_type.iter().map(|value| ("Content-Type".to_owned(), value.clone())));
         Ok(UrlRun {
             url: url.to_owned(),

@@ -12,16 +12,14 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use super::error::ClientError;
+use super::whole::{Brotli, Whole, Zstd};
 
 /// The codings that requests accept if a scenario asks for compression.
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 /// A body may be compressed several times, but in practice not more often than this.
 const CODINGS_MAX: usize = 4;
-const READ_BYTES: usize = 32 * 1024;
 /// Bodies up to this length are decoded once; longer ones are decoded twice, first to count their length.
 const KEPT_AT_ONCE_BYTES: usize = 256 * 1024;
-/// The largest window of zstd (RFC 9659).
-const ZSTD_WINDOW_BYTES_MAX: u64 = 8 << 20;
 
 /// Decompresses a body; `None` if it was not compressed.
 ///
@@ -59,14 +57,20 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
         ClientError::Protocol(format!("its body cannot be decoded (content encoding: {coding}): {error}"))
     };
     match coding {
-        "gzip" | "x-gzip" => unfold(|| Ok(flate2::read::MultiGzDecoder::new(input)), bytes_max, damaged),
+        // It reads all members, and fails where something else follows.
+        "gzip" | "x-gzip" => unfold(|| Ok(flate2::bufread::MultiGzDecoder::new(input)), bytes_max, damaged),
         "deflate" if has_zlib_head(input) => {
-            unfold(|| Ok(flate2::read::ZlibDecoder::new(input)), bytes_max, damaged)
+            let whole = || Ok(Whole(flate2::bufread::ZlibDecoder::new(input), |zlib| zlib.get_ref()));
+            unfold(whole, bytes_max, damaged)
         }
         // Some servers send raw deflate data without the zlib header.
-        "deflate" => unfold(|| Ok(flate2::read::DeflateDecoder::new(input)), bytes_max, damaged),
-        "br" => unfold(|| Ok(brotli_decompressor::Decompressor::new(input, READ_BYTES)), bytes_max, damaged),
-        "zstd" => unfold(|| zstd(input), bytes_max, damaged),
+        "deflate" => {
+            let whole =
+                || Ok(Whole(flate2::bufread::DeflateDecoder::new(input), |deflate| deflate.get_ref()));
+            unfold(whole, bytes_max, damaged)
+        }
+        "br" => unfold(|| Ok(Whole(Brotli::new(input), |brotli| brotli.rest)), bytes_max, damaged),
+        "zstd" => unfold(|| Ok(Zstd::new(input)), bytes_max, damaged),
         other => Err(ClientError::Protocol(format!(
             "its body has the unknown content encoding `{}`; ask for another with the header Accept-Encoding",
             other.chars().take(40).collect::<String>()
@@ -78,12 +82,6 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
 fn has_zlib_head(input: &[u8]) -> bool {
     matches!(input, [first, second, ..]
         if first & 0x0f == 8 && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31))
-}
-
-/// A decoder of zstd, which refuses windows larger than HTTP allows.
-fn zstd(input: &[u8]) -> io::Result<impl Read> {
-    ruzstd::decoding::StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW_BYTES_MAX)
-        .map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// The decoder's output. Each call of `decoder` starts from the beginning.
@@ -157,6 +155,43 @@ mod tests {
         0x1c, 0xe0, 0x38,
     ];
 
+    /// A frame of zstd that decoders skip (RFC 8878, section 3.1.2).
+    const SKIPPED: &[u8] = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
+
+    /// Where a body stops too early or goes on, a check for the absence of a text must not pass.
+    #[test]
+    fn a_body_is_decoded_to_its_end_or_refused() {
+        let text = b"hello hello hello hello";
+        let all = [
+            ("gzip", gzip(text)),
+            ("deflate", zlib(text)),
+            ("deflate", deflate(text)),
+            ("br", BROTLI.to_vec()),
+            ("zstd", zstd(text)),
+        ];
+        for (name, body) in &all {
+            for cut in 1..body.len() {
+                let error = decoded(Some(&encoded_as(name)), &body[..cut], 1000).unwrap_err();
+                assert_eq!(error.class(), "protocol", "{name} {cut}: {error}");
+            }
+            // A part of another one counts as damaged, too.
+            for behind in [b"x".as_slice(), b"error error error error", &body[..body.len() - 1]] {
+                let error = decoded(Some(&encoded_as(name)), &[body, behind].concat(), 1000).unwrap_err();
+                assert_eq!(error.class(), "protocol", "{name} {behind:?}: {error}");
+            }
+        }
+        for (name, body) in [
+            ("br", [BROTLI, BROTLI].concat()),
+            ("deflate", [zlib(text), zlib(text)].concat()),
+            ("deflate", [deflate(text), deflate(text)].concat()),
+        ] {
+            let error = decoded(Some(&encoded_as(name)), &body, 1000).unwrap_err().to_string();
+            assert!(error.contains(&format!("{} bytes behind its end", body.len() / 2)), "{error}");
+        }
+        let cut = [zstd(text), SKIPPED[..10].to_vec()].concat();
+        assert!(decoded(Some(&encoded_as("zstd")), &cut, 1000).is_err());
+    }
+
     #[test]
     fn every_coding_is_decoded() {
         let text = b"hello hello hello hello";
@@ -164,6 +199,9 @@ mod tests {
             ("gzip", gzip(text)),
             ("X-Gzip", gzip(text)),
             ("gzip", [gzip(&text[..6]), gzip(&text[6..])].concat()),
+            ("zstd", [zstd(&text[..6]), zstd(&text[6..])].concat()),
+            ("zstd", [zstd(b""), zstd(text), zstd(b"")].concat()),
+            ("zstd", [SKIPPED.to_vec(), zstd(text), SKIPPED.to_vec(), SKIPPED.to_vec()].concat()),
             ("deflate", zlib(text)),
             ("deflate", deflate(text)),
             ("br", BROTLI.to_vec()),

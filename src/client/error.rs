@@ -40,6 +40,8 @@ pub enum ClientError {
     Closed {
         /// When.
         when: String,
+        /// True if the server said that it has not processed the request and will not.
+        unprocessed: bool,
     },
     /// The server ended a single request of an HTTP/2 connection.
     #[error("the server ended the request {when}, with the HTTP/2 error {reason}")]
@@ -48,6 +50,8 @@ pub enum ClientError {
         when: &'static str,
         /// The error's name.
         reason: String,
+        /// True if the server said that it has not processed the request and will not.
+        unprocessed: bool,
     },
     /// A template, an answer or a redirect named a host that is not listed; nothing was sent to it.
     #[error("the request was not sent: {0}")]
@@ -61,8 +65,19 @@ pub enum ClientError {
     /// The answer was not valid HTTP.
     #[error("the answer is not valid HTTP: {0}")]
     Protocol(String),
+    /// The answer is beyond a limit of `bench`; the service is not at fault.
+    #[error("a limit of bench ended the request: {0}")]
+    Limit(String),
+    /// The server sent bytes that belong to no request.
+    #[error("the server sent bytes that no request asked for, {when}: `{begins}`")]
+    Unasked {
+        /// When.
+        when: &'static str,
+        /// How they begin, without control characters.
+        begins: String,
+    },
     /// The answer is larger than the limit.
-    #[error("the answer's body is larger than {limit} bytes")]
+    #[error("the answer's body is larger than {limit} bytes; raise `max_body`")]
     BodyTooLarge {
         /// The limit.
         limit: u64,
@@ -88,11 +103,11 @@ impl ClientError {
             Self::Resolve { .. } => "resolve",
             Self::Connect { .. } => "connect",
             Self::Tls { .. } => "tls",
-            Self::Exhausted { .. } => "client",
+            Self::Exhausted { .. } | Self::Limit(_) => "client",
             Self::Closed { .. } | Self::Reset { .. } => "closed",
             Self::Target(_) => "target",
             Self::Redirect { .. } => "redirect",
-            Self::Protocol(_) => "protocol",
+            Self::Protocol(_) | Self::Unasked { .. } => "protocol",
             Self::BodyTooLarge { .. } => "body_limit",
             Self::File { .. } => "file",
             Self::Request(_) => "request",
@@ -129,34 +144,32 @@ impl ClientError {
         if error.kind() == io::ErrorKind::InvalidData {
             return Self::Protocol(chain(error));
         }
-        Self::Closed { when: format!("{} ({})", when(answered, reused), chain(error)) }
+        Self::Closed { when: format!("{} ({})", when(answered, reused), chain(error)), unprocessed: false }
+    }
+
+    /// Bytes that came before the request that would have read them as its answer. `reused`: the connection had served a
+    /// request before.
+    pub(super) fn unasked(bytes: &[u8], reused: bool) -> Self {
+        const SHOWN: usize = 40;
+        let text = String::from_utf8_lossy(bytes);
+        let begins = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+        let when = if reused {
+            "on a connection that was kept alive"
+        } else {
+            "on a new connection, before its first request (does that port speak HTTP?)"
+        };
+        Self::Unasked { when, begins: begins.take(SHOWN).collect::<String>().trim().to_owned() }
+    }
+
+    /// True if the request may be sent once more, whatever its method: the server said that it has not processed it (RFC
+    /// 9113, section 8.7).
+    pub(super) fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::Closed { unprocessed: true, .. } | Self::Reset { unprocessed: true, .. })
     }
 
     /// A connection that the server ended with this reason.
-    pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool) -> Self {
-        Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)) }
-    }
-
-    /// An error of HTTP/2; the flags are those of [`Self::closed`].
-    pub(super) fn http2(error: &h2::Error, answered: bool, reused: bool) -> Self {
-        if let Some(error) = error.get_io() {
-            return Self::closed(error, answered, reused);
-        }
-        let reason = || match error.reason() {
-            // `Debug` gives the name that RFC 9113 uses.
-            Some(reason) => format!("{reason:?}"),
-            None => error.to_string(),
-        };
-        if error.is_remote() && error.is_go_away() {
-            Self::going_away(error.reason().unwrap_or(h2::Reason::NO_ERROR), answered, reused)
-        } else if error.is_remote() {
-            Self::Reset { when: when(answered, reused), reason: reason() }
-        } else if error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR) && !answered && !reused {
-            // Text that is read as a frame has an absurd length.
-            Self::Protocol("it is not HTTP/2; does the server support HTTP/2?".to_owned())
-        } else {
-            Self::Protocol(format!("HTTP/2: {} ({})", chain(error), reason()))
-        }
+    pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool, unprocessed: bool) -> Self {
+        Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)), unprocessed }
     }
 }
 
@@ -168,7 +181,7 @@ fn remedy(reason: &str) -> &'static str {
     }
 }
 
-fn when(answered: bool, reused: bool) -> &'static str {
+pub(super) fn when(answered: bool, reused: bool) -> &'static str {
     match (answered, reused) {
         (true, _) => "in the middle of the answer",
         (false, true) => "before the answer, on a connection that was kept alive",

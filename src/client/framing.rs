@@ -3,6 +3,7 @@
 //! Pure functions over bytes; [`super::http1`] reads and waits. Everything is bounded: the head, the
 //! number of headers, a chunk's size line, the trailers.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -89,14 +90,14 @@ pub(super) fn head(
         &mut many[..]
     };
     let mut response = httparse::Response::new(&mut []);
-    let parser = httparse::ParserConfig::default();
+    let mut parser = httparse::ParserConfig::default();
+    // A user agent reads a folded line as blanks (RFC 9112, section 5.2).
+    parser.allow_obsolete_multiline_headers_in_responses(true);
     let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, slots) {
         Ok(httparse::Status::Complete(length)) if length <= limits.head_bytes_max => length,
         Ok(httparse::Status::Partial) if bytes.len() < limits.head_bytes_max => return Ok(None),
-        Ok(_) => return Err(protocol(format!("its head is larger than {} bytes", limits.head_bytes_max))),
-        Err(httparse::Error::TooManyHeaders) => {
-            return Err(protocol(format!("it has more than {} headers", limits.headers_max)));
-        }
+        Ok(_) => return Err(limits.head_exceeded()),
+        Err(httparse::Error::TooManyHeaders) => return Err(limits.headers_exceeded()),
         Err(error) => return Err(protocol(error.to_string())),
     };
     let status =
@@ -109,8 +110,36 @@ pub(super) fn head(
 
 fn fields(headers: &[httparse::Header<'_>]) -> Fields {
     let mut fields = Fields::default();
-    headers.iter().for_each(|header| fields.note(header.name.as_bytes(), header.value));
+    headers.iter().for_each(|header| fields.note(header.name.as_bytes(), &unfolded(header.value)));
     fields
+}
+
+/// The text with one blank in place of each fold: a line end that blanks follow, with all blanks around it.
+fn unfolded(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let (mut output, mut rest) = (Vec::new(), text);
+    let mut from = 0;
+    while let Some(feed) = memchr::memchr(b'\n', &rest[from..]).map(|at| from + at) {
+        let behind = &rest[feed + 1..];
+        let blanks = behind.iter().take_while(|byte| is_blank(byte)).count();
+        if blanks == 0 {
+            from = feed + 1;
+            continue;
+        }
+        let before = rest[..feed].strip_suffix(b"\r").unwrap_or(&rest[..feed]);
+        let kept = before.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+        output.extend_from_slice(&before[..kept]);
+        // Of a line of blanks, only one is left.
+        if output.last() != Some(&b' ') {
+            output.push(b' ');
+        }
+        (rest, from) = (&behind[blanks..], 0);
+    }
+    if output.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    output.extend_from_slice(rest);
+    Cow::Owned(output)
 }
 
 fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
@@ -118,7 +147,7 @@ fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
     for header in headers {
         // httparse only accepts valid names and values.
         let name = HeaderName::from_bytes(header.name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) {
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(&unfolded(header.value))) {
             map.append(name, value);
         }
     }
@@ -209,7 +238,8 @@ impl Chunks {
             return self.trailer(byte);
         }
         if self.seen > CHUNK_LINE_BYTES_MAX {
-            return Err(protocol("a chunk's size line is too long".to_owned()));
+            let line = format!("a chunk's size line is longer than {CHUNK_LINE_BYTES_MAX} bytes");
+            return Err(ClientError::Limit(line));
         }
         Ok(match (self.state, byte) {
             (Size { value, .. }, byte) if byte.is_ascii_hexdigit() => {
@@ -241,8 +271,8 @@ impl Chunks {
     fn trailer(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
         use ChunkState::{Done, End, Trailer, TrailerFeed, TrailerLine};
         if self.seen > self.trailer_bytes_max {
-            return Err(protocol(format!(
-                "its trailers are too long: over {} bytes",
+            return Err(ClientError::Limit(format!(
+                "its trailers are longer than {} bytes",
                 self.trailer_bytes_max
             )));
         }
@@ -256,7 +286,8 @@ impl Chunks {
                 let mut slots = [httparse::EMPTY_HEADER; HEADERS_ON_STACK];
                 // A single empty line is not a trailer.
                 if self.trailers.len() > 2 {
-                    let parsed = httparse::parse_headers(&self.trailers, &mut slots);
+                    let trailers = unfolded(&self.trailers);
+                    let parsed = httparse::parse_headers(&trailers, &mut slots);
                     parsed.map_err(|error| protocol(format!("its trailers are malformed: {error}")))?;
                 }
                 Ok(Done)
@@ -337,6 +368,39 @@ mod tests {
         .unwrap()
         .unwrap();
         assert_eq!((to_head.framing, to_head.keep_alive), (Framing::None, true));
+    }
+
+    #[test]
+    fn folded_lines_are_read_as_blanks() {
+        for (lines, value) in [
+            ("X: one\r\n two", "one two"),
+            ("X: one \t\r\n\t two\r\n  three  ", "one two three"),
+            ("X: one\n two", "one two"),
+            ("X:\r\n one", "one"),
+            ("X: one\r\n \r\n two", "one two"),
+        ] {
+            let head =
+                parse(&format!("HTTP/1.1 200 OK\r\n{lines}\r\nContent-Length: 5\r\n\r\n")).unwrap().unwrap();
+            assert_eq!((head.framing, head.keep_alive), (Framing::Length(5), true), "{lines}");
+            let headers = head.headers.unwrap();
+            assert_eq!(headers["x"].to_str().unwrap().trim(), value, "{lines}");
+        }
+        // A fold in a field of the framing belongs to its value.
+        for (lines, framing) in [
+            ("Transfer-Encoding: gzip,\r\n chunked", Ok(Framing::Chunked)),
+            ("Content-Length:\r\n 5", Ok(Framing::Length(5))),
+            ("Content-Length: 5\r\n 6", Err(())),
+            ("X: a\r\n Content-Length: 7", Ok(Framing::Close)),
+        ] {
+            let found = parse(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"));
+            let found = found.map(|head| head.unwrap().framing).map_err(|_| ());
+            assert_eq!(found, framing, "{lines}");
+        }
+        assert!(parse("HTTP/1.1 200 OK\r\n folded\r\n\r\n").is_err());
+        let body = b"1\r\nx\r\n0\r\nA: one\r\n two\r\nB: c\r\n\r\n";
+        for step in 1..=body.len() {
+            assert_eq!(unchunk(body, step).unwrap(), (b"x".to_vec(), true, body.len()));
+        }
     }
 
     #[test]

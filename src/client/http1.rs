@@ -6,8 +6,9 @@
 //! answer, the connection is not reused. Nothing is retried.
 
 use std::io;
-use std::pin::Pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -21,13 +22,19 @@ use super::buffers::{self, BUFFER_BYTES};
 use super::connect::{Opened, PoolCheck, Proxied, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
-use super::options::Limits;
+use super::options::{Limits, Settings};
 use super::{Answer, Phases, Request};
 
 /// Bodies up to this size are sent in the same write as the head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;
 /// The most interim answers (100, 103) before the final answer.
-const INTERIM_MAX: usize = 16;
+const INTERIM_MAX: usize = 10_000;
+/// How long to wait for bytes that are on their way to a connection where they should not be.
+const UNASKED_WAIT: Duration = Duration::from_millis(1);
+/// How long the check before the load listens whether the server speaks before it is asked.
+const LISTEN: Duration = Duration::from_millis(40);
+/// How long a new connection to such a server waits for that. It need not be short: no answer from there counts.
+const SPEAKS_FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A connection that was idle for longer is checked before reuse, because the server may have closed it. If it closes
 /// sooner, the next request gets an error of class `closed`; checking every time would cost each request a system call.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
@@ -50,10 +57,12 @@ pub(super) struct Http1 {
     read_at: Instant,
     /// False once the connection must not be used again.
     usable: bool,
+    /// True if the server was heard to speak before it was asked.
+    speaks_first: bool,
 }
 
 impl Http1 {
-    pub(super) fn new(opened: Opened, limits: Limits) -> Self {
+    pub(super) fn new(opened: Opened, settings: &Settings) -> Self {
         let Opened { stream, proxied, address, .. } = opened;
         Self {
             stream,
@@ -62,7 +71,8 @@ impl Http1 {
             output: Vec::new(),
             input: Vec::new(),
             at: 0,
-            limits,
+            limits: settings.options.limits,
+            speaks_first: settings.speaks_first.load(Ordering::Relaxed),
             requests: 0,
             read_at: now(),
             usable: true,
@@ -75,24 +85,63 @@ impl Http1 {
         self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
     }
 
-    /// True if another request can be sent. Detects if the server closed the connection or sent unexpected bytes.
-    pub(super) async fn is_usable(&mut self) -> bool {
-        self.usable
-            && match (self.stream.look(), &self.stream) {
-                (PoolCheck::Quiet, _) => true,
-                // TLS has its own records, such as session tickets: only decrypted bytes count. A separate future, because
-                // it is rare.
-                (PoolCheck::Bytes, Stream::Tls(_)) => Box::pin(self.is_quiet()).await,
-                _ => false,
-            }
+    /// True if another request can be sent, false if the server closed the connection.
+    ///
+    /// # Errors
+    /// The server sent bytes that no request asked for.
+    pub(super) async fn is_usable(&mut self) -> Result<bool, ClientError> {
+        match self.usable.then(|| self.stream.look()) {
+            Some(PoolCheck::Quiet) => Ok(true),
+            // A separate future, because it is rare.
+            Some(PoolCheck::Bytes) => Box::pin(self.is_quiet(Some(UNASKED_WAIT))).await,
+            _ => Ok(false),
+        }
     }
 
-    /// True if a read finds neither bytes nor the end.
-    async fn is_quiet(&mut self) -> bool {
-        // The runtime may learn of bytes in the socket a moment later.
-        let mut byte = [0; 1];
-        let read = tokio::time::timeout(Duration::from_millis(1), self.stream.read(&mut byte));
-        read.await.is_err()
+    /// True if nothing arrives in time, false at the end of the connection. TLS has its own records, such as session
+    /// tickets: only decrypted bytes count.
+    ///
+    /// # Errors
+    /// Bytes arrived that no request asked for.
+    async fn is_quiet(&mut self, wait: Option<Duration>) -> Result<bool, ClientError> {
+        let mut bytes = [0; 64];
+        let mut reading = pin!(self.stream.read(&mut bytes));
+        let heard = match wait {
+            // The runtime may learn of bytes in the socket a moment later.
+            Some(wait) => tokio::time::timeout(wait, reading).await.ok(),
+            None => {
+                let once = |cx: &mut Context<'_>| match reading.as_mut().poll(cx) {
+                    Poll::Ready(heard) => Poll::Ready(Some(heard)),
+                    Poll::Pending => Poll::Ready(None),
+                };
+                std::future::poll_fn(once).await
+            }
+        };
+        match heard {
+            None => Ok(true),
+            Some(Err(_) | Ok(0)) => Ok(false),
+            // That is how servers end a connection that was idle for long (RFC 9110, section 15.5.9).
+            Some(Ok(_)) if self.requests > 0 && bytes.get(9..12) == Some(b"408") => Ok(false),
+            Some(Ok(read)) => Err(ClientError::unasked(&bytes[..read], self.requests > 0)),
+        }
+    }
+
+    /// The words of a server that speaks before it is asked, which no server of HTTP/1.1 does.
+    pub(super) async fn speaks_first(mut self) -> bool {
+        self.is_quiet(Some(LISTEN)).await.is_err()
+    }
+
+    /// Refuses a new connection on which the server has spoken first: its words would be taken for the answer to the
+    /// first request.
+    async fn first_words(&mut self) -> Result<(), ClientError> {
+        let wait = match &self.stream {
+            _ if self.speaks_first => Some(SPEAKS_FIRST_WAIT),
+            // Mostly session tickets, which come with the handshake; a wait would delay every new connection.
+            Stream::Tls(_) => None,
+            _ => Some(UNASKED_WAIT),
+        };
+        // The end of the connection is seen when the request is sent.
+        self.is_quiet(wait).await.map(|_| ())
     }
 
     /// Sends a request and reads its answer; records the phases send, wait and receive.
@@ -102,10 +151,14 @@ impl Http1 {
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
-        self.requests += 1;
         phases.address = self.address;
         // The connection must not be used again until the answer is read completely.
         self.usable = false;
+        if !reused && (self.speaks_first || self.stream.look() == PoolCheck::Bytes) {
+            // A separate future, because it is rare.
+            Box::pin(self.first_words()).await?;
+        }
+        self.requests += 1;
         // A file that cannot be read must not leave half a request behind.
         let body = match request.body {
             Content::Bytes(body) if body.len() <= BODY_BYTES_INLINE => None,
@@ -281,9 +334,13 @@ impl Http1 {
                     return Ok(head);
                 }
                 interim += 1;
-                if head.status == http::StatusCode::SWITCHING_PROTOCOLS || interim > INTERIM_MAX {
-                    let reason = format!("an unexpected answer {}", head.status.as_u16());
+                if head.status == http::StatusCode::SWITCHING_PROTOCOLS {
+                    let reason = "an unexpected answer 101".to_owned();
                     return Err(Broken::Answer(ClientError::Protocol(reason)));
+                }
+                if interim > INTERIM_MAX {
+                    let reason = format!("more than {INTERIM_MAX} interim answers came before the answer");
+                    return Err(Broken::Answer(ClientError::Limit(reason)));
                 }
                 continue;
             }
@@ -325,10 +382,9 @@ impl Http1 {
         loop {
             body.take(self.unused())?;
             self.at = self.input.len();
-            match self.read().await {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(error.into()),
+            // TLS without its own end is an error: somebody may have cut the answer off (RFC 9112, section 9.8).
+            if self.read_some().await? == 0 {
+                return Ok(());
             }
         }
     }
@@ -341,6 +397,14 @@ impl Http1 {
 
     /// Reads more bytes into the buffer; the end of the connection is an error.
     async fn read(&mut self) -> io::Result<()> {
+        match self.read_some().await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads more bytes into the buffer; 0 at the end of the connection.
+    async fn read_some(&mut self) -> io::Result<usize> {
         self.input.drain(..self.at.min(self.input.len()));
         self.at = 0;
         let (stream, input) = (&mut self.stream, &mut self.input);
@@ -358,11 +422,7 @@ impl Http1 {
         });
         let read = read.await;
         self.read_at = now();
-        match read {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        }
+        read
     }
 }
 

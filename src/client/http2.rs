@@ -3,8 +3,8 @@
 //!
 //! The request itself drives a connection of a single user, which saves two task switches per request; a
 //! shared connection has its own task. Frames that arrive on an idle connection (a ping, GOAWAY) are read
-//! before the next request. Nothing is retried, not even requests that the server refused. A stream
-//! ends with its request.
+//! before the next request. Nothing is sent again here; see [`super::pool`] for requests that the server did not process.
+//! A stream ends with its request.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -25,7 +25,8 @@ use crate::base::clock::{now, saturating_nanos};
 
 use super::body::{Content, Source};
 use super::connect::{Opened, Stream};
-use super::error::ClientError;
+use super::error::{ClientError, chain, when};
+use super::frames::{self, Frames, Seen};
 use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
 use super::options::Limits;
@@ -53,9 +54,10 @@ const FORBIDDEN: [HeaderName; 6] = [
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     /// `None` once it has ended.
-    driver: Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    driver: Option<Pin<Box<Connection<Frames, Bytes>>>>,
     /// Why it ended, if the server gave a reason.
     farewell: Option<h2::Reason>,
+    seen: Arc<Seen>,
     limits: Limits,
     /// The number of its address, if the host has several.
     address: u16,
@@ -68,6 +70,7 @@ pub(super) struct SharedHttp2 {
     sender: SendRequest<Bytes>,
     driver: tokio::task::JoinHandle<()>,
     farewell: Arc<OnceLock<h2::Reason>>,
+    seen: Arc<Seen>,
     limits: Limits,
     /// The number of its address, if the host has several.
     address: u16,
@@ -79,24 +82,26 @@ pub(super) struct SharedHttp2 {
 async fn handshake(
     stream: Stream,
     limits: &Limits,
-) -> Result<(SendRequest<Bytes>, Connection<Stream, Bytes>), ClientError> {
+    seen: &Arc<Seen>,
+) -> Result<(SendRequest<Bytes>, Connection<Frames, Bytes>), ClientError> {
     let list_bytes = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
     h2::client::Builder::new()
         .enable_push(false)
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(list_bytes)
-        .handshake(stream)
+        .handshake(Frames::new(stream, seen))
         .await
-        .map_err(|error| ClientError::http2(&error, false, false))
+        .map_err(|error| fault(&error, (false, false, false), seen, limits))
 }
 
 impl Http2 {
     pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
         let Opened { stream, address, .. } = opened;
-        let (sender, connection) = handshake(stream, &limits).await?;
+        let seen = Arc::default();
+        let (sender, connection) = handshake(stream, &limits, &seen).await?;
         let driver = Some(Box::pin(connection));
-        Ok(Self { sender, driver, farewell: None, limits, address, requests: 0, idle_since: now() })
+        Ok(Self { sender, driver, farewell: None, seen, limits, address, requests: 0, idle_since: now() })
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
@@ -152,7 +157,7 @@ impl Http2 {
         let (outcome, written) = outcome;
         times.sent = times.sent.max(written);
         self.idle_since = times.note(phases);
-        outcome.map_err(|error| error.explained(times.first.is_some(), reused, self.farewell))
+        outcome.map_err(|error| error.explained(&times, reused, self.farewell, (&self.seen, &self.limits)))
     }
 
     /// False once the connection has ended.
@@ -163,7 +168,7 @@ impl Http2 {
 
 /// Drives the connection: writes and reads.
 fn drive(
-    driver: &mut Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    driver: &mut Option<Pin<Box<Connection<Frames, Bytes>>>>,
     farewell: &mut Option<h2::Reason>,
     cx: &mut Context<'_>,
 ) {
@@ -183,7 +188,8 @@ fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
 impl SharedHttp2 {
     pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
         let Opened { stream, address, .. } = opened;
-        let (sender, mut connection) = handshake(stream, &limits).await?;
+        let seen = Arc::default();
+        let (sender, mut connection) = handshake(stream, &limits, &seen).await?;
         let ping_pong = connection.ping_pong();
         let farewell = Arc::new(OnceLock::new());
         let heard = Arc::clone(&farewell);
@@ -194,7 +200,7 @@ impl SharedHttp2 {
             }
         });
         let (requests, in_flight) = (Cell::new(0), Cell::new(0));
-        let shared = Self { sender, driver, farewell, limits, address, requests, in_flight };
+        let shared = Self { sender, driver, farewell, seen, limits, address, requests, in_flight };
         if let Some(mut ping_pong) = ping_pong {
             // The server's settings arrive before its pong; only then is the number of concurrent requests
             // known. If the server ends the connection instead, the request gets that error.
@@ -229,7 +235,8 @@ impl SharedHttp2 {
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
         times.note(phases);
-        outcome.map_err(|error| error.explained(times.first.is_some(), reused, self.farewell.get().copied()))
+        let farewell = self.farewell.get().copied();
+        outcome.map_err(|error| error.explained(&times, reused, farewell, (&self.seen, &self.limits)))
     }
 }
 
@@ -253,13 +260,15 @@ struct Times {
     started: Instant,
     sent: Option<Instant>,
     first: Option<Instant>,
+    /// The number of its stream, once it has one.
+    stream: Option<u32>,
 }
 
 impl Times {
     fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
         phases.http2 = true;
         let started = if phases.opened { now() } else { request.started };
-        Self { started, sent: None, first: None }
+        Self { started, sent: None, first: None, stream: None }
     }
 
     /// Records the phases; returns the time at which the answer ended.
@@ -282,15 +291,64 @@ enum Broken {
 }
 
 impl Broken {
-    fn explained(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
+    fn explained(
+        self,
+        times: &Times,
+        reused: bool,
+        farewell: Option<h2::Reason>,
+        (seen, limits): (&Seen, &Limits),
+    ) -> ClientError {
+        let answered = times.first.is_some();
+        // A request that was not sent was not processed.
+        let left_out = !answered && times.stream.is_none_or(|stream| seen.left_out(stream));
         match self {
             // The server had announced the end of the connection.
             Self::Connection(error) => match farewell.filter(|_| error.is_io()) {
-                Some(reason) => ClientError::going_away(reason, answered, reused),
-                None => ClientError::http2(&error, answered, reused),
+                Some(reason) => ClientError::going_away(reason, answered, reused, left_out),
+                None => fault(&error, (answered, reused, left_out), seen, limits),
             },
             Self::Answer(error) => error,
         }
+    }
+}
+
+/// An error of HTTP/2. The flags: the answer had begun, the connection had served a request before, the server has left
+/// the request out.
+fn fault(
+    error: &h2::Error,
+    (answered, reused, left_out): (bool, bool, bool),
+    seen: &Seen,
+    limits: &Limits,
+) -> ClientError {
+    if let Some(error) = error.get_io() {
+        return match error.to_string() {
+            text if text == frames::FLOOD => ClientError::Limit(text),
+            text if text == frames::STATUS_BEHIND => ClientError::Protocol(text),
+            _ => ClientError::closed(error, answered, reused),
+        };
+    }
+    let reason = || match error.reason() {
+        // `Debug` gives the name that RFC 9113 uses.
+        Some(reason) => format!("{reason:?}"),
+        None => error.to_string(),
+    };
+    if error.is_remote() && error.is_go_away() {
+        let reason = error.reason().unwrap_or(h2::Reason::NO_ERROR);
+        return ClientError::going_away(reason, answered, reused, left_out);
+    }
+    if error.is_remote() {
+        let unprocessed = error.reason() == Some(h2::Reason::REFUSED_STREAM) && !answered;
+        return ClientError::Reset { when: when(answered, reused), reason: reason(), unprocessed };
+    }
+    match error.reason() {
+        // The crate's own limits against floods.
+        Some(h2::Reason::ENHANCE_YOUR_CALM) => ClientError::Limit(format!("HTTP/2: {}", chain(error))),
+        // Text that is read as a frame has an absurd length.
+        Some(h2::Reason::FRAME_SIZE_ERROR) if !answered && !reused => {
+            ClientError::Protocol("it is not HTTP/2; does the server support HTTP/2?".to_owned())
+        }
+        Some(h2::Reason::PROTOCOL_ERROR) => seen.explain(limits),
+        _ => ClientError::Protocol(format!("HTTP/2: {} ({})", chain(error), reason())),
     }
 }
 
@@ -314,6 +372,7 @@ async fn talk(
         parts => Box::pin(parts.open()).await.map_err(Broken::Answer)?,
     };
     let (response, mut stream) = sender.send_request(head, request.body.is_empty())?;
+    times.stream = Some(response.stream_id().into());
     let mut response = pin!(response);
     let mut sending = pin!(send_body(&mut stream, body));
     let mut unsent = !request.body.is_empty();
@@ -336,8 +395,7 @@ async fn talk(
     times.first = Some(now());
     let (head, mut body) = response.into_parts();
     if head.headers.len() > limits.headers_max {
-        let reason = format!("it has more than {} headers", limits.headers_max);
-        return Err(Broken::Answer(ClientError::Protocol(reason)));
+        return Err(Broken::Answer(limits.headers_exceeded()));
     }
     let (mut kept, bytes_kept) = (Vec::new(), request.bytes_kept(head.status));
     let mut length = 0_u64;

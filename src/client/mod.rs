@@ -1,9 +1,9 @@
 //! Rank 1: HTTP.
 //!
 //! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
-//! which connections it reuses, follows redirects only if configured, and never retries. `worker` has what
-//! the users of a worker share: resolved names, and connections if configured. Requests that are not load
-//! use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
+//! which connections it reuses, follows redirects only if configured, and sends a request again only if the server says
+//! that it did not process it. `worker` has what the users of a worker share: resolved names, and connections if
+//! configured. Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
 
 pub mod addresses;
 pub mod body;
@@ -15,7 +15,9 @@ pub mod cookies;
 pub mod decode;
 mod dns;
 pub mod error;
+mod field_block;
 mod fields;
+mod frames;
 mod framing;
 pub mod guard;
 pub mod headers;
@@ -39,12 +41,14 @@ pub mod tls;
 pub mod tokens;
 mod trust;
 pub mod url;
+mod whole;
 mod worker;
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use http::header::AsHeaderName;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, Method};
 
 use crate::base::clock::Nanos;
 use body::Content;
@@ -123,10 +127,16 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a header, if present and headers were kept.
+    /// The value of a header, if present and headers were kept. Lines of the same name are one list (RFC 9110, section
+    /// 5.3): `Vary: a` and `Vary: b` mean `Vary: a, b`.
     #[must_use]
-    pub fn header(&self, name: impl AsHeaderName) -> Option<&HeaderValue> {
-        self.headers.as_ref()?.get(name)
+    pub fn header(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
+        let mut lines = self.headers.as_ref()?.get_all(name).iter();
+        let first = String::from_utf8_lossy(lines.next()?.as_bytes());
+        Some(lines.fold(first, |mut all, line| {
+            all.to_mut().extend([", ", &String::from_utf8_lossy(line.as_bytes())]);
+            all
+        }))
     }
 }
 
@@ -153,4 +163,14 @@ pub struct Phases {
     pub http2: bool,
     /// The number of the address that it was sent to, if its host has several ([`addresses`]); 0 otherwise.
     pub address: u16,
+}
+
+impl Phases {
+    /// Adds the connecting of an earlier attempt of the same request.
+    fn connect_as(&mut self, before: &Self) {
+        self.opened |= before.opened;
+        self.resolve_ns += before.resolve_ns;
+        self.connect_ns += before.connect_ns;
+        self.tls_ns += before.tls_ns;
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustls::ClientConfig;
 
 use super::addresses::Addresses;
 use super::cookies::CookieMode;
+use super::error::ClientError;
 use super::guard::Guard;
 use super::proxy::Proxies;
 use super::url::Origin;
@@ -23,6 +25,10 @@ pub struct Settings {
     pub(super) options: HttpOptions,
     /// The addresses of hosts that have several.
     pub(super) addresses: Addresses,
+    /// True if a server spoke before it was asked when it was looked for.
+    pub(super) speaks_first: AtomicBool,
+    /// How many requests were sent once more.
+    resent: AtomicU64,
 }
 
 impl Settings {
@@ -36,7 +42,13 @@ impl Settings {
             Version::Http2 => &[b"h2"],
         };
         tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-        Arc::new(Self { tls: Arc::new(tls), options, addresses: Addresses::default() })
+        Arc::new(Self {
+            tls: Arc::new(tls),
+            options,
+            addresses: Addresses::default(),
+            speaks_first: AtomicBool::new(false),
+            resent: AtomicU64::new(0),
+        })
     }
 
     /// Which hosts may be reached.
@@ -49,6 +61,17 @@ impl Settings {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Counts a request that is sent once more, because the server has not processed it.
+    pub(super) fn count_resent(&self) {
+        self.resent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many requests were sent once more, because the server had said that it did not process them.
+    #[must_use]
+    pub fn resent(&self) -> u64 {
+        self.resent.load(Ordering::Relaxed)
     }
 
     /// Which requests share cookies.
@@ -130,6 +153,20 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { head_bytes_max: 256 << 10, headers_max: 256, trailer_bytes_max: 64 << 10 }
+    }
+}
+
+impl Limits {
+    /// What to say of a head that is too large.
+    pub(super) fn head_exceeded(&self) -> ClientError {
+        let bytes = self.head_bytes_max;
+        ClientError::Limit(format!("its head is larger than {bytes} bytes; raise `max_head` under `http`"))
+    }
+
+    /// What to say of a head with too many fields.
+    pub(super) fn headers_exceeded(&self) -> ClientError {
+        let most = self.headers_max;
+        ClientError::Limit(format!("it has more than {most} headers; raise `max_headers` under `http`"))
     }
 }
 

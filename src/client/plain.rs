@@ -165,7 +165,9 @@ impl PlainClient {
         for _ in 0..=REDIRECTS_MAX {
             let request = self.client.get(&url).timeout(FILE_TIMEOUT);
             let answer = Self::finish_within(&url, request, most).await?;
-            let location = answer.headers.get(http::header::LOCATION).and_then(|value| value.to_str().ok());
+            let mut locations = answer.headers.get_all(http::header::LOCATION).iter();
+            let location = locations.next().filter(|first| locations.all(|other| other == *first));
+            let location = location.and_then(|value| value.to_str().ok());
             match (answer.status, location) {
                 (200, _) => return Ok(answer.body),
                 (300..400, Some(location)) => {

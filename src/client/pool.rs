@@ -2,10 +2,12 @@
 //! configured.
 //!
 //! The user has a connection to each origin, kept between requests or only during an iteration, or it
-//! shares the connections of its worker. Nothing is sent twice unless a redirect asks for it.
+//! shares the connections of its worker. Nothing is sent twice unless a redirect asks for it, or the server says that it
+//! has not processed the request (HTTP/2's REFUSED_STREAM, and GOAWAY): that is sent once more, and counted.
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use http::header::COOKIE;
@@ -85,13 +87,13 @@ impl Pool {
     }
 
     /// Sends a request, reads its answer, and follows as many redirects as the request allows. Reuses a
-    /// connection if there is one; nothing is sent twice. Cancelling drops the connection.
+    /// connection if there is one. Cancelling drops the connection.
     ///
     /// # Errors
     /// See [`ClientError`]; `phases` has the phases until then.
     pub async fn send(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
         if request.redirects_max == 0 && request.cookies.is_none_or(Jar::is_empty) {
-            let answer = self.exchange(request, phases).await?;
+            let answer = self.exchange(request, phases, false).await?;
             if let (Some(jar), Some(headers)) = (request.cookies, &answer.headers) {
                 jar.keep(request.origin, request.path, headers);
             }
@@ -109,7 +111,7 @@ impl Pool {
         request: &Request<'_>,
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
-        let Some(jar) = request.cookies else { return self.exchange(request, phases).await };
+        let Some(jar) = request.cookies else { return self.exchange(request, phases, false).await };
         let mut own = request.own.clone();
         let has_cookie = |block: &HeaderBlock| block.iter().any(|(name, _)| *name == COOKIE);
         if !has_cookie(request.fixed)
@@ -118,7 +120,7 @@ impl Pool {
         {
             own.push_valid(&COOKIE, &cookies);
         }
-        let answer = self.exchange(&Request { own: &own, ..*request }, phases).await?;
+        let answer = self.exchange(&Request { own: &own, ..*request }, phases, false).await?;
         if let Some(headers) = &answer.headers {
             jar.keep(request.origin, request.path, headers);
         }
@@ -176,13 +178,19 @@ impl Pool {
         Ok(answer)
     }
 
-    /// A single request and its answer.
-    async fn exchange(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+    /// A single request and its answer. `again`: the server has not processed it before.
+    async fn exchange(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+        again: bool,
+    ) -> Result<Answer, ClientError> {
         if self.worker.connector.settings.options.connections == Connections::Shared {
-            return Box::pin(self.worker.shared.exchange(&self.worker.connector, request, phases)).await;
+            let (shared, connector) = (&self.worker.shared, &self.worker.connector);
+            return Box::pin(shared.exchange(connector, request, phases, again)).await;
         }
         let slot = self.slot(request.origin);
-        let connection = match self.take_usable(slot, request.started).await {
+        let connection = match self.take_usable(slot, request.started).await? {
             Some(connection) => connection,
             // A separate future, because it is rare and needs much memory.
             None => Box::pin(open(request.origin, &self.worker, phases)).await?,
@@ -200,7 +208,16 @@ impl Pool {
                 if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
                     self.slots[slot].idle = Some(Connection::Http2(connection));
                 }
-                answer
+                match answer {
+                    Err(error) if error.is_unprocessed() && !again => {
+                        self.worker.connector.settings.count_resent();
+                        let before = std::mem::take(phases);
+                        let answer = Box::pin(self.exchange(request, phases, true)).await;
+                        phases.connect_as(&before);
+                        answer
+                    }
+                    answer => answer,
+                }
             }
         }
     }
@@ -216,27 +233,28 @@ impl Pool {
         })
     }
 
-    async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Connection> {
-        let mut connection = self.slots[slot].idle.take()?;
+    async fn take_usable(&mut self, slot: usize, now: Instant) -> Result<Option<Connection>, ClientError> {
+        let Some(mut connection) = self.slots[slot].idle.take() else { return Ok(None) };
         let usable = match &mut connection {
-            Connection::Http1(connection) => connection.was_just_used(now) || connection.is_usable().await,
+            Connection::Http1(connection) => connection.was_just_used(now) || connection.is_usable().await?,
             Connection::Http2(connection) => connection.was_just_used(now) || connection.is_usable().await,
         };
-        usable.then_some(connection)
+        Ok(usable.then_some(connection))
     }
 }
 
 async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<Connection, ClientError> {
     let opened = worker.connector.connect(origin, phases).await?;
-    let limits = worker.connector.settings.options.limits;
+    let settings = &worker.connector.settings;
     Ok(if opened.http2 {
-        Connection::Http2(Box::new(Box::pin(Http2::new(opened, limits)).await?))
+        Connection::Http2(Box::new(Box::pin(Http2::new(opened, settings.options.limits)).await?))
     } else {
-        Connection::Http1(Box::new(Http1::new(opened, limits)))
+        Connection::Http1(Box::new(Http1::new(opened, settings)))
     })
 }
 
-/// Opens a connection to `origin` and drops it, to check that a server is there and TLS works.
+/// Opens a connection to `origin` and drops it, to check that a server is there and TLS works. Listens for a moment: what
+/// a server says before it is asked must not count as an answer.
 ///
 /// # Errors
 /// See [`ClientError`]; no answer within `limit` is an error of connecting.
@@ -244,11 +262,17 @@ pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -
     let worker = Worker::current(settings);
     let mut phases = Phases::default();
     let connecting = worker.connector.connect(origin, &mut phases);
-    let connected = tokio::time::timeout(limit, connecting).await.map(|opened| opened.map(|_| ()));
+    let connected = tokio::time::timeout(limit, connecting).await;
     let proxy = settings.options.proxies.of(origin).map(|proxy| &proxy.origin);
     let (seconds, address) = (limit.as_secs(), proxy.unwrap_or(origin).authority.clone());
     match connected {
-        Ok(connected) => connected,
+        Ok(opened) => {
+            let opened = opened?;
+            if !opened.http2 && Http1::new(opened, settings).speaks_first().await {
+                settings.speaks_first.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        }
         Err(_) if phases.connect_ns > 0 => {
             let reason = format!("no answer within {seconds} s; does that port speak TLS?");
             Err(ClientError::Tls { address, reason })

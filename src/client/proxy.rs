@@ -105,19 +105,28 @@ impl Proxy {
         let request = format!("CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{authorization}\r\n");
         socket.write_all(request.as_bytes()).await.map_err(|error| failed(error.to_string()))?;
         let mut answer = Vec::new();
-        while !answer.windows(4).any(|window| window == b"\r\n\r\n") {
-            match socket.read_buf(&mut answer).await {
-                Ok(0) => return Err(failed("closed the connection".to_owned())),
-                Ok(_) if answer.len() > ANSWER_BYTES_MAX => {
-                    return Err(failed(format!("answered more than {ANSWER_BYTES_MAX} bytes")));
+        let status = loop {
+            let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
+                match socket.read_buf(&mut answer).await {
+                    Ok(0) => return Err(failed("closed the connection".to_owned())),
+                    Ok(_) if answer.len() > ANSWER_BYTES_MAX => {
+                        let proxy = &self.origin.authority;
+                        let reason = format!("the proxy {proxy} answered more than {ANSWER_BYTES_MAX} bytes");
+                        return Err(ClientError::Limit(reason));
+                    }
+                    Ok(_) => continue,
+                    Err(error) => return Err(failed(error.to_string())),
                 }
-                Ok(_) => {}
-                Err(error) => return Err(failed(error.to_string())),
+            };
+            let status =
+                answer.strip_prefix(b"HTTP/1.").and_then(|rest| std::str::from_utf8(rest.get(2..5)?).ok());
+            match status.and_then(|status| status.parse::<u16>().ok()) {
+                // Interim answers come before the answer (RFC 9110, section 15.2).
+                Some(100..=199) => drop(answer.drain(..end + 4)),
+                status => break status,
             }
-        }
-        let status =
-            answer.strip_prefix(b"HTTP/1.").and_then(|rest| std::str::from_utf8(rest.get(2..5)?).ok());
-        match status.and_then(|status| status.parse::<u16>().ok()) {
+        };
+        match status {
             // Bytes of the server would mean that it spoke before the client, which TLS does not do.
             Some(200..=299) if answer.ends_with(b"\r\n\r\n") => Ok(()),
             Some(407) => Err(failed("answered 407: give its user and password in its URL".to_owned())),

@@ -56,8 +56,13 @@ impl Hop {
             307 | 308 => true,
             _ => return Ok(None),
         };
-        let Some(location) = headers.and_then(|headers| headers.get(LOCATION)) else { return Ok(None) };
+        let mut locations = headers.into_iter().flat_map(|headers| headers.get_all(LOCATION));
+        let Some(location) = locations.next() else { return Ok(None) };
         let refused = |reason: String| ClientError::Redirect { reason };
+        // Neither the first nor the last is right.
+        if locations.any(|other| other != location) {
+            return Err(refused("the answer has two different Location headers".to_owned()));
+        }
         if location.len() > LOCATION_BYTES_MAX {
             return Err(refused(format!("its URL is longer than {LOCATION_BYTES_MAX} bytes")));
         }

@@ -51,20 +51,30 @@ impl Shared {
         connector: &Connector,
         request: &Request<'_>,
         phases: &mut Phases,
+        again: bool,
     ) -> Result<Answer, ClientError> {
         let host = self.host(request.origin, connector.settings.options.version);
         if host.speaks_http2.get() != Some(false)
             && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
-            return connection.exchange(request, phases).await;
+            return match connection.exchange(request, phases).await {
+                Err(error) if error.is_unprocessed() && !again => {
+                    connector.settings.count_resent();
+                    let before = std::mem::take(phases);
+                    let answer = Box::pin(self.exchange(connector, request, phases, true)).await;
+                    phases.connect_as(&before);
+                    answer
+                }
+                answer => answer,
+            };
         }
         let _permit = host.permits.acquire().await;
-        let idle = host.take_usable(request.started).await;
+        let idle = host.take_usable(request.started).await?;
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
                 let opened = connector.connect(request.origin, phases).await?;
-                Http1::new(opened, connector.settings.options.limits)
+                Http1::new(opened, &connector.settings)
             }
         };
         let answer = connection.exchange(request, phases).await?;
@@ -119,7 +129,7 @@ impl Shared {
         let opened = connector.connect(request.origin, phases).await?;
         host.speaks_http2.set(Some(opened.http2));
         if !opened.http2 {
-            host.idle.borrow_mut().push(Http1::new(opened, connector.settings.options.limits));
+            host.idle.borrow_mut().push(Http1::new(opened, &connector.settings));
             return Ok(None);
         }
         let started = now();
@@ -133,11 +143,11 @@ impl Shared {
 
 impl Host {
     /// An idle connection that can still be used.
-    async fn take_usable(&self, now: Instant) -> Option<Http1> {
+    async fn take_usable(&self, now: Instant) -> Result<Option<Http1>, ClientError> {
         loop {
-            let mut connection = self.idle.borrow_mut().pop()?;
-            if connection.was_just_used(now) || connection.is_usable().await {
-                return Some(connection);
+            let Some(mut connection) = self.idle.borrow_mut().pop() else { return Ok(None) };
+            if connection.was_just_used(now) || connection.is_usable().await? {
+                return Ok(Some(connection));
             }
         }
     }

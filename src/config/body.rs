@@ -89,6 +89,63 @@ impl JsonSchema for Values {
     }
 }
 
+/// The value of a header, or the values of its lines, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lines<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Several(Vec<T>),
+}
+
+impl<T> Lines<T> {
+    /// All values.
+    #[must_use]
+    pub fn all(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
+}
+
+impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Lines<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let one = |value: Value| T::deserialize(value).map_err(D::Error::custom);
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Array(values) if values.is_empty() => return Err(D::Error::custom("the list is empty")),
+            Value::Array(values) => Self::Several(values.into_iter().map(one).collect::<Result<_, _>>()?),
+            value => Self::One(one(value)?),
+        })
+    }
+}
+
+impl<T: Serialize> Serialize for Lines<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(value) => value.serialize(serializer),
+            Self::Several(values) => values.serialize(serializer),
+        }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Lines<T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("LinesOf{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        // The branches themselves, so that a value is checked as the one that it is meant to be.
+        let one = T::json_schema(generator).to_value();
+        let mut branches = one["anyOf"].as_array().cloned().unwrap_or_else(|| vec![one.clone()]);
+        let item = generator.subschema_for::<T>().to_value();
+        branches.push(serde_json::json!({ "type": "array", "minItems": 1, "items": item }));
+        json_schema!({
+            "description": "A value, or a list of them for a header with several lines.",
+            "anyOf": branches
+        })
+    }
+}
+
 /// The fields of a multipart body, in the order in which they are written.
 #[derive(Clone, Debug)]
 pub struct Multipart(pub Vec<(String, Vec<Field>)>);

@@ -10,6 +10,7 @@ use crate::base::digits;
 use crate::base::units::parse_percent;
 
 use super::auth::{OAuth2, TokenCommand};
+use super::body::Lines;
 use super::keystone::Keystone;
 use super::network::{Addresses, Proxy, ServerNames};
 use super::one_of::one_of;
@@ -51,9 +52,9 @@ pub struct Deployment {
     /// `no_proxy` say in the environment). `none` uses no proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Headers for every request.
+    /// Headers for every request. A list sends a header several times.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub headers: Option<BTreeMap<String, SecretReference>>,
+    pub headers: Option<BTreeMap<String, Lines<SecretReference>>>,
     /// How requests authenticate (default: not at all).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,

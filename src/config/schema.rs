@@ -38,8 +38,7 @@ pub fn draft07<T: JsonSchema>() -> Value {
 fn with_references(mut schema: Value) -> Value {
     let mut reference = draft07::<Reference>();
     let referring = json!({ "$ref": "#/definitions/Reference" });
-    let places =
-        ["/definitions/Step/properties/headers/additionalProperties", "/definitions/Values/anyOf/3/items"];
+    let places = ["/definitions/LinesOfstring/anyOf/1/items", "/definitions/Values/anyOf/3/items"];
     let texts = referred::TEXTS.iter().map(|key| format!("/definitions/Step/properties/{key}"));
     for place in texts.chain(places.map(str::to_owned)) {
         let Some(text) = schema.pointer_mut(&place).and_then(Value::as_object_mut) else { continue };
@@ -49,7 +48,9 @@ fn with_references(mut schema: Value) -> Value {
         let choices: Vec<Value> = [referring.clone()].into_iter().chain(others).collect();
         text.insert("anyOf".to_owned(), Value::Array(choices));
     }
-    for place in ["/definitions/Values/anyOf", "/definitions/TextCondition/anyOf"] {
+    for place in
+        ["/definitions/Values/anyOf", "/definitions/LinesOfstring/anyOf", "/definitions/TextCondition/anyOf"]
+    {
         let Some(choices) = schema.pointer_mut(place).and_then(Value::as_array_mut) else { continue };
         choices
             .iter_mut()

@@ -14,7 +14,7 @@ use crate::base::digits;
 use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
-use super::body::{Multipart, Values};
+use super::body::{Lines, Multipart, Values};
 use super::expect::{Expect, Extract};
 use super::reference::{DurationText, SizeText};
 
@@ -57,10 +57,10 @@ pub struct Step {
     /// tags hold for the actions within it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, String>>,
-    /// Request headers. They override the deployment's headers.
+    /// Request headers. They override the deployment's headers. A list sends a header several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub headers: Option<BTreeMap<String, String>>,
+    pub headers: Option<BTreeMap<String, Lines<String>>>,
     /// Query parameters; `bench` encodes them. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]

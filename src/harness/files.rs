@@ -328,6 +328,13 @@ pub(super) fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    headers.extend(deployment.into_iter().flat_map(|deployment| deployment.headers.iter().cloned()));
+    let own = deployment.map(|deployment| deployment.headers.as_slice()).unwrap_or_default();
+    // All lines of a name, and none of the harness.
+    for (name, _) in own {
+        headers.remove(name);
+    }
+    for (name, value) in own {
+        headers.append(name, value.clone());
+    }
     headers
 }

@@ -150,8 +150,7 @@ impl UrlRun {
             step.insert("action".to_owned(), name.chars().take(NAME_CHARS_MAX).collect::<String>().into());
         }
         if !self.headers.is_empty() {
-            let headers = self.headers.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
-            step.insert("headers".to_owned(), Value::Object(headers.collect()));
+            step.insert("headers".to_owned(), lines(&self.headers));
         }
         if let Some(body) = &self.body {
             step.insert("body".to_owned(), body.clone().into());
@@ -275,6 +274,26 @@ fn deployment_beside(save: &Path, deployment: Option<&Path>) -> String {
         None => deployment.to_path_buf(),
     };
     path.to_string_lossy().into_owned()
+}
+
+/// Headers as a scenario has them: a list for a name with several values.
+fn lines(headers: &[(String, String)]) -> Value {
+    let mut lines = Map::new();
+    for (name, value) in headers {
+        let known = lines.keys().find(|known| known.eq_ignore_ascii_case(name)).cloned();
+        match lines.entry(known.unwrap_or_else(|| name.clone())).or_insert(Value::Array(Vec::new())) {
+            Value::Array(values) => values.push(value.clone().into()),
+            other => *other = value.clone().into(),
+        }
+    }
+    for (_, values) in &mut lines {
+        if let Value::Array(several) = values
+            && several.len() == 1
+        {
+            *values = several.remove(0);
+        }
+    }
+    Value::Object(lines)
 }
 
 /// Writes a file that must not exist yet.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Instant;
 
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 /// A virtual user's timer.
@@ -27,6 +28,11 @@ impl Deadline {
         poll_fn(|cx| {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
+            }
+            // A future that has used up the task's budget, because a server never lets go, leaves nothing for the timer,
+            // which then would never fire.
+            if !coop::has_budget_remaining() && tokio::time::Instant::now() >= at {
+                return Poll::Ready(None);
             }
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
             if timer.deadline() > at {
@@ -49,6 +55,22 @@ mod tests {
     use super::*;
     use std::pin::pin;
     use std::time::Duration;
+
+    #[test]
+    fn a_future_that_takes_the_whole_budget_ends_in_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.unwrap().block_on(async {
+            let greedy = poll_fn(|cx| {
+                while coop::has_budget_remaining() {
+                    let _ = pin!(coop::consume_budget()).poll(cx);
+                }
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            });
+            let at = Instant::now() + Duration::from_millis(20);
+            assert_eq!(Deadline::default().limit(at, pin!(greedy)).await, None);
+        });
+    }
 
     #[test]
     fn limits_earlier_and_later_than_the_timer_hold() {

@@ -91,10 +91,10 @@ fn headers(
     if let Some((name, value)) = credentials.and_then(Credentials::header) {
         map.insert(name, value);
     }
-    for (name, value) in &action.headers {
-        map.remove(name);
+    action.headers.iter().for_each(|(name, _)| drop(map.remove(name)));
+    for (name, value) in action.headers.iter().filter(|(name, _)| !action.changes(name)) {
         if let Some(value) = value.literal() {
-            map.insert(name.clone(), value.parse().map_err(|_| invalid_header(name))?);
+            map.append(name, value.parse().map_err(|_| invalid_header(name))?);
         }
     }
     let carrying = if signed { context.propagation } else { Propagation::NONE };

@@ -11,6 +11,7 @@ use crate::base::template::{self, Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
 use crate::client::cookies::Jar;
+use crate::client::error::ClientError;
 use crate::client::refusal;
 use crate::config::expect::StatusRange;
 use crate::measure::errors::Seen;
@@ -20,13 +21,20 @@ use crate::plan::condition::{Expect, Extract, Place};
 
 use super::compare::{self, Found, Subject, Verdict};
 use super::excerpt::{self, short};
+use super::lane::Fault;
 use super::observe::Checked;
+
+/// The class of what is beyond a limit of `bench`: no fault of the service.
+const LIMIT: &str = "client";
+/// How deep the JSON of an answer may be nested, which is serde_json's limit.
+const JSON_DEPTH_MAX: usize = 127;
 
 /// An answer with its body parsed at most once.
 pub(super) struct Judged<'a> {
     answer: &'a Answer,
     cookies: Option<&'a Jar>,
-    json: OnceCell<Result<Json, String>>,
+    /// An error comes with its class.
+    json: OnceCell<Result<Json, Fault>>,
     /// The same with the digits of numbers that 64 bits do not keep.
     exact: OnceCell<Option<Json>>,
     text: OnceCell<String>,
@@ -55,7 +63,7 @@ impl<'a> Judged<'a> {
             return Err(("latency", format!("slower than {limit}")));
         }
         for (name, condition) in &expect.headers {
-            let value = self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let value = self.answer.header(name);
             let found = value.as_deref().map_or(Found::Nothing, Found::Text);
             self.compare(condition, &Subject::Header(name), found, variables)?;
         }
@@ -83,7 +91,7 @@ impl<'a> Judged<'a> {
         if expect.json.is_empty() {
             return Ok(());
         }
-        let json = self.json().map_err(|message| ("check", message))?;
+        let json = self.json()?;
         for (path, condition) in &expect.json {
             let found = self.at_path(json, path).map_or(Found::Nothing, Found::Json);
             self.compare(condition, &Subject::Path(path), found, variables)?;
@@ -141,7 +149,7 @@ impl<'a> Judged<'a> {
             }
         }));
         for (name, condition) in &expect.headers {
-            let value = self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let value = self.answer.header(name);
             let found = value.as_deref().map_or(Found::Nothing, Found::Text);
             all.push(compare::outcome(condition, &Subject::Header(name), found, variables));
         }
@@ -153,7 +161,7 @@ impl<'a> Judged<'a> {
             let found = json.as_ref().ok().and_then(|json| self.at_path(json, path));
             let found = found.map_or(Found::Nothing, Found::Json);
             let mut checked = compare::outcome(condition, &Subject::Path(path), found, variables);
-            if let Err(error) = &json {
+            if let Err((_, error)) = &json {
                 (checked.found, checked.holds) = (Some(error.clone()), false);
             }
             all.push(checked);
@@ -184,9 +192,10 @@ impl<'a> Judged<'a> {
         for extract in extracts {
             let found = match self.find(&extract.place) {
                 Ok(found) => found,
-                Err(_) if extract.default.is_some() => None,
-                Err(message) => {
-                    return Err(("extract", format!("cannot extract {}: {message}", extract.variable)));
+                Err((class, _)) if extract.default.is_some() && class != LIMIT => None,
+                Err((class, message)) => {
+                    let class = if class == LIMIT { LIMIT } else { "extract" };
+                    return Err((class, format!("cannot extract {}: {message}", extract.variable)));
                 }
             };
             match found.or_else(|| extract.default.clone()) {
@@ -204,12 +213,9 @@ impl<'a> Judged<'a> {
         Ok(())
     }
 
-    fn find(&self, place: &Place) -> Result<Option<Value>, String> {
+    fn find(&self, place: &Place) -> Result<Option<Value>, Fault> {
         Ok(match place {
-            Place::Header(name) => self
-                .answer
-                .header(name)
-                .map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned())),
+            Place::Header(name) => self.answer.header(name).map(|value| Value::from(value.into_owned())),
             Place::Cookie(name) => self.cookies.and_then(|jar| jar.value(name)).map(Value::from),
             Place::Json(path) => self.at_path(self.json()?, path).map(template::from_json),
             Place::Pointer(pointer) => self.at_pointer(self.json()?, pointer).map(template::from_json),
@@ -218,7 +224,8 @@ impl<'a> Judged<'a> {
                 Some(captures) => {
                     let group = usize::from(regex.captures_len() > 1);
                     let found = captures.get(group).ok_or_else(|| {
-                        format!("{} matches, but its group takes no part in the match", describe(place))
+                        let place = describe(place);
+                        ("extract", format!("{place} matches, but its group takes no part in the match"))
                     })?;
                     Some(Value::from(found.as_str()))
                 }
@@ -251,16 +258,23 @@ impl<'a> Judged<'a> {
         self.text.get_or_init(|| String::from_utf8_lossy(&self.answer.body).into_owned())
     }
 
-    fn json(&self) -> Result<&Json, String> {
+    fn json(&self) -> Result<&Json, Fault> {
         let parsed = self.json.get_or_init(|| {
             digits::rounded_document(&self.answer.body).map_err(|error| {
-                let header =
-                    |name| self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
-                let content_type = header(http::header::CONTENT_TYPE).unwrap_or("none".into());
+                // The crate has no other sign for it; see the test.
+                if error.to_string().starts_with("recursion limit exceeded") {
+                    let place = format!("line {} column {}", error.line(), error.column());
+                    let reason = format!("the JSON has more than {JSON_DEPTH_MAX} levels, at {place}");
+                    return (LIMIT, ClientError::Limit(reason).to_string());
+                }
+                let content_type = self.answer.header(http::header::CONTENT_TYPE).unwrap_or("none".into());
                 // Some servers compress even without a request for it.
-                let encoding = header(http::header::CONTENT_ENCODING)
-                    .map_or_else(String::new, |encoding| format!(", content encoding: {encoding}"));
-                format!("the body is not JSON (content type: {content_type}{encoding}): {error}")
+                let encoding = self.answer.header(http::header::CONTENT_ENCODING);
+                let encoding =
+                    encoding.map_or_else(String::new, |encoding| format!(", content encoding: {encoding}"));
+                let message =
+                    format!("the body is not JSON (content type: {content_type}{encoding}): {error}");
+                ("check", message)
             })
         });
         parsed.as_ref().map_err(Clone::clone)

@@ -93,7 +93,9 @@ pub(super) fn render_headers(
     carrying: Propagation,
     output: &mut HeaderBlock,
 ) -> Result<(), TemplateError> {
-    for (name, value) in action.headers.iter().filter(|(_, value)| value.literal().is_none()) {
+    for (name, value) in
+        action.headers.iter().filter(|(name, value)| value.literal().is_none() || action.changes(name))
+    {
         if is_trace_header(name, carrying) {
             continue;
         }

@@ -41,7 +41,17 @@ pub struct Seen {
     pub body: Option<String>,
 }
 
+/// The classes of faults that are no faults of the service: this machine is out of descriptors or ports, the answer was
+/// beyond a limit of `bench`, or `bench` itself has a fault. A verdict never rests on them.
+pub const OF_BENCH: [&str; 3] = ["client", "body_limit", "bench"];
+
 impl Failure {
+    /// True for a fault that says nothing of the service.
+    #[must_use]
+    pub fn is_of_bench(&self) -> bool {
+        OF_BENCH.contains(&self.class.as_str())
+    }
+
     fn kind(&self) -> (&str, Option<&str>, &str) {
         (&self.class, self.action.as_deref(), &self.message)
     }

@@ -10,7 +10,8 @@ use crate::base::diagnostics::Fault;
 use crate::base::masking;
 use crate::base::template::Text;
 use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, key_span};
+use crate::base::yaml_place::{at, item, key_span};
+use crate::config::body::Lines;
 use crate::config::check::did_you_mean;
 use crate::config::step::{self, credentials::Credentials};
 
@@ -18,7 +19,7 @@ use super::body::Body;
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
-use super::headers::{holds_secret, request_header};
+use super::headers::{holds_secret, request_header_line};
 use super::poll::Poll;
 use super::references::UNKNOWN;
 use super::tags::Tags;
@@ -45,8 +46,10 @@ pub struct Action {
     pub may_be_whole: bool,
     /// Query parameters.
     pub query: Vec<(String, Text)>,
-    /// The action's own headers.
+    /// The action's own headers; a name with several lines is there for each of them.
     pub headers: Vec<(HeaderName, Text)>,
+    /// Those whose lines are partly templates: they are rendered together, because their order counts. Mostly none.
+    pub mixed_headers: Vec<HeaderName>,
     /// The body.
     pub body: Body,
     /// Whether the body is compressed with gzip.
@@ -79,7 +82,23 @@ pub struct Action {
     pub tags: Tags,
 }
 
+/// The headers of which some lines are templates and others not.
+fn mixed(headers: &[(HeaderName, Text)]) -> Vec<HeaderName> {
+    let changes = |(_, text): &&(HeaderName, Text)| text.literal().is_none();
+    let mut mixed: Vec<HeaderName> = headers.iter().filter(changes).map(|(name, _)| name.clone()).collect();
+    mixed.retain(|name| headers.iter().any(|(other, text)| other == name && text.literal().is_some()));
+    mixed.dedup();
+    mixed
+}
+
 impl Action {
+    /// True for a header whose literal lines are rendered with its others.
+    #[inline]
+    #[must_use]
+    pub fn changes(&self, name: &HeaderName) -> bool {
+        !self.mixed_headers.is_empty() && self.mixed_headers.contains(name)
+    }
+
     /// True if the response's headers must be kept. Messages about a body quote its content type.
     #[must_use]
     pub fn needs_headers(&self) -> bool {
@@ -113,21 +132,7 @@ impl Compiler<'_> {
             }
             _ => format!("{method} {written}"),
         };
-        let mut headers = Vec::new();
-        for (name, value) in step.headers.iter().flatten() {
-            let place = at(node, &["headers", name]);
-            let literal = if value.contains("{{") { "" } else { value };
-            if holds_secret(name, literal) {
-                masking::header_secrets(literal).for_each(masking::hide);
-            }
-            match request_header(name, literal) {
-                Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
-                Err(complaint) => {
-                    let span = key_span(at(node, &["headers"]), name);
-                    self.faults.push(Fault::of(span, complaint));
-                }
-            }
-        }
+        let mut headers = self.headers(step, node);
         if step.decompress.or(self.http.decompress) == Some(true)
             && !headers.iter().any(|(name, _)| *name == ACCEPT_ENCODING)
         {
@@ -154,6 +159,7 @@ impl Compiler<'_> {
             path: path_text?,
             may_be_whole: url::may_become_whole(path),
             query,
+            mixed_headers: mixed(&headers),
             headers,
             body,
             gzip: step.gzip.unwrap_or(false),
@@ -197,6 +203,29 @@ impl Compiler<'_> {
             extracts.extend(self.extract(name, config, place));
         }
         extracts
+    }
+
+    /// The headers that an action has of its own; a list of values is a line for each.
+    fn headers(&mut self, step: &step::Step, node: &Node) -> Vec<(HeaderName, Text)> {
+        let mut headers = Vec::new();
+        for (name, lines) in step.headers.iter().flatten() {
+            let place = at(node, &["headers", name]);
+            for (index, value) in lines.all().iter().enumerate() {
+                let literal = if value.contains("{{") { "" } else { value };
+                if holds_secret(name, literal) {
+                    masking::header_secrets(literal).for_each(masking::hide);
+                }
+                let place = if matches!(lines, Lines::Several(_)) { item(place, index) } else { place };
+                match request_header_line(name, literal, lines.all().len()) {
+                    Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
+                    Err(complaint) => {
+                        let span = key_span(at(node, &["headers"]), name);
+                        self.faults.push(Fault::of(span, complaint));
+                    }
+                }
+            }
+        }
+        headers
     }
 
     /// Adds the headers that all requests to a target have, unless the action has its own.

@@ -17,12 +17,13 @@ use crate::base::masking;
 use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
+use crate::config::body::Lines;
 use crate::config::reference::{Reference, SecretReference};
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
 use crate::osprofiler::driver::Collector;
 
 use super::connection;
-use super::headers::{holds_secret, request_header};
+use super::headers::{holds_secret, request_header, request_header_line};
 use super::references::{self, Env};
 use crate::client::client_credentials::Grant;
 use crate::client::guard::HostPattern;
@@ -385,19 +386,22 @@ impl<'a> Resolver<'a> {
         root: &Node,
     ) -> Vec<(http::HeaderName, http::HeaderValue)> {
         let mut headers = Vec::new();
-        for (name, reference) in value.headers.iter().flatten() {
-            let node = at(root, &["headers", name]);
-            let Some(text) = self.text(&reference.0, node) else { continue };
-            let inline = written(&reference.0).is_some();
-            if !inline || holds_secret(name, &text) {
-                self.inline_secret |= inline;
-                masking::header_secrets(&text).for_each(masking::hide);
-            }
-            match request_header(name, &text) {
-                Ok(header) => headers.push(header),
-                Err(complaint) => {
-                    let span = key_span(at(root, &["headers"]), name);
-                    self.faults.push(Fault::of(span, complaint));
+        for (name, lines) in value.headers.iter().flatten() {
+            for (index, reference) in lines.all().iter().enumerate() {
+                let node = at(root, &["headers", name]);
+                let node = if matches!(lines, Lines::Several(_)) { item(node, index) } else { node };
+                let Some(text) = self.text(&reference.0, node) else { continue };
+                let inline = written(&reference.0).is_some();
+                if !inline || holds_secret(name, &text) {
+                    self.inline_secret |= inline;
+                    masking::header_secrets(&text).for_each(masking::hide);
+                }
+                match request_header_line(name, &text, lines.all().len()) {
+                    Ok(header) => headers.push(header),
+                    Err(complaint) => {
+                        let span = key_span(at(root, &["headers"]), name);
+                        self.faults.push(Fault::of(span, complaint));
+                    }
                 }
             }
         }

@@ -83,6 +83,23 @@ pub(super) fn request_header(
     Err(Complaint::new(what, remedy))
 }
 
+/// As [`request_header`], for one of so many lines.
+///
+/// # Errors
+/// As [`request_header`]; or the header can only be sent once.
+pub(super) fn request_header_line(
+    name: &str,
+    value: &str,
+    lines: usize,
+) -> Result<(http::HeaderName, http::HeaderValue), Complaint> {
+    let parsed = request_header(name, value)?;
+    // A server must refuse a request with two of them (RFC 9112, section 3.2).
+    if lines > 1 && matches!(parsed.0.as_str(), "host" | "connection") {
+        return Err(Complaint::new(format!("`{name}` can only be sent once"), "give it one value"));
+    }
+    Ok(parsed)
+}
+
 /// True for a text without templates that is long enough to hide.
 pub(super) fn is_written_secret(text: &str) -> bool {
     is_long_enough_to_hide(text) && !text.contains("{{")

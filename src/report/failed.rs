@@ -25,7 +25,17 @@ pub(super) fn in_short(error: &ErrorClass) -> Line {
         "connect" => "could not connect",
         "resolve" => "found no such host",
         "tls" => "failed in TLS",
+        "closed" if is_refused(error) => "was refused by the server",
+        "closed" if error.message.starts_with("the server ended the request") => "was ended by the server",
         "closed" => "lost its connection",
+        "protocol" => "got an answer that is not valid HTTP",
+        "client" if error.message.starts_with("this machine") => "met a limit of this machine",
+        "client" => "met a limit of bench",
+        "body_limit" => "got too large a body",
+        "redirect" => "could not follow a redirect",
+        "target" => "named a host that is no target",
+        "request" => "could not be sent",
+        "file" => "could not read its file",
         "latency" => error.message.as_str(),
         "extract" => "lacks a value to extract",
         "template" => "could not be rendered",
@@ -35,6 +45,11 @@ pub(super) fn in_short(error: &ErrorClass) -> Line {
     };
     let bare = error.action.is_none();
     line.text(if bare && short == error.class { error.message.as_str() } else { short }).done()
+}
+
+/// True if the server refused to process the request: its connection stays.
+fn is_refused(error: &ErrorClass) -> bool {
+    error.message.starts_with("the server ended the request") && error.message.contains("REFUSED_STREAM")
 }
 
 /// The first words of a name, so that what happened has room beside it.

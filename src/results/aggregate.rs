@@ -199,6 +199,13 @@ impl PhaseSums {
 }
 
 impl Aggregate {
+    /// How many iterations of a workload failed without a fault of the service; see [`Failure::is_of_bench`].
+    #[must_use]
+    pub fn failed_of_bench(&self, stats: &WorkloadStats) -> u64 {
+        let of_bench = |number: &u32| self.failures.get(number).is_some_and(Failure::is_of_bench);
+        stats.errors.iter().filter(|(number, _)| of_bench(number)).map(|(_, (count, _))| count).sum()
+    }
+
     /// Reads the log of a run.
     ///
     /// # Errors

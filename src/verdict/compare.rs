@@ -8,7 +8,9 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::FAILS_ALIKE;
 use crate::base::statistics::binomial::Share;
+use crate::measure::errors::OF_BENCH;
 use crate::measure::latency::{value_at_percentile, value_at_rank};
 use crate::measure::log::LogError;
 use crate::results::aggregate::Aggregate;
@@ -102,6 +104,12 @@ fn unfit(results: &Results) -> Option<String> {
     if let Some(reason) = results.verdict.invalid.first() {
         return Some(format!("is INVALID: {reason}"));
     }
+    if let Some((count, share)) = failed_of_bench(results).filter(|(_, share)| *share > FAILS_ALIKE) {
+        let percent = super::words::percent(share * 100.0);
+        return Some(format!(
+            "had {count} iterations ({percent}) that failed at a limit of bench or of its machine, and not by the service"
+        ));
+    }
     match results.run.status {
         RunStatus::Finished => None,
         RunStatus::Interrupted => Some("was interrupted".to_owned()),
@@ -110,6 +118,16 @@ fn unfit(results: &Results) -> Option<String> {
         RunStatus::Failed => Some("failed".to_owned()),
         RunStatus::Recovered => Some("is incomplete: it was killed".to_owned()),
     }
+}
+
+/// How many iterations failed without a fault of the service, and their share; `None` without iterations.
+fn failed_of_bench(results: &Results) -> Option<(u64, f64)> {
+    let errors = results.workloads.iter().flat_map(|workload| &workload.errors);
+    let of_bench = errors.filter(|error| OF_BENCH.contains(&error.class.as_str()));
+    let count: u64 = of_bench.map(|error| error.count).sum();
+    let of = |workload: &Workload| workload.iterations.ok + workload.iterations.failed;
+    let ended: u64 = results.workloads.iter().map(of).sum();
+    (ended > 0).then(|| (count, count as f64 / ended as f64))
 }
 
 /// Why a run has nothing to compare, or `None`.

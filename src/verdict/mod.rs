@@ -2,8 +2,8 @@
 //!
 //! Exact counts and sums judge Rally's criteria. Thresholds get the certainty that their samples allow ([`threshold`]).
 //! Percentiles of a random sample judge nothing. A criterion without samples is INVALID and never passes. An arrival
-//! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). Nothing here prints or
-//! exits.
+//! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). What iterations decide that
+//! failed without a fault of the service is INVALID (`limits`). Nothing here prints or exits.
 
 pub mod arrivals;
 pub mod asynchronous;
@@ -11,6 +11,7 @@ pub mod compare;
 mod functions;
 pub mod generator;
 pub mod history;
+mod limits;
 pub mod live;
 pub mod paired;
 pub mod separation;
@@ -66,9 +67,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         let sampled: Vec<&Sampled> =
             evidence.sampled.iter().filter(|one| usize::from(one.id.workload) == number).collect();
         for (index, threshold) in header.sla.thresholds.iter().enumerate() {
-            let judged = of_threshold(evidence, number, threshold, counts, &sampled);
             let ended_by = aggregate.end.as_ref().and_then(|end| end.aborted_by);
             let aborted = ended_by == Some((number, index));
+            let judged = of_threshold(evidence, number, (threshold, aborted), counts, &sampled);
             criteria.push(criterion(aggregate, &header.name, threshold, judged, aborted));
         }
     }
@@ -106,13 +107,14 @@ fn mean_ms(aggregate: &Aggregate, workload: u16) -> Option<f64> {
 fn of_threshold(
     evidence: &Evidence<'_>,
     number: usize,
-    threshold: &Threshold,
+    (threshold, aborted): (&Threshold, bool),
     counts: &WorkloadCounts,
     sampled: &[&Sampled],
 ) -> Judged {
     let profiled = evidence.aggregate.header().profiling_off.is_none();
     let metric = &threshold.condition.metric;
-    let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| stats.iterations.ok);
+    let stats = evidence.aggregate.workloads.get(number);
+    let ran = stats.map_or(0, |stats| stats.iterations.ok);
     if let Metric::Asynchronous(statistic) = metric {
         let sample = evidence.asynchronous.get(number).and_then(Option::as_ref);
         return asynchronous::judge(threshold, *statistic, sample, ran, profiled);
@@ -128,7 +130,10 @@ fn of_threshold(
         return overhead(threshold, *at, effect, profiled);
     }
     match counts.of(threshold) {
-        Some((series, limit)) => Judge { threshold, series, limit, alpha: ALPHA }.judge(),
+        Some((series, limit)) => {
+            let of_bench = stats.map_or(0, |stats| evidence.aggregate.failed_of_bench(stats));
+            Judge { threshold, series, limit, alpha: ALPHA }.judge_without(of_bench, aborted)
+        }
         None => Judged::invalid("no samples", 0, "the run does not have this action"),
     }
 }
@@ -196,6 +201,8 @@ fn criterion(
     judged: Judged,
     aborted: bool,
 ) -> Criterion {
+    // It may be that faults of bench ended the load.
+    let aborted = aborted && judged.outcome != Outcome::Invalid;
     Criterion {
         workload: workload.to_owned(),
         criterion: "thresholds".to_owned(),

@@ -2,6 +2,7 @@
 //! seconds, of iterations from start to end. Iterations that were cut off do not count. Without data
 //! these criteria are INVALID, where Rally passes.
 
+use super::limits;
 use crate::measure::latency::SampleId;
 use crate::measure::log::WorkloadHeader;
 use crate::plan::sla::Outliers;
@@ -70,10 +71,20 @@ impl Judge<'_> {
             (Some(min), None) => format!("failure rate at least {min} %"),
             (_, max) => format!("failure rate at most {} %", max.unwrap_or(0.0)),
         };
-        let holds = min.is_none_or(|min| percent >= min) && max.is_none_or(|max| percent <= max);
+        let keeps =
+            |percent: f64| min.is_none_or(|min| percent >= min) && max.is_none_or(|max| percent <= max);
+        let holds = keeps(percent);
         let observed = format!("{percent:.3} % ({failed} of {samples})");
         let examples = self.stats.errors.values().flat_map(|(_, examples)| examples.iter().copied());
-        self.criterion("failure_rate", condition, observed, holds, samples, examples)
+        let mut criterion = self.criterion("failure_rate", condition, observed, holds, samples, examples);
+        let of_bench = self.aggregate.failed_of_bench(self.stats).min(failed);
+        let rest = samples.saturating_sub(of_bench);
+        if of_bench > 0 && holds != keeps((failed - of_bench) as f64 * 100.0 / rest.max(1) as f64) {
+            criterion.outcome = Outcome::Invalid;
+            criterion.trace_ids.clear();
+            criterion.reason = Some(limits::reason(of_bench));
+        }
+        criterion
     }
 
     /// As in Rally, failed iterations count by their time. An iteration that was cut off counts only if it had already

@@ -167,7 +167,7 @@ impl Judge<'_> {
     }
 
     /// A range as one slice.
-    fn all(&self, range: Range<usize>) -> Slice {
+    pub(super) fn all(&self, range: Range<usize>) -> Slice {
         if self.threshold.window_ns.is_none() {
             return *self.series.batched().all();
         }
@@ -184,7 +184,7 @@ impl Judge<'_> {
         }
     }
 
-    fn share(&self, range: Range<usize>) -> Share {
+    pub(super) fn share(&self, range: Range<usize>) -> Share {
         let mut parts = self.parts(range.clone());
         parts.extend(self.cut_off(&self.all(range)).filter(|cut| cut.k > 0));
         Share::of_batches(&parts)

@@ -129,11 +129,22 @@ fn valid_answers_pass() {
 }
 
 #[test]
-fn faults_have_their_class_and_nothing_is_sent_twice() {
+fn faults_have_their_class_and_only_what_was_refused_is_sent_twice() {
     let huge = vec![("x-huge", "v".repeat(300 << 10))];
     let many: Vec<_> = (0..300).map(|_| ("x-many", "v".to_owned())).collect();
+    // The server says that it has not processed these.
+    let refused = |_: &Seen| Act::Reset(Reason::REFUSED_STREAM);
+    let server = H2Server::start(refused);
+    let results =
+        load(&server.url(), PRIOR_KNOWLEDGE, &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
+    let error = &results["workloads"][0]["errors"][0];
+    assert_eq!((&error["class"], &error["count"]), (&"closed".into(), &2.into()), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("REFUSED_STREAM"), "{error}");
+    assert_eq!((server.seen().len(), &action(&results, 0)["connections_opened"]), (4, &1.into()));
+    assert!(results["notes"].to_string().contains("2 requests were sent once more"), "{}", results["notes"]);
+    let headline = results["reason"]["headline"].as_str().unwrap();
+    assert!(headline.contains("was refused by the server"), "{headline}");
     for (name, act, class, part, opened) in [
-        ("refused", Act::Reset(Reason::REFUSED_STREAM), "closed", "REFUSED_STREAM", 1),
         ("internal error", Act::Reset(Reason::INTERNAL_ERROR), "closed", "INTERNAL_ERROR", 1),
         (
             "reset in the body",
@@ -148,8 +159,14 @@ fn faults_have_their_class_and_nothing_is_sent_twice() {
         ("go away without an error", Act::GoAway(Reason::NO_ERROR), "closed", "before the answer", 2),
         ("nothing", Act::Hang, "timeout", "timed out", 2),
         ("too large", Act::Answer(65 << 20), "body_limit", "larger than 67108864 bytes", 2),
-        ("a huge header", Act::Full(200, huge, b"x".to_vec()), "protocol", "HTTP/2", 2),
-        ("many headers", Act::Full(200, many, b"x".to_vec()), "protocol", "more than 256 headers", 2),
+        (
+            "a huge header",
+            Act::Full(200, huge, b"x".to_vec()),
+            "client",
+            "head is larger than 262144 bytes",
+            2,
+        ),
+        ("many headers", Act::Full(200, many, b"x".to_vec()), "client", "more than 256 headers", 2),
     ] {
         let server = H2Server::start(move |_| act.clone());
         let scenario = "runner: { serial: { times: 2 } }\niteration: [ { action: a, get: /x, timeout: 3s } ]";
@@ -161,6 +178,120 @@ fn faults_have_their_class_and_nothing_is_sent_twice() {
         assert!(error["message"].as_str().unwrap().contains(part), "{name}: {error}");
         assert_eq!(server.seen().len(), 2, "{name}");
         assert_eq!(action(&results, 0)["connections_opened"], opened, "{name}");
+    }
+}
+
+/// Once, whatever the method, and with its body.
+#[test]
+fn what_the_server_did_not_process_is_sent_once_more() {
+    for (http, step) in [
+        ("", "get: /x"),
+        ("", "post: /x, body: hello"),
+        ("http: { connections: shared }\n", "post: /x, body: hello"),
+        ("http: { connections: iteration }\n", "get: /x"),
+    ] {
+        let times = std::sync::atomic::AtomicUsize::new(0);
+        let server = H2Server::start(move |_: &Seen| {
+            let time = times.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            if time % 5 == 2 { Act::Reset(Reason::REFUSED_STREAM) } else { Act::Answer(2) }
+        });
+        let scenario = format!(
+            "{http}runner: {{ serial: {{ times: 8 }} }}\niteration: [ {{ action: a, {step}, timeout: 20s }} ]"
+        );
+        let results = load(&server.url(), PRIOR_KNOWLEDGE, &scenario);
+        let workload = &results["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 8, "{http}{step}: {}", workload["errors"]);
+        assert_eq!(server.seen().len(), 10, "{http}{step}");
+        assert!(
+            server.seen().iter().all(|seen| seen.method == "GET" || seen.body_bytes == 5),
+            "{http}{step}"
+        );
+        assert!(
+            results["notes"].to_string().contains("2 requests were sent once more"),
+            "{}",
+            results["notes"]
+        );
+    }
+}
+
+/// GOAWAY names the last stream that may have been processed: what comes behind it is sent once more, and nothing else.
+#[test]
+fn goaway_tells_what_was_not_processed() {
+    for (last, failed) in [(0_u32, 0), (1, 2)] {
+        let goaway = frame(7, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
+        let ok = [frame(1, 4, 1, &[0x88]), frame(0, 1, 1, b"ok")].concat();
+        let settings = frame(4, 0, 0, &[]);
+        let (url, thread) = scripted(vec![
+            [settings.clone(), goaway.clone()].concat(),
+            [settings.clone(), if failed == 0 { ok.clone() } else { goaway }].concat(),
+        ]);
+        let results = load(&url, PRIOR_KNOWLEDGE, &serial(if failed == 0 { 1 } else { 2 }));
+        let workload = &results["workloads"][0];
+        assert_eq!(workload["iterations"]["failed"], failed, "{last}: {}", workload["errors"]);
+        thread.join().unwrap();
+    }
+}
+
+/// Servers pass on empty pieces as empty frames: as many as there are, they are no fault.
+#[test]
+fn empty_data_frames_are_no_fault() {
+    let empty = frame(0, 0, 1, b"");
+    let answer = [
+        frame(4, 0, 0, &[]),
+        frame(1, 4, 1, &[0x88]),
+        frame(0, 0, 1, b"o"),
+        empty.repeat(1000),
+        frame(0, 1, 1, b"k"),
+    ];
+    let (url, thread) = raw(answer.concat(), 1);
+    let results = load(
+        &url,
+        PRIOR_KNOWLEDGE,
+        "http: { connections: iteration }\nrunner: { serial: { times: 1 } }\n\
+         iteration: [ { action: a, get: /x, expect: { body: ok } } ]",
+    );
+    assert_eq!(results["workloads"][0]["iterations"]["ok"], 1, "{}", results["workloads"][0]["errors"]);
+    thread.join().unwrap();
+}
+
+/// What is wrong with an answer that HTTP/2 forbids.
+#[test]
+fn a_forbidden_answer_is_explained() {
+    let settings = frame(4, 0, 0, &[]);
+    let body = frame(0, 1, 1, b"hello");
+    for (name, frames, part) in [
+        (
+            "capitals",
+            [frame(1, 4, 1, b"\x88\x00\x07X-Upper\x011"), body.clone()].concat(),
+            "`X-Upper` has capital letters",
+        ),
+        (
+            "of a connection",
+            [frame(1, 4, 1, b"\x88\x00\x0aconnection\x05close"), body.clone()].concat(),
+            "`connection`",
+        ),
+        ("no status", [frame(1, 4, 1, b"\x00\x01a\x01b"), body.clone()].concat(), "no `:status`"),
+        (
+            "another length",
+            [frame(1, 4, 1, b"\x88\x0f\x0d\x019"), body].concat(),
+            "another length than its `content-length`",
+        ),
+        (
+            "a status behind the body",
+            [frame(1, 4, 1, b"\x88"), frame(0, 0, 1, b"hello"), frame(1, 5, 1, b"\x88")].concat(),
+            "pseudo-header fields",
+        ),
+    ] {
+        let (url, thread) = raw([settings.clone(), frames].concat(), 2);
+        let results =
+            load(&url, PRIOR_KNOWLEDGE, &format!("http: {{ connections: iteration }}\n{}", serial(2)));
+        let error = &results["workloads"][0]["errors"][0];
+        assert_eq!((&error["class"], &error["count"]), (&"protocol".into(), &2.into()), "{name}: {error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(part) && !message.contains("unspecific"), "{name}: {message}");
+        let headline = results["reason"]["headline"].as_str().unwrap();
+        assert!(!headline.ends_with("protocol"), "{headline}");
+        thread.join().unwrap();
     }
 }
 
@@ -245,12 +376,17 @@ fn a_shared_connection_survives_what_single_requests_do() {
 
 /// A server that reads the client's preface and then sends these bytes.
 fn raw(bytes: Vec<u8>, connections: usize) -> (String, std::thread::JoinHandle<()>) {
+    scripted(vec![bytes; connections])
+}
+
+/// The same, with other bytes for each connection.
+fn scripted(scripts: Vec<Vec<u8>>) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
         // The first connection only looks whether somebody is there.
         drop(listener.accept().unwrap());
-        for _ in 0..connections {
+        for bytes in scripts {
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             let mut seen = Vec::new();

@@ -397,7 +397,7 @@ fn limits_are_as_large_as_the_scenario_says() {
             "too many headers",
             answering(many(200) + &length, body),
             "max_headers: 200",
-            Err(("protocol", "more than 200 headers")),
+            Err(("client", "more than 200 headers")),
         ),
         ("very many headers", answering(many(5000) + &length, body), "max_headers: 6000", Ok(())),
         (
@@ -410,14 +410,14 @@ fn limits_are_as_large_as_the_scenario_says() {
             "too large a head",
             answering(format!("X: {}\r\n{length}", "v".repeat(2000)), body),
             "max_head: 1KiB",
-            Err(("protocol", "larger than 1024 bytes")),
+            Err(("client", "larger than 1024 bytes")),
         ),
         ("trailers", answering(chunked.clone(), trailers), "max_trailers: 100", Ok(())),
         (
             "too many trailers",
             answering(chunked, trailers),
             "max_trailers: 20",
-            Err(("protocol", "trailers are too long: over 20 bytes")),
+            Err(("client", "trailers are longer than 20 bytes")),
         ),
     ] {
         expect(&twice(&server.url(), http, "get: /"), name, expected);

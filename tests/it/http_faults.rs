@@ -28,6 +28,11 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     pub(crate) fn start(act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        Self::after(1, act)
+    }
+
+    /// The same, which lets only so many connections be.
+    fn after(first: usize, act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
@@ -37,7 +42,7 @@ impl Sockets {
                 if ended.load(Ordering::SeqCst) {
                     return;
                 }
-                if let (true, Ok(stream)) = (number > 0, stream) {
+                if let (true, Ok(stream)) = (number >= first, stream) {
                     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
                     act(stream);
                 }
@@ -153,6 +158,205 @@ fn what_stands_behind_an_answer_belongs_to_nobody() {
             let workload = &bench.results()["workloads"][0];
             assert_eq!(workload["iterations"]["ok"], 4, "{name}: {}", workload["errors"]);
             assert_eq!(workload["actions"][0]["connections_opened"], 4, "{name}");
+        }
+    }
+}
+
+const EARLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const REFUSAL: &[u8] = b"HTTP/1.1 500 Bad\r\nContent-Length: 0\r\n\r\n";
+
+/// A service that answers 500, and has sent 200 before it was asked.
+#[test]
+fn what_a_server_says_before_it_is_asked_is_no_answer() {
+    for http in ["", "connections: iteration", "connections: shared"] {
+        let server = Sockets::after(0, |mut stream| {
+            let _ = stream.write_all(EARLY);
+            read_head(&mut stream);
+            let _ = stream.write_all(REFUSAL);
+        });
+        let bench = Bench::new();
+        let scenario = format!(
+            "http: {{ {http} }}\nrunner: {{ serial: {{ times: 6 }} }}\n{GET}\nsla: {{ failure_rate: {{ max: 0 }} }}"
+        );
+        bench.load(&format!("http://{}", server.address), "", &scenario);
+        bench.run(&["run", "scenario.yaml", "--no-probe"]).expect_code(2);
+        let errors = &bench.results()["workloads"][0]["errors"];
+        assert_eq!(
+            (&errors[0]["class"], &errors[0]["count"]),
+            (&"protocol".into(), &6.into()),
+            "{http}: {errors}"
+        );
+        let message = errors[0]["message"].as_str().unwrap();
+        assert!(message.contains("no request asked for, on a new connection"), "{message}");
+        assert!(message.contains("HTTP/1.1 200 OK"), "{message}");
+    }
+}
+
+/// What comes on a kept connection between two requests is no answer to the next one either. A 408 is how servers say
+/// goodbye to an idle client.
+#[test]
+fn what_a_server_says_between_two_requests_is_a_fault() {
+    for (said, faults) in
+        [(REFUSAL, 2), (EARLY, 2), (b"\r\n", 2), (b"HTTP/1.1 408 Request Timeout\r\n\r\n", 0)]
+    {
+        let server = Sockets::start(move |mut stream| {
+            read_head(&mut stream);
+            let _ = stream.write_all(EARLY);
+            std::thread::sleep(Duration::from_millis(30));
+            let _ = stream.write_all(said);
+            let _ = stream.read(&mut [0; 10]);
+        });
+        let scenario = "runner: { serial: { times: 4 } }\n\
+             iteration: [ { action: a, get: /x, timeout: 5s }, { think: 300ms } ]";
+        let errors = errors_of(&format!("http://{}", server.address), "", scenario);
+        let count: u64 = errors.iter().map(|error| error["count"].as_u64().unwrap()).sum();
+        assert_eq!(count, faults, "{said:?}: {errors:?}");
+        for error in errors {
+            assert_eq!(error["class"], "protocol", "{error}");
+            assert!(
+                error["message"].as_str().unwrap().contains("a connection that was kept alive"),
+                "{error}"
+            );
+        }
+    }
+}
+
+/// What a client must take, each with a check that only the right reading keeps.
+#[test]
+fn answers_that_clients_must_accept() {
+    let length = "Content-Length: 2\r\n\r\nok";
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n".repeat(200);
+    for (name, answer, expect) in [
+        ("a fold", format!("HTTP/1.1 200 OK\r\nX-A: one\r\n two\r\n{length}"), "headers: { X-A: one two }"),
+        (
+            "a fold of tabs",
+            format!("HTTP/1.1 200 OK\r\nX-A: one\r\n\t\ttwo\r\n{length}"),
+            "headers: { X-A: one two }",
+        ),
+        ("a fold, not looked at", format!("HTTP/1.1 200 OK\r\nX-A: one\r\n two\r\n{length}"), "status: 200"),
+        ("200 interim answers", format!("{hints}HTTP/1.1 200 OK\r\n{length}"), "body: ok"),
+        (
+            "a list in two lines",
+            format!("HTTP/1.1 200 OK\r\nVary: A\r\nVary: B\r\n{length}"),
+            "headers: { Vary: { equals: 'A, B' } }",
+        ),
+        (
+            "the second of two lines",
+            format!("HTTP/1.1 200 OK\r\nVary: A\r\nX: y\r\nvary: B\r\n{length}"),
+            "headers: { Vary: { contains: B, not: { contains: C } } }",
+        ),
+    ] {
+        let server = Server::start(move |_, wire| {
+            wire.send(&answer);
+            After::Keep
+        });
+        let bench = Bench::new();
+        let steps = format!("{{ action: a, get: /x, expect: {{ {expect} }} }}, {{ action: b, get: /x }}");
+        bench.load(
+            &server.url(),
+            "",
+            &format!("runner: {{ serial: {{ times: 2 }} }}\niteration: [ {steps} ]"),
+        );
+        bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let workload = &bench.results()["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 2, "{name}: {}", workload["errors"]);
+        assert_eq!(workload["actions"][0]["connections_opened"], 1, "{name}");
+    }
+    // The check for the absence of what only the second line has.
+    let server = Server::start(|_, wire| {
+        wire.send("HTTP/1.1 200 OK\r\nCache-Control: private\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n");
+        After::Keep
+    });
+    let scenario = "runner: { serial: { times: 2 } }\niteration: [ { action: a, get: /x, \
+                    expect: { headers: { Cache-Control: { not: { contains: no-store } } } } } ]";
+    let errors = errors_of(&server.url(), "", scenario);
+    assert_eq!((&errors[0]["class"], &errors[0]["count"]), (&"check".into(), &2.into()), "{errors:?}");
+}
+
+/// Only an end of TLS ends a body that lasts until the end: otherwise somebody may have cut it off.
+#[test]
+fn a_body_that_tls_does_not_end_is_cut_off() {
+    for (name, head, after, faults) in [
+        ("its end is TLS's", "HTTP/1.1 200 OK\r\n\r\n", After::Close, 0),
+        ("cut off", "HTTP/1.1 200 OK\r\n\r\n", After::Cut, 2),
+        ("HTTP/1.0, cut off", "HTTP/1.0 200 OK\r\n\r\n", After::Cut, 2),
+        ("another coding, cut off", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", After::Cut, 2),
+        ("a length says its end", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", After::Cut, 0),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let ca = folder.path().join("ca.pem");
+        let server = Server::tls(&ca, move |_, wire| {
+            wire.send(head);
+            wire.send("part");
+            after
+        });
+        let deployment = format!("http: {{ version: 1.1 }}\ntls: {{ ca: \"{}\" }}", ca.display());
+        let scenario = format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}");
+        let errors = errors_of(&server.url(), &deployment, &scenario);
+        let count: u64 = errors.iter().map(|error| error["count"].as_u64().unwrap()).sum();
+        assert_eq!(count, faults, "{name}: {errors:?}");
+        assert!(errors.iter().all(|error| error["class"] == "closed"), "{name}: {errors:?}");
+    }
+}
+
+/// What is beyond a limit of bench is no fault of the service: neither FAIL nor PASS rests on it.
+#[test]
+fn a_verdict_never_rests_on_a_limit_of_bench() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let many: String = (0..300).map(|n| format!("H{n}: v\r\n")).collect();
+    let answer = |headers: &str, body: &str| {
+        format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let failing = |every: usize, odd: String| {
+        let usual = answer("", "[1]");
+        Server::start(move |seen, wire| {
+            wire.send(if seen.nth % every == 0 { &odd } else { &usual });
+            After::Keep
+        })
+    };
+    let slow = || {
+        let odd = answer("", &"x".repeat(50));
+        Server::start(move |seen, wire| {
+            wire.pause(Duration::from_millis(20));
+            wire.send(if seen.nth % 10 == 0 {
+                odd.as_str()
+            } else {
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[1]"
+            });
+            After::Keep
+        })
+    };
+    let json = "expect: { json: { '$[0]': { exists: true } } }";
+    for (name, server, step, sla, code) in [
+        ("deep JSON", failing(1, answer("", &deep)), json, "failure_rate: { max: 0 }", 3),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "failure_rate: { max: 0 }", 3),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "failure_rate: { max: 20 }", 0),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "failure_rate: { min: 5 }", 3),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "thresholds: [ rate(errors) == 0 ]", 3),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "thresholds: [ p99 < 60s ]", 3),
+        ("some deep JSON", failing(10, answer("", &deep)), json, "thresholds: [ max < 60s ]", 3),
+        ("slow anyway", slow(), "max_body: 40B", "thresholds: [ p50 < 1ms ]", 2),
+        ("too many headers", failing(1, answer(&many, "")), "timeout: 9s", "failure_rate: { max: 0 }", 3),
+        (
+            "too large a body",
+            failing(5, answer("", &"x".repeat(50))),
+            "max_body: 40B",
+            "failure_rate: { max: 0 }",
+            3,
+        ),
+        ("a wrong body", failing(5, answer("", "[]")), json, "failure_rate: { max: 0 }", 2),
+    ] {
+        let bench = Bench::new();
+        let scenario = format!(
+            "runner: {{ constant: {{ times: 60, concurrency: 1 }} }}\niteration: [ {{ action: a, get: /x, {step} }} ]\nsla: {{ {sla} }}"
+        );
+        bench.load(&server.url(), "", &scenario);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(code);
+        let results = bench.results();
+        let criterion = &results["verdict"]["criteria"][0];
+        if code == 3 {
+            assert_eq!(criterion["outcome"], "INVALID", "{name}: {criterion}");
+            assert!(ended.stdout.contains("a limit of bench"), "{name}: {}", ended.stdout);
         }
     }
 }

@@ -90,6 +90,8 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Target" => "target",
         "Reference" => "text or reference",
         "SecretReference" => "secret or reference",
+        "LinesOfstring" => "text or reference, or a list",
+        "LinesOfSecretReference" => "secret or reference, or a list",
         "Variable" => "any value",
         "Condition" => "condition",
         "Expression" => "expression",

@@ -32,6 +32,8 @@ pub(crate) enum After {
     Keep,
     /// Closed in an orderly way.
     Close,
+    /// Closed, but without the end of TLS.
+    Cut,
     /// Reset: the client's next read fails.
     Reset,
     /// Kept open, and nothing happens on it any more.
@@ -269,7 +271,9 @@ fn serve(mut socket: TcpStream, shared: &Shared) {
             let Ok(connection) = rustls::ServerConnection::new(Arc::clone(config)) else { return };
             let mut stream = rustls::StreamOwned::new(connection, socket);
             let after = converse(&mut stream, shared);
-            stream.conn.send_close_notify();
+            if after != After::Cut {
+                stream.conn.send_close_notify();
+            }
             let _ = stream.flush();
             after
         }
@@ -281,7 +285,7 @@ fn serve(mut socket: TcpStream, shared: &Shared) {
         After::Hang => {
             let _ = io::copy(&mut &handle, &mut io::sink());
         }
-        After::Keep | After::Close => {
+        After::Keep | After::Close | After::Cut => {
             let _ = handle.shutdown(std::net::Shutdown::Both);
         }
     }

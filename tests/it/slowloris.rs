@@ -4,9 +4,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::http_faults::{Sockets, errors_of, read_head};
+use crate::server::{After, Seen, Server, Wire};
+use crate::support::{Bench, Running};
 
 const DEADLINE_MS: u64 = 400;
 /// The deadline where a limit must end the request before it, on a busy machine too.
@@ -43,20 +46,16 @@ const HTTP1: &[(&str, Act, &[&str])] = &[
     ("never answers", |stream| silent(stream), &["timeout"]),
     ("a head byte by byte", |stream| drip(stream, b"HTTP/1.1 200 OK\r\nA: ", b"b", 20 * MS), &["timeout"]),
     ("a status line byte by byte", |stream| drip(stream, b"HTTP/1.1 200 ", b"O", 20 * MS), &["timeout"]),
-    (
-        "endless headers",
-        |stream| drip(stream, HEAD, &b"A: b\r\n".repeat(1000), Duration::ZERO),
-        &["protocol"],
-    ),
+    ("endless headers", |stream| drip(stream, HEAD, &b"A: b\r\n".repeat(1000), Duration::ZERO), &["client"]),
     (
         "an endless header",
         |stream| drip(stream, b"HTTP/1.1 200 OK\r\nA: ", &[b'b'; 9000], Duration::ZERO),
-        &["protocol"],
+        &["client"],
     ),
     (
         "endless interim answers",
-        |stream| drip(stream, b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", MS),
-        &["protocol"],
+        |stream| drip(stream, b"", &b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1000), MS),
+        &["client"],
     ),
     (
         "a body byte by byte",
@@ -86,7 +85,7 @@ const HTTP1: &[(&str, Act, &[&str])] = &[
     (
         "a chunk extension without end",
         |stream| drip(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", &[b'x'; 1000], MS),
-        &["protocol"],
+        &["client"],
     ),
     (
         "a chunk extension byte by byte",
@@ -103,7 +102,7 @@ const HTTP1: &[(&str, Act, &[&str])] = &[
                 MS,
             )
         },
-        &["protocol"],
+        &["client"],
     ),
     (
         "redirects without end",
@@ -125,6 +124,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
@@ -146,12 +146,12 @@ const HTTP2: &[(&str, Act, &[&str])] = &[
     (
         "endless CONTINUATION",
         |stream| drip(stream, &answered(0), &frame(CONTINUATION, 0, 1, &b"\0\x01a\x01b".repeat(100)), MS),
-        &["timeout", "protocol", "closed"],
+        &["timeout", "client", "closed"],
     ),
     (
         "empty CONTINUATION without end",
         |stream| drip(stream, &answered(0), &frame(CONTINUATION, 0, 1, b""), MS),
-        &["timeout", "protocol", "closed"],
+        &["timeout", "client", "closed"],
     ),
     (
         "a stream that never ends",
@@ -161,17 +161,55 @@ const HTTP2: &[(&str, Act, &[&str])] = &[
     (
         "empty DATA without end",
         |stream| drip(stream, &answered(END_HEADERS), &frame(DATA, 0, 1, b""), MS),
-        &["timeout", "protocol", "closed"],
+        &["timeout", "client", "closed"],
     ),
     (
         "a flood of PING",
         |stream| drip(stream, &frame(SETTINGS, 0, 0, &[]), &frame(PING, 0, 0, &[0; 8]).repeat(50), MS),
-        &["timeout", "protocol", "closed"],
+        &["timeout", "client", "closed"],
     ),
     (
         "a flood of SETTINGS",
         |stream| drip(stream, &[], &frame(SETTINGS, 0, 0, &[]).repeat(50), MS),
-        &["timeout", "protocol", "closed"],
+        &["timeout", "client", "closed"],
+    ),
+    // As fast as the client reads: nothing but its own limits gets a turn.
+    (
+        "endless 103",
+        |stream| {
+            let hints = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103").repeat(20_000);
+            drip(stream, &frame(SETTINGS, 0, 0, &[]), &hints, Duration::ZERO);
+        },
+        &["timeout", "client"],
+    ),
+    (
+        "endless WINDOW_UPDATE",
+        |stream| {
+            let windows = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]).repeat(20_000);
+            drip(stream, &frame(SETTINGS, 0, 0, &[]), &windows, Duration::ZERO);
+        },
+        &["timeout", "client"],
+    ),
+    (
+        "endless PING",
+        |stream| {
+            let pings = frame(PING, 0, 0, &[0; 8]).repeat(20_000);
+            drip(stream, &frame(SETTINGS, 0, 0, &[]), &pings, Duration::ZERO);
+        },
+        &["timeout", "client", "closed"],
+    ),
+    (
+        "endless frames of no kind",
+        |stream| {
+            let unknown = frame(0xbb, 0, 1, b"").repeat(20_000);
+            drip(stream, &frame(SETTINGS, 0, 0, &[]), &unknown, Duration::ZERO);
+        },
+        &["timeout", "client"],
+    ),
+    (
+        "endless empty DATA",
+        |stream| drip(stream, &answered(END_HEADERS), &frame(DATA, 0, 1, b"").repeat(20_000), Duration::ZERO),
+        &["timeout", "client"],
     ),
     // INITIAL_WINDOW_SIZE 0: no byte of a body may be sent.
     (
@@ -222,4 +260,52 @@ fn every_request_of_http2_ends_by_its_deadline() {
         let mut preface = [0; 24];
         let _ = stream.read_exact(&mut preface);
     });
+}
+
+/// Whatever a server sends without end, and at whatever moment: a signal ends the run.
+#[test]
+fn a_server_that_never_lets_go_holds_up_no_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    let endless = |_: &Seen, wire: &mut Wire<'_>| {
+        let chunks = "1\r\nb\r\n".repeat(10_000);
+        let mut sent = wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        while sent {
+            sent = wire.send(&chunks);
+        }
+        After::Close
+    };
+    let (clear, tls) = (Server::start(endless), Server::tls(&ca, endless));
+    let flood = Sockets::start(|mut stream| {
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+        let _ = stream.read_exact(&mut [0; 24]);
+        let pings = frame(PING, 0, 0, &[0; 8]).repeat(20_000);
+        drip(&mut stream, &frame(SETTINGS, 0, 0, &[]), &pings, Duration::ZERO);
+    });
+    let step = "[ { action: a, get: /x, timeout: 300s, max_body: 1000GB } ]";
+    let usual = "graceful_stop: 1s\nrunner: { serial: { times: 1 } }";
+    for (url, deployment) in [
+        (clear.url(), String::new()),
+        (tls.url(), format!("http: {{ version: 1.1 }}\ntls: {{ ca: \"{}\" }}", ca.display())),
+        (format!("http://{}", flood.address), "http: { version: 2 }".to_owned()),
+    ] {
+        for (steps, once) in [
+            (format!("iteration: {step}"), false),
+            (format!("setup: {step}\niteration: [ {{ think: 1ms }} ]"), false),
+            (format!("iteration: {step}"), true),
+        ] {
+            let bench = Bench::new();
+            bench.load(&url, &deployment, &format!("{usual}\n{steps}"));
+            let mut command = bench.command(&["run", "scenario.yaml", "--no-probe"]);
+            if once {
+                command.arg("--once");
+            }
+            let running = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
+            std::thread::sleep(Duration::from_millis(1500));
+            let began = Instant::now();
+            let ended = running.interrupt();
+            assert_eq!(ended.code, Some(105), "{url} {steps} {once}");
+            assert!(began.elapsed() < SLACK + Duration::from_secs(1), "{url} {steps}: {:?}", began.elapsed());
+        }
+    }
 }

@@ -69,6 +69,7 @@ impl Run {
         }
         // Teardown always runs, even after a stop.
         let failures = self.teardown(&context);
+        notes.extend(resent(context.http.resent()));
         notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
         notes.extend(self.delete_contexts());
         let (status, error) = match stop.reason() {
@@ -159,6 +160,19 @@ impl Run {
             })
             .collect()
     }
+}
+
+/// A note on requests that were sent once more.
+fn resent(count: u64) -> Option<String> {
+    let requests = match count {
+        0 => return None,
+        1 => "1 request was".to_owned(),
+        count => format!("{count} requests were"),
+    };
+    Some(format!(
+        "{requests} sent once more, because the server had said that it did not process it (HTTP/2: REFUSED_STREAM or \
+         GOAWAY); the time of both attempts counts"
+    ))
 }
 
 fn describe(failure: &Failure) -> String {
