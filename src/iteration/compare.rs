@@ -25,7 +25,10 @@ use super::observe::Checked;
 const EXPECTED_CHARS_MAX: usize = 120;
 
 /// The result of a check; a failure has a class and a message.
-pub(super) type Verdict = Result<(), (&'static str, String)>;
+pub(super) type Verdict = Result<(), Fault>;
+
+/// A failure of a request, as its class and its message.
+pub(super) type Fault = (&'static str, String);
 
 /// What a condition is about.
 pub(super) enum Subject<'a> {

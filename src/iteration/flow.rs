@@ -20,7 +20,8 @@ use crate::plan::json::JsonTemplate;
 use crate::plan::step::Step;
 use crate::plan::step::flow::{Flow, Group, LogText};
 
-use super::lane::{Attempted, Branch, Fault, Lane, Pass};
+use super::compare::Fault;
+use super::lane::{Attempted, Branch, Lane, Pass};
 
 /// The most rounds of a `repeat`.
 const REPEAT_MAX: u64 = 100_000;

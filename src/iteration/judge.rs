@@ -19,9 +19,8 @@ use crate::plan::action::Action;
 use crate::plan::compare::Condition;
 use crate::plan::condition::{Expect, Extract, Place};
 
-use super::compare::{self, Found, Subject, Verdict};
+use super::compare::{self, Fault, Found, Subject, Verdict};
 use super::excerpt::{self, short};
-use super::lane::Fault;
 use super::observe::Checked;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.

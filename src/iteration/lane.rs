@@ -30,15 +30,13 @@ use crate::plan::propagation::Propagation;
 
 use super::Context;
 use super::bodies::render_body;
+use super::compare::Fault;
 use super::crowd::Sender;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
 use super::observe::{Answered, Checked, Exchange, Observation, Sent};
 use super::request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
-
-/// A failure of a request, as its class and its message.
-pub(super) type Fault = (&'static str, String);
 
 /// What all lanes of one iteration share.
 pub(super) struct Pass<'a> {

@@ -7,8 +7,9 @@ use crate::measure::sample::{ActionSample, Ended};
 use crate::plan::action::Action;
 use crate::plan::poll::Poll;
 
+use super::compare::Fault;
 use super::flow::holds;
-use super::lane::{Attempt, Attempted, Branch, Fault, Lane, Pass};
+use super::lane::{Attempt, Attempted, Branch, Lane, Pass};
 
 /// Classes of failures after which another attempt may succeed: those of the checks on an answer.
 const CHECKS: [&str; 4] = ["status", "check", "extract", "latency"];

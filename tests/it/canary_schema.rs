@@ -126,7 +126,13 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Images.visibility", shown()),
         ("Volumes.type", shown()),
         (
-            "Step.headers.*",
+            "LinesOfstring[]",
+            vec![
+                json!({"get": "/content-type", "headers": {"X-Canary": ["{{ S }}", "b"]}, "expect": {"json": {"$.a": 1}}}),
+            ],
+        ),
+        (
+            "LinesOfstring",
             vec![
                 json!({"get": "/content-type", "headers": {"X-Canary": "{{ S }}"}, "expect": {"json": {"$.a": 1}}}),
                 json!({"get": "/a", "headers": {"X-Canary": "{{ S }}\u{1}"}}),
@@ -413,7 +419,17 @@ fn every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none() {
     assert!(gone.is_empty(), "rows of scenario_texts() that are in the schema no more: {gone:?}");
     let found = all_texts(&schema::DEPLOYMENT, "Deployment");
     let written: BTreeSet<String> = found.into_iter().filter(|place| !is_reference(place)).collect();
-    let known = ["Deployment.name", "Tls.ca", "Tls.cert", "Tls.key"].into_iter().map(str::to_owned);
+    let known = [
+        "Deployment.name",
+        "LinesOfSecretReference.default",
+        "LinesOfSecretReference.env",
+        "LinesOfSecretReference.file",
+        "Tls.ca",
+        "Tls.cert",
+        "Tls.key",
+    ]
+    .into_iter()
+    .map(str::to_owned);
     // Some have the forms of a reference among their own.
     let references = ["Reference", "SecretReference", "Proxy", "CommandLine", "Target"].into_iter();
     let forms =

@@ -291,7 +291,7 @@ fn a_server_that_never_lets_go_holds_up_no_signal() {
     ] {
         for (steps, once) in [
             (format!("iteration: {step}"), false),
-            (format!("setup: {step}\niteration: [ {{ think: 1ms }} ]"), false),
+            (format!("setup: {step}\niteration: [ {{ action: b, get: /y }} ]"), false),
             (format!("iteration: {step}"), true),
         ] {
             let bench = Bench::new();
