@@ -194,17 +194,17 @@ pub fn compare(
 }
 
 /// A column for each trace and a row for each kind; 0 if a trace lacks the kind.
-struct Table {
-    exclusive: Vec<Vec<f64>>,
-    own: Vec<Vec<f64>>,
-    calls: Vec<Vec<f64>>,
+pub(super) struct Table {
+    pub(super) exclusive: Vec<Vec<f64>>,
+    pub(super) own: Vec<Vec<f64>>,
+    pub(super) calls: Vec<Vec<f64>>,
     /// The mean of each kind.
     lies: Vec<Lies>,
-    totals: Vec<f64>,
+    pub(super) totals: Vec<f64>,
 }
 
 impl Table {
-    fn new(traces: &[Breakdown], kinds: usize) -> Self {
+    pub(super) fn new(traces: &[Breakdown], kinds: usize) -> Self {
         let zeros = || vec![vec![0.0; traces.len()]; kinds];
         let (lies, totals) = (vec![Lies::default(); kinds], vec![0.0; traces.len()]);
         let mut table = Self { exclusive: zeros(), own: zeros(), calls: zeros(), lies, totals };
@@ -221,7 +221,8 @@ impl Table {
     }
 }
 
-fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
+/// What one kind explains of the gap, without bounds.
+pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
     let (slow_us, fast_us) = (&slow.exclusive[kind], &fast.exclusive[kind]);
     let (slow_calls, fast_calls) = (mean(&slow.calls[kind]), mean(&fast.calls[kind]));
     let more_calls_us = more_calls_us((mean(slow_us), slow_calls), (mean(fast_us), fast_calls));
@@ -264,7 +265,7 @@ fn more_calls_us((slow_us, slow_calls): (f64, f64), (fast_us, fast_calls): (f64,
 }
 
 /// The 5th and 95th percentile of each kind's share over resampled traces.
-fn shares(slow: &Table, fast: &Table, kinds: &[usize], seed: u64) -> Vec<(f64, f64)> {
+pub(super) fn shares(slow: &Table, fast: &Table, kinds: &[usize], seed: u64) -> Vec<(f64, f64)> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut seen: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); kinds.len()];
     for _ in 0..RESAMPLES {
@@ -305,16 +306,16 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { count(part) / count(whole) }
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count(values.len()) }
 }
 
-fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
+pub(super) fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
     if rows.is_empty() { 0.0 } else { rows.iter().map(|&row| values[row]).sum::<f64>() / count(rows.len()) }
 }
 
 /// The sample at the percentile's rank; 0 without samples.
-fn percentile(values: &[f64], percent: f64) -> f64 {
+pub(super) fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     at_percentile(&sorted, percent).unwrap_or(0.0)

@@ -14,6 +14,7 @@ use super::foreign;
 use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, Shift};
 use super::statement;
+use super::wholes::{self, Whole};
 use crate::base::parallel;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::client_points::{ACTION, REPORTER};
@@ -45,6 +46,8 @@ pub struct Breakdowns {
     pub exclusive_of: Vec<Vec<f32>>,
     /// For each kind of a trace, the index of the point with the most exclusive time; empty for an incomplete trace.
     pub longest_of: Vec<HashMap<usize, usize>>,
+    /// The calls of each trace with everything below them; empty for an incomplete trace, and at coarser levels.
+    pub wholes: Vec<Vec<Whole>>,
     /// Pairs of hosts whose clocks drifted, as (caller, called).
     pub inconsistent: Vec<(String, String)>,
     /// Pairs of hosts whose clocks were corrected, as (caller, called, microseconds).
@@ -81,6 +84,7 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
         let tree = tree.borrow();
         let mut longest: HashMap<usize, (u64, usize)> = HashMap::new();
         let (mut kind_of, mut exclusive_of) = (Vec::new(), Vec::new());
+        let (mut whole_calls, mut times_us) = (Vec::new(), Vec::new());
         breakdowns.traces.push(times.map(|(exclusive, own, place_of)| {
             let mut parts: Vec<Part> = Vec::new();
             let mut at: HashMap<usize, usize> = HashMap::new();
@@ -88,6 +92,7 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
                 let (lies, own) = (exclusive[place], own[place]);
                 let exclusive = lies.us();
                 exclusive_of.push(float(exclusive) as f32);
+                times_us.push((exclusive, own));
                 let of_kind = places.of(tree, index, &mut breakdowns.kinds);
                 kind_of.push(of_kind);
                 let place = *at.entry(of_kind).or_insert_with(|| {
@@ -103,10 +108,12 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
                 parts[place].calls += 1.0;
                 parts[place].lies.add(&self::lies(&lies), 1.0);
             }
+            whole_calls = wholes::of_trace(tree, &kind_of, &times_us);
             Breakdown { parts }
         }));
         breakdowns.kind_of.push(kind_of);
         breakdowns.exclusive_of.push(exclusive_of);
+        breakdowns.wholes.push(whole_calls);
         breakdowns.longest_of.push(longest.into_iter().map(|(kind, (_, index))| (kind, index)).collect());
     }
     breakdowns

@@ -8,13 +8,14 @@ use super::compared::Traces;
 use super::comparison::{Judged, judge};
 use super::explanation;
 use super::levels::Level;
+use super::moments::moments;
 use super::places::{Population, places};
 use super::some::{CALLERS_MIN, Called, called_by_some};
 use super::tails::{SLOW_PERCENT, Tail, tails};
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
-use crate::results::model::{Comparison, Explanation, Missing, NoFinding};
+use crate::results::model::{Comparison, Explanation, Missing, NoFinding, Overall, SlowMoments};
 
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +32,8 @@ pub struct Causes {
 /// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`); if those are too few and
 /// there are at least 100 iterations, the slowest 20 iterations. If no kind of point stands out under the point around
 /// it, kinds are compared wherever they are. If none stands out then, a call may that only some slow iterations make
-/// (`some`). In the end, whole services are compared.
+/// (`some`). Then, whole services are compared. If nothing stands out in the end, the slow iterations may be slow as a
+/// whole.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
@@ -39,6 +41,9 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
     let sides = Sides::of(&traces, population.total);
     let found = sides.compared(&traces, Level::Place, seed);
     let further = found.as_ref().and_then(|found| sides.further(&traces, found, seed));
+    let overall = found.as_ref().filter(|_| further.is_none());
+    let overall = overall.and_then(|found| sides.overall(&traces, found, seed));
+    let (found, overall) = overall.map_or((found, None), |(found, overall)| (Some(found), Some(overall)));
     let (traces, found) = further.map_or((traces, found), |(traces, found)| (traces, Some(found)));
     let comparison = found.map(|found| {
         let samples: Vec<&IterationSample> =
@@ -48,7 +53,8 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
         let typical: Vec<&IterationSample> =
             sides.typical.iter().map(|&one| &traces.compared[one].sample).collect();
         comparison.places = places(&samples, &Population { typical: &typical, ..*population });
-        comparison.missing = missing(&comparison, population.total);
+        comparison.missing = missing(&comparison, population.total).filter(|_| overall.is_none());
+        comparison.overall = overall;
         comparison
     });
     let explanations = explanation::of_each(&traces, &sides.typical, population.slowest, comparison.as_ref());
@@ -71,6 +77,8 @@ struct Found {
     percent: u32,
     /// Of how many slow iterations these make the call that is named.
     of_slow: Option<u64>,
+    /// When they come, if not at any time.
+    moments: Option<SlowMoments>,
 }
 
 impl Found {
@@ -90,12 +98,45 @@ impl Sides {
         }
     }
 
+    /// Compares the iterations of a tail with the typical ones.
+    fn judged(&self, traces: &Traces<'_>, tail: &Tail, level: Level, seed: u64) -> Option<Found> {
+        let moments = self.moments(traces, &tail.of);
+        let judged = judge(traces, (&tail.of, &self.typical), level, moments.is_some(), seed)?;
+        Some(Found { judged, slow: tail.of.clone(), percent: tail.percent, of_slow: None, moments })
+    }
+
+    /// The moments at which these slow iterations come, or the longer half of them: those of a stop are longer than others
+    /// beside them.
+    fn moments(&self, traces: &Traces<'_>, slow: &[usize]) -> Option<SlowMoments> {
+        let samples = |of: &[usize]| -> Vec<&IterationSample> {
+            of.iter().map(|&one| &traces.compared[one].sample).collect()
+        };
+        let typical = samples(&self.typical);
+        let typical_ms =
+            typical.iter().map(|one| one.duration_ns as f64 / 1e6).sum::<f64>() / typical.len().max(1) as f64;
+        let mut longest = slow.to_vec();
+        longest.sort_by_key(|&one| std::cmp::Reverse(traces.compared[one].sample.response_ns()));
+        longest.truncate(slow.len() / 2);
+        let all: Vec<&IterationSample> = traces.compared.iter().map(|one| &one.sample).collect();
+        [slow, &longest].into_iter().find_map(|of| moments(&samples(of), &all, typical_ms))
+    }
+
+    /// How slow iterations are slow as a whole, if nothing in them stands out, and in which of them that is seen.
+    fn overall(&self, traces: &Traces<'_>, found: &Found, seed: u64) -> Option<(Found, Overall)> {
+        if found.judged.no_finding() != Some(NoFinding::Unclear) {
+            return None;
+        }
+        // What affects only the slowest ones is lost among many others here too.
+        self.tails.iter().find_map(|tail| {
+            let found = self.judged(traces, tail, Level::Place, seed)?;
+            let overall = found.judged.overall(traces, found.moments)?;
+            Some((found, overall))
+        })
+    }
+
     /// The first tail that shows a finding, or the last.
     fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<Found> {
-        let of = |tail: &Tail| {
-            let judged = judge(traces, &tail.of, &self.typical, level, seed)?;
-            Some(Found { judged, slow: tail.of.clone(), percent: tail.percent, of_slow: None })
-        };
+        let of = |tail: &Tail| self.judged(traces, tail, level, seed);
         let (last, first) = self.tails.split_last()?;
         let found =
             first.iter().find_map(|tail| of(tail).filter(|found| found.judged.no_finding().is_none()));
@@ -131,8 +172,9 @@ impl Sides {
         let (slow, typical) = (traces.complete(&found.slow), traces.complete(&self.typical));
         let called = called_by_some(traces, &slow, &typical).into_iter().filter(|one| one.is_certain);
         called.into_iter().find_map(|Called { kind, by, .. }| {
-            let judged = judge(traces, &by, &self.typical, level, seed)?.of_callers(kind)?;
-            Some(Found { judged, slow: by, percent: found.percent, of_slow: Some(slow.len() as u64) })
+            let judged = judge(traces, (&by, &self.typical), level, false, seed)?.of_callers(kind)?;
+            let of_slow = Some(slow.len() as u64);
+            Some(Found { judged, slow: by, percent: found.percent, of_slow, moments: None })
         })
     }
 }

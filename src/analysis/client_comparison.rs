@@ -34,7 +34,8 @@ pub fn of_workload(
     if slow.len() < SLOW_MIN || typical.is_empty() {
         return None;
     }
-    let mut found = judge(&traces, &slow, &typical, Level::Place, seed)?.comparison(&traces, SLOW_PERCENT);
+    let mut found =
+        judge(&traces, (&slow, &typical), Level::Place, false, seed)?.comparison(&traces, SLOW_PERCENT);
     // A size or a status is one of the differences.
     found.kinds.iter_mut().for_each(|kind| kind.contrasts.clear());
     let samples: Vec<&IterationSample> = slow.iter().map(|&one| &traces.compared[one].sample).collect();

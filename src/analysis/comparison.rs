@@ -17,14 +17,21 @@ use super::features::point_value;
 use super::functions::{self, Iteration};
 use super::levels::Level;
 use super::mean_tree::mean_tree;
+use super::overall::overall;
 use super::polls::{PAUSE, is_one_request_more};
+use super::proportion::acquit;
 use super::spread::spread;
+use super::whole_calls::{Repeated, repeated};
 use crate::results::client_points::REPORTER;
-use crate::results::model::{ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding};
+use crate::results::model::{
+    ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding, Overall, SlowMoments,
+};
 
 /// What was found of slow and typical iterations.
 pub(super) struct Judged {
     found: Attribution,
+    /// Whole calls that slow iterations make more often.
+    repeated: Repeated,
     seed: u64,
     /// Iterations with complete traces.
     slow: Vec<usize>,
@@ -35,12 +42,12 @@ pub(super) struct Judged {
 }
 
 /// Compares these slow with these typical iterations, whose points are told apart at this level; `None` without a tree of a
-/// slow one.
+/// slow one. `together` says whether the slow ones come at the same moments.
 pub(super) fn judge(
     traces: &Traces<'_>,
-    slow: &[usize],
-    typical: &[usize],
+    (slow, typical): (&[usize], &[usize]),
     level: Level,
+    together: bool,
     seed: u64,
 ) -> Option<Judged> {
     if !slow.iter().any(|&one| traces.compared[one].tree.is_some()) {
@@ -58,6 +65,9 @@ pub(super) fn judge(
         Level::Service => vec![None; breakdowns.kinds.len()],
         _ => called_services(traces, &both),
     };
+    if level != Level::Service {
+        acquit(&mut found, &breakdowns.kinds, (&slow_parts, &typical_parts), together, seed);
+    }
     let services = services(breakdowns, &called);
     let is_enough = match level {
         Level::Service => stands_out(&found.causes, &services, &typical_parts),
@@ -66,8 +76,12 @@ pub(super) fn judge(
     if !is_enough {
         found.causes.iter_mut().for_each(|cause| cause.guilty = false);
     }
+    let repeated = match level {
+        Level::Place => repeated(&mut found, traces, (&whole_slow, &whole_typical), seed),
+        _ => Repeated::default(),
+    };
     let left_out = slow.len() + typical.len() - found.slow - found.fast;
-    Some(Judged { found, seed, slow: whole_slow, typical: whole_typical, left_out, called })
+    Some(Judged { found, repeated, seed, slow: whole_slow, typical: whole_typical, left_out, called })
 }
 
 /// One more request of a poll is no cause.
@@ -85,7 +99,7 @@ fn acquit_short_pauses(found: &mut Attribution, traces: &Traces<'_>, of: &[usize
 impl Judged {
     /// The functions of the guilty kind that explains most.
     fn functions(&self, traces: &Traces<'_>) -> Option<ComparedFunctions> {
-        let kind = self.found.causes.iter().find(|cause| cause.guilty)?.kind;
+        let kind = self.causes().find(|(cause, _)| cause.guilty).filter(|(_, whole)| !whole)?.0.kind;
         let iterations = |of: &[usize]| -> Vec<Iteration<'_>> {
             let one = |&one: &usize| {
                 let points = traces.points_of(one, kind);
@@ -101,9 +115,28 @@ impl Judged {
         functions::compare(&iterations(&self.slow), &iterations(&self.typical), self.seed)
     }
 
+    /// All causes, and whether they are whole calls.
+    fn causes(&self) -> impl Iterator<Item = (&Cause, bool)> {
+        let whole = self.repeated.causes.iter().filter(|_| self.repeated.is_first).map(|cause| (cause, true));
+        whole.chain(self.found.causes.iter().map(|cause| (cause, false)))
+    }
+
     /// Why it names no cause, if so.
     pub(super) fn no_finding(&self) -> Option<NoFinding> {
-        no_finding(&self.found)
+        if self.causes().any(|(cause, _)| cause.guilty) { None } else { no_finding(&self.found) }
+    }
+
+    /// How the slow iterations are slow as a whole, if they are and nothing is named; `traces` are those that were judged.
+    pub(super) fn overall(&self, traces: &Traces<'_>, moments: Option<SlowMoments>) -> Option<Overall> {
+        let sides = (traces.parts(&self.slow), traces.parts(&self.typical));
+        overall(&self.found, &traces.breakdowns.kinds, (&sides.0, &sides.1), moments)
+    }
+
+    /// The whole call around the named kinds that slow iterations make more often, if it is not one of these itself.
+    fn around(&self, kinds: &[ComparedKind]) -> Option<&Cause> {
+        let around = self.repeated.causes.first().filter(|_| !self.repeated.is_first)?;
+        let is_named = self.found.causes.iter().any(|cause| cause.guilty && cause.kind == around.kind);
+        (!is_named && kinds.iter().any(|kind| kind.guilty)).then_some(around)
     }
 
     /// Accuses this kind alone, if it explains more of the difference than any other and enough of it. Its callers were
@@ -123,10 +156,19 @@ impl Judged {
         let (breakdowns, found) = (&traces.breakdowns, &self.found);
         let (slow_trees, typical_trees) = (traces.trees(&self.slow), traces.trees(&self.typical));
         let ids: Vec<Uuid> = self.slow.iter().map(|&one| traces.compared[one].trace_id).collect();
-        let mut kinds: Vec<ComparedKind> =
-            found.causes.iter().map(|cause| row(cause, breakdowns, &ids)).collect();
-        for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
-            kind.called_service.clone_from(&self.called[cause.kind]);
+        let whole_row = |cause: &Cause| ComparedKind {
+            with_below: true,
+            // With the work of the services.
+            outside: false,
+            ..row(cause, breakdowns, &ids)
+        };
+        let mut kinds: Vec<ComparedKind> = self
+            .causes()
+            .map(|(cause, whole)| if whole { whole_row(cause) } else { row(cause, breakdowns, &ids) })
+            .collect();
+        for (number, ((cause, whole), kind)) in self.causes().zip(&mut kinds).enumerate() {
+            // What it calls is part of a whole call.
+            kind.called_service = self.called[cause.kind].clone().filter(|_| !whole);
             if number == 0 || cause.guilty {
                 let points = |of: &[usize]| -> Vec<_> {
                     of.iter().map(|&one| traces.points_of(one, cause.kind)).collect()
@@ -152,6 +194,8 @@ impl Judged {
             typical_ms: found.fast_us / 1e3,
             no_finding: self.no_finding(),
             differences: differences(&slow_trees, &typical_trees, &known(&kinds)),
+            repeated: self.around(&kinds).map(whole_row).map(Box::new),
+            overall: None,
             kinds,
             clocks_moved: breakdowns.shifted.len() as u64,
             clocks_inconsistent: breakdowns.inconsistent.len() as u64,
@@ -247,6 +291,7 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
         detail: kind.detail.clone(),
         parent: kind.parent.clone(),
         outside: is_outside(kind),
+        with_below: false,
         delta_ms: cause.delta_us / 1e3,
         share: cause.share,
         share_low: cause.share_low,

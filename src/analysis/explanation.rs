@@ -5,6 +5,9 @@
 //! as any other. The exclusive times of a trace add up to its response time, so the differences of all kinds add up to
 //! the excess: that of the named kind is at most all of it, even if others took shorter than in typical iterations.
 //!
+//! If the comparison names whole calls that slow iterations make more often, an iteration with more of them is explained by
+//! these. And a kind that grew no more than the rest of its trace explains nothing.
+//!
 //! One trace has no bounds: an explanation says how long, never how certain. With too few typical traces, or an incomplete
 //! one, the kind with the most own time is named instead ([`super::own_time`]). Nothing here may write text.
 
@@ -14,11 +17,12 @@ use super::attribution::{Breakdown, Lies};
 use super::breakdown::{Kind, is_outside};
 use super::compared::Traces;
 use super::own_time::largest;
+use super::proportion::is_of_service;
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::choice::Side;
 use crate::results::client_points::{REPORTER, SCHEDULING_DELAY};
-use crate::results::model::{Basis, Comparison, Culprit, Explanation, OwnTime, Place};
+use crate::results::model::{Basis, ComparedKind, Comparison, Culprit, Explanation, OwnTime, Place};
 
 /// Fewer typical traces have no mean to compare with.
 const TYPICAL_MIN: usize = 5;
@@ -26,6 +30,11 @@ const TYPICAL_MIN: usize = 5;
 const EXPLAINS_MIN: f64 = 0.5;
 /// The same for a kind that the comparison of slow with typical iterations names.
 const HEADLINE_EXPLAINS_MIN: f64 = 0.2;
+
+/// A kind explains nothing if the rest of the services' time grew by more than this part of what the kind grew by, each
+/// relative to typical iterations; a rest that takes less than this share tells nothing.
+const REST_GROWTH_MAX: f64 = 0.5;
+const REST_MIN: f64 = 0.03;
 
 /// Times and calls of a kind in a trace, or their means.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -138,6 +147,7 @@ pub(super) fn of_each(
     comparison: Option<&Comparison>,
 ) -> Vec<Explanation> {
     let breakdowns = &traces.breakdowns;
+    let wholes = wholes(traces, typical, comparison);
     let typical: Vec<&Breakdown> =
         typical.iter().filter_map(|&index| breakdowns.traces[index].as_ref()).collect();
     let typical = Typical::of(&typical);
@@ -151,24 +161,113 @@ pub(super) fn of_each(
     };
     let mut order: Vec<usize> = (0..traces.compared.len()).filter(is_wanted).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
-    order.into_iter().filter_map(|index| of_trace(traces, index, typical.as_ref(), comparison)).collect()
+    let of = |index| of_trace(traces, index, (typical.as_ref(), &wholes), comparison);
+    order.into_iter().filter_map(of).collect()
+}
+
+/// The whole calls that the comparison names, each with its mean in typical iterations.
+fn wholes(traces: &Traces<'_>, typical: &[usize], comparison: Option<&Comparison>) -> Vec<(usize, Taken)> {
+    let breakdowns = &traces.breakdowns;
+    if breakdowns.wholes.is_empty() {
+        return Vec::new();
+    }
+    let complete = traces.complete(typical);
+    let number = complete.len().max(1) as f64;
+    let named = comparison.iter().flat_map(|comparison| &comparison.kinds);
+    let named = named.filter(|one| one.guilty && one.with_below);
+    let kinds = named.filter_map(|one| breakdowns.kinds.iter().position(|kind| is_same(one, kind)));
+    kinds
+        .map(|kind| {
+            let mut mean = Taken::default();
+            for &index in &complete {
+                let here = whole(traces, index, kind);
+                mean.exclusive_us += here.exclusive_us / number;
+                mean.self_us += here.self_us / number;
+                mean.calls += here.calls / number;
+            }
+            (kind, mean)
+        })
+        .collect()
+}
+
+/// The whole calls of a kind in a trace.
+fn whole(traces: &Traces<'_>, index: usize, kind: usize) -> Taken {
+    let found = traces.breakdowns.wholes[index].iter().find(|one| one.kind == kind);
+    found.map_or_else(Taken::default, |one| Taken {
+        exclusive_us: one.us,
+        self_us: one.self_us,
+        calls: one.calls,
+        ..Taken::default()
+    })
+}
+
+/// Whether a row of a comparison is of this kind.
+fn is_same(one: &ComparedKind, kind: &Kind) -> bool {
+    (&one.service, &one.name, &one.detail, &one.parent)
+        == (&kind.service, &kind.name, &kind.detail, &kind.parent)
+}
+
+/// The whole call that takes the most above its mean, if it explains enough of what this trace takes longer.
+fn excess_of_whole(
+    traces: &Traces<'_>,
+    index: usize,
+    (typical, wholes): (&Typical, &[(usize, Taken)]),
+) -> Option<Excess> {
+    let trace = traces.breakdowns.traces[index].as_ref()?;
+    let whole_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
+    let longer = wholes.iter().map(|&(kind, mean)| {
+        let here = whole(traces, index, kind);
+        (kind, here, mean, here.exclusive_us - mean.exclusive_us)
+    });
+    let (kind, here, mean, us) = longer.max_by(|one, other| one.3.total_cmp(&other.3))?;
+    let share = us / (whole_us - typical.whole_us).max(f64::MIN_POSITIVE);
+    let is_more = here.calls > mean.calls && whole_us > typical.whole_us;
+    (is_more && share >= HEADLINE_EXPLAINS_MIN).then(|| Excess {
+        kind,
+        here,
+        typical: mean,
+        whole_us,
+        typical_whole_us: typical.whole_us,
+        share: share.clamp(0.0, 1.0),
+        share_of_longer: share.clamp(0.0, 1.0),
+    })
+}
+
+/// Whether a kind of a service grew beyond its share of typical traces.
+fn grew_alone(found: &Excess, kinds: &[Kind], trace: &Breakdown, typical: &Typical) -> bool {
+    let mean_us = found.typical.exclusive_us;
+    let is_rest = |kind: usize| kind != found.kind && is_of_service(&kinds[kind]);
+    if mean_us <= 0.0 || !is_of_service(&kinds[found.kind]) {
+        return true;
+    }
+    let rest = typical.of_kind.iter().filter(|(kind, _)| is_rest(**kind));
+    let rest_us: f64 = rest.map(|(_, mean)| mean.exclusive_us).sum();
+    if rest_us < REST_MIN * (rest_us + mean_us) {
+        return true;
+    }
+    let here = trace.parts.iter().filter(|part| is_rest(part.kind)).map(|part| part.exclusive_us);
+    let growth = (found.here.exclusive_us - mean_us) / mean_us;
+    (here.sum::<f64>() - rest_us) / rest_us <= REST_GROWTH_MAX * growth
 }
 
 fn of_trace(
     traces: &Traces<'_>,
     index: usize,
-    typical: Option<&Typical>,
+    (typical, wholes): (Option<&Typical>, &[(usize, Taken)]),
     comparison: Option<&Comparison>,
 ) -> Option<Explanation> {
     let (compared, tree) = (traces.compared[index], traces.trees[index]);
     compared.tree.as_ref()?;
     let breakdowns = &traces.breakdowns;
-    let found = breakdowns.traces[index]
-        .as_ref()
-        .zip(typical)
-        .and_then(|(trace, typical)| excess(trace, typical))
-        .filter(|found| !(is_outside(&breakdowns.kinds[found.kind]) && found.is_of_clocks()));
-    let Some(found) = found else {
+    let of_whole = typical.and_then(|typical| excess_of_whole(traces, index, (typical, wholes)));
+    let of_kind = || {
+        let (trace, typical) = breakdowns.traces[index].as_ref().zip(typical)?;
+        let found = excess(trace, typical)?;
+        Some((found, grew_alone(&found, &breakdowns.kinds, trace, typical)))
+    };
+    let found = of_whole.map(|found| (found, true)).or_else(of_kind);
+    let is_right = |found: &Excess| !(is_outside(&breakdowns.kinds[found.kind]) && found.is_of_clocks());
+    let Some((found, grew_alone)) = found.filter(|(found, _)| is_right(found)) else {
         let largest = largest(tree, &compared.sample)?;
         let response_us = compared.sample.response_ns() as f64 / 1e3;
         let base = Explanation {
@@ -183,13 +282,10 @@ fn of_trace(
         return Some(with_point(base, &largest.kind, tree, largest.longest));
     };
     let kind = &breakdowns.kinds[found.kind];
-    let is_headline = comparison.is_some_and(|comparison| {
-        comparison.kinds.iter().any(|one| {
-            one.guilty
-                && (&one.service, &one.name, &one.detail, &one.parent)
-                    == (&kind.service, &kind.name, &kind.detail, &kind.parent)
-        })
-    });
+    let is_headline = comparison
+        .is_some_and(|comparison| comparison.kinds.iter().any(|one| one.guilty && is_same(one, kind)));
+    // What holds of all slow iterations together is nobody's fault in one of them.
+    let is_alone = grew_alone && comparison.is_none_or(|comparison| comparison.overall.is_none());
     let least = if is_headline { HEADLINE_EXPLAINS_MIN } else { EXPLAINS_MIN };
     let base = Explanation {
         trace_id: compared.trace_id,
@@ -205,7 +301,7 @@ fn of_trace(
         share_of_excess: Some(found.share),
         calls: found.here.calls as u64,
         typical_calls: Some(found.typical.calls),
-        explains: found.share_of_longer >= least,
+        explains: found.share_of_longer >= least && (is_headline || is_alone),
         is_headline,
         ..empty()
     };

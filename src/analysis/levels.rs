@@ -70,6 +70,7 @@ pub fn at_level(fine: &Breakdowns, level: Level) -> Breakdowns {
         kind_of: kind_of.collect(),
         exclusive_of: fine.exclusive_of.clone(),
         longest_of: longest_of.map(Option::unwrap_or_default).collect(),
+        wholes: Vec::new(),
         inconsistent: fine.inconsistent.clone(),
         shifted: fine.shifted.clone(),
     }
@@ -150,6 +151,7 @@ mod tests {
         };
         let trace = Breakdown { parts: us.iter().enumerate().map(part).collect() };
         let fine = Breakdowns {
+            wholes: Vec::new(),
             kinds: kinds.to_vec(),
             traces: vec![Some(trace), None],
             kind_of: vec![(0..8).collect(), Vec::new()],

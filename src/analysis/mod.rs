@@ -23,13 +23,16 @@ pub mod foreign;
 mod functions;
 pub mod levels;
 pub mod mean_tree;
+pub mod moments;
 mod numbers;
 pub mod observer;
 pub mod observer_pairs;
+mod overall;
 pub mod own_time;
 pub mod places;
 pub mod points;
 pub mod polls;
+mod proportion;
 pub mod ranking;
 pub mod skew;
 mod some;
@@ -38,9 +41,13 @@ pub mod statement;
 mod tails;
 pub mod tree_diff;
 pub mod weighted;
+mod whole_calls;
+pub mod wholes;
 
 #[cfg(test)]
 mod busy_machine;
+#[cfg(test)]
+mod series;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -11,8 +11,8 @@ use super::{client_comparison, differences, machine, slow_part};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
-    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, OwnTime, Place, Results,
-    Workload,
+    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Overall, OwnTime, Place,
+    Results, WholePattern, Workload,
 };
 
 /// What a reader should know first: why slow iterations are slow, or without a comparison what the slowest have in common.
@@ -45,16 +45,80 @@ pub fn why(workload: &Workload) -> Vec<Line> {
 }
 
 /// The cause that the comparison of slow with typical iterations names: its name, and the sentence; `None` if it names
-/// none.
+/// none. Without a name, slow iterations are slow as a whole.
 #[must_use]
-pub fn cause(results: &Results) -> Option<(Line, Line)> {
+pub fn cause(results: &Results) -> Option<(CauseName, Line)> {
     let comparisons = results.workloads.iter().filter_map(|workload| workload.comparison.as_ref());
     let named = comparisons.filter_map(|seen| {
-        let guilty = seen.kinds.iter().find(|kind| kind.guilty)?;
-        Some((guilty.delta_ms, guilty, seen))
+        let guilty = seen.kinds.iter().find(|kind| kind.guilty);
+        let whole_ms = seen.slow_ms - seen.typical_ms;
+        let name = match (guilty, &seen.overall) {
+            (Some(guilty), _) => CauseName::Kind(name_of(guilty).in_short()),
+            (None, Some(overall)) => CauseName::Whole(overall.pattern),
+            (None, None) => return None,
+        };
+        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), name, seen))
     });
-    let (_, guilty, seen) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    Some((name_of(guilty).in_short(), comparison(seen)))
+    let (_, name, seen) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some((name, comparison(seen)))
+}
+
+/// What makes slow iterations slow, in short.
+#[derive(Clone, Debug)]
+pub enum CauseName {
+    /// A kind of point.
+    Kind(Line),
+    /// They are slow as a whole.
+    Whole(WholePattern),
+}
+
+/// Whether the comparison says why slow iterations are slow.
+#[must_use]
+pub fn has_cause(seen: &Comparison) -> bool {
+    seen.overall.is_some() || seen.kinds.iter().any(|kind| kind.guilty)
+}
+
+/// How slow iterations are slow as a whole, in a few words.
+#[must_use]
+pub fn whole_in_short(pattern: WholePattern) -> &'static str {
+    match pattern {
+        WholePattern::SameFactor => "Everything is slower by about the same factor",
+        WholePattern::SameMoments => "Slow ones come at the same moments, whatever they do",
+    }
+}
+
+/// The same in a clause.
+fn whole(overall: &Overall) -> String {
+    let at_moments = |moments: &crate::results::model::SlowMoments| {
+        let times = if moments.moments == 1 {
+            "one moment".to_owned()
+        } else {
+            format!("{} moments", moments.moments)
+        };
+        format!(
+            "{} of {} begin and end together with others, in {times}; {} would by chance",
+            moments.iterations,
+            moments.of,
+            percent(moments.share_by_chance)
+        )
+    };
+    match (overall.pattern, &overall.moments) {
+        (WholePattern::SameFactor, moments) => {
+            let together = moments.as_ref().map_or_else(String::new, |moments| {
+                format!("; and they come at the same moments ({})", at_moments(moments))
+            });
+            format!(
+                "everything is slower by about the same factor (the services' points take {:.1} times as long): a busy \
+                 or slow machine, or more work in all of it{together}",
+                overall.factor
+            )
+        }
+        (WholePattern::SameMoments, moments) => format!(
+            "slow ones come at the same moments, whatever they do ({}): a stop of the whole process, such as garbage \
+             collection, or a host without processor time",
+            moments.as_ref().map(at_moments).unwrap_or_default()
+        ),
+    }
 }
 
 /// What makes slow iterations slower than typical ones.
@@ -95,7 +159,8 @@ pub fn comparison(comparison: &Comparison) -> Line {
             Some(_) => because(first).replace("slow iterations call", "these call"),
             None => because(first),
         };
-        line.text(format!(" explains {explained}, because {because}"));
+        line.text(if first.with_below { ", with all that it calls, explains " } else { " explains " });
+        line.text(format!("{explained}, because {because}")).line(around(comparison));
         line.line(where_it_is(first)).line(function(comparison));
         if let Some(second) = guilty.get(1) {
             line.text("; ").line(kind_name(second));
@@ -109,10 +174,22 @@ pub fn comparison(comparison: &Comparison) -> Line {
     if comparison.no_finding == Some(NoFinding::NoGap) {
         return "The slow iterations that were traced are not slower than typical ones.".into();
     }
+    if let Some(overall) = &comparison.overall {
+        return line.text(format!("nothing stands out by itself: {}.", whole(overall))).done();
+    }
     line.line(slow_part::unclear(comparison));
     let outside_first = comparison.kinds.first().filter(|first| first.outside);
     let can_be = outside_first.map(|first| format!(" It can be {}.", outside(first.own_time)));
     line.text(can_be.unwrap_or_default()).done()
+}
+
+/// `; \`GET /quote\` around it is called 3 times instead of once`.
+fn around(comparison: &Comparison) -> Line {
+    let mut line = Line::default();
+    if let Some(kind) = &comparison.repeated {
+        line.text("; ").line(name_of(kind).in_short()).text(format!(" around it: {}", because(kind)));
+    }
+    line.done()
 }
 
 /// At most this many attributes of the guilty point stand in the sentence.
@@ -375,6 +452,7 @@ mod tests {
     use super::*;
     use crate::analysis::levels::ALL_POINTS;
     use crate::report::document::terminal;
+    use crate::results::model::SlowMoments;
 
     fn plain(line: &Line) -> String {
         terminal::line(line, terminal::Style::default())
@@ -444,6 +522,7 @@ mod tests {
             detail: "SELECT a, b FROM t WHERE x = ?".into(),
             parent: "wsgi GET /v3/users".into(),
             outside: false,
+            with_below: false,
             delta_ms: 812.0 * share,
             share,
             share_low: share - 0.13,
@@ -476,6 +555,8 @@ mod tests {
             slow_ms: 900.0,
             typical_ms: 88.0,
             no_finding: None,
+            repeated: None,
+            overall: None,
             kinds: vec![kind("db", 0.71, true), kind("rpc", 0.2, false)],
             clocks_moved: 0,
             clocks_inconsistent: 0,
@@ -521,7 +602,44 @@ mod tests {
         assert_eq!(line(&seen), format!("{all} the 3 take 288 ms longer on average."));
         (seen.kinds[0].slow_calls, seen.kinds[0].more_calls_ms) = (180.0, 600.0);
         assert_eq!(line(&seen), format!("{all} there are 180 of them instead of 1."));
+        seen.kinds[0] = ComparedKind { with_below: true, ..kind("db", 0.71, true) };
+        let whole = "… DB, with all that it calls, explains 71 % of it (at least 58 %), because it is called 40 times \
+                     instead of 2.";
+        assert_eq!(line(&seen), whole);
+        seen.kinds[0].with_below = false;
+        seen.repeated = Some(Box::new(ComparedKind {
+            name: "GET /quote".into(),
+            detail: String::new(),
+            slow_calls: 3.0,
+            typical_calls: 1.0,
+            ..kind("", 0.9, true)
+        }));
+        let around = "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2; `GET /quote` \
+                      around it: it is called 3 times instead of once.";
+        assert_eq!(line(&seen), around);
+        seen.repeated = None;
         seen.kinds[0] = kind("db", 0.71, false);
+        seen.no_finding = Some(NoFinding::Unclear);
+        let moments = SlowMoments { moments: 7, iterations: 28, of: 30, share_by_chance: 0.3 };
+        for (pattern, moments, expected) in [
+            (
+                WholePattern::SameFactor,
+                None,
+                "… nothing stands out by itself: everything is slower by about the same factor (the services' points take \
+                 3.1 times as long): a busy or slow machine, or more work in all of it.",
+            ),
+            (
+                WholePattern::SameMoments,
+                Some(moments),
+                "… nothing stands out by itself: slow ones come at the same moments, whatever they do (28 of 30 begin and \
+                 end together with others, in 7 moments; 30 % would by chance): a stop of the whole process, such as \
+                 garbage collection, or a host without processor time.",
+            ),
+        ] {
+            seen.overall = Some(Overall { pattern, factor: 3.1, moments });
+            assert_eq!(line(&seen), expected);
+        }
+        seen.overall = None;
         for (reason, expected) in [
             (
                 NoFinding::Unclear,

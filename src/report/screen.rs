@@ -6,7 +6,7 @@
 use uuid::Uuid;
 
 use super::document::{Line, Span};
-use super::words::{self, duration};
+use super::words::{self, CauseName, duration};
 use super::{failed, machine, offered};
 use crate::analysis::explanation::QUEUE_TIME;
 use crate::base::units::{beside_limit, format_ns_to};
@@ -449,12 +449,20 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
     if let Some((name, mut why)) = words::cause(results) {
-        let headline = match (plain(&name).as_str(), late) {
-            (QUEUE_TIME, Some(late)) => {
-                why.text(" ").text(late);
-                "Slow iterations start late: bench itself was late".into()
+        let headline = match name {
+            CauseName::Kind(name) => match (plain(&name).as_str(), late) {
+                (QUEUE_TIME, Some(late)) => {
+                    why.text(" ").text(late);
+                    "Slow iterations start late: bench itself was late".into()
+                }
+                _ => waiting_for(name),
+            },
+            CauseName::Whole(pattern) => {
+                machine::busy(results).into_iter().for_each(|busy| {
+                    why.text(" ").text(busy);
+                });
+                words::whole_in_short(pattern).into()
             }
-            _ => waiting_for(name),
         };
         let mut screen = screen(ReasonKind::Slow, headline, why);
         let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
@@ -536,7 +544,7 @@ pub(super) fn figures(results: &Results) -> Line {
 /// The sentence on what makes slow iterations of a workload slow, if something does for certain.
 fn cause_of(workload: &Workload) -> Option<Line> {
     let comparison = workload.comparison.as_ref()?;
-    comparison.kinds.iter().any(|kind| kind.guilty).then(|| words::comparison(comparison))
+    words::has_cause(comparison).then(|| words::comparison(comparison))
 }
 
 #[cfg(test)]

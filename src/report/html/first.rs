@@ -12,7 +12,7 @@ use crate::analysis::feature::CLIENT;
 use crate::report::document::Line;
 use crate::report::{client_comparison, differences, explanation, words};
 use crate::results::model::{
-    AttributeValue, ClientComparison, ComparedKind, Differences, NoFinding, Results, Workload,
+    AttributeValue, ClientComparison, ComparedKind, Contrast, Differences, NoFinding, Results, Workload,
 };
 
 /// The width of the card's bar, in units of its drawing.
@@ -110,7 +110,9 @@ pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
     let several = results.workloads.len() > 1;
     let card = |workload: &Workload| {
         let seen = Seen::of(workload)?;
-        let kind = seen.kinds.iter().find(|kind| kind.guilty)?;
+        let Some(kind) = seen.kinds.iter().find(|kind| kind.guilty) else {
+            return whole_card(workload, &seen, several, refs);
+        };
         let worst = kind.worst_trace_id.filter(|id| refs.can_be_seen(*id));
         let bar = bar(&seen);
         let described = bar.iter().map(|part| format!("{} {}", part.name, part.time));
@@ -123,11 +125,35 @@ pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
             bar,
             slow: text::duration(seen.slow_ms),
             statement: if has_statement { kind.detail.clone() } else { String::new() },
-            shared: shared(kind, seen.differences),
+            shared: shared(&kind.contrasts, seen.differences),
             trace: worst.map(|id| refs.of(id)),
         })
     };
     results.workloads.iter().filter_map(card).take(CARDS_MAX).collect()
+}
+
+/// Slow iterations that are slow as a whole.
+fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Option<CardView> {
+    let overall = workload.comparison.as_ref().filter(|_| !seen.by_client)?.overall.as_ref()?;
+    let name = words::whole_in_short(overall.pattern);
+    let whole = [
+        ("typical", "a typical iteration".to_owned(), seen.typical_ms),
+        ("cause", "as a whole".to_owned(), seen.slow_ms - seen.typical_ms),
+    ];
+    let bar = parts(whole.to_vec());
+    let described = bar.iter().map(|part| format!("{} {}", part.name, part.time));
+    let worst = seen.kinds.iter().filter_map(|kind| kind.worst_trace_id).find(|id| refs.can_be_seen(*id));
+    Some(CardView {
+        workload: several.then(|| workload.name.clone()),
+        name: pieces(name.into()),
+        share: String::new(),
+        described: described.collect::<Vec<_>>().join(", "),
+        bar,
+        slow: text::duration(seen.slow_ms),
+        statement: String::new(),
+        shared: shared(&[], seen.differences),
+        trace: worst.map(|id| refs.of(id)),
+    })
 }
 
 /// Typical, each cause, and the rest: together they are the slow iteration's mean.
@@ -140,6 +166,11 @@ fn bar(seen: &Seen<'_>) -> Vec<PartView> {
     if rest_ms.abs() > seen.slow_ms * REST_SEEN {
         parts.push(("rest", "all else".to_owned(), rest_ms));
     }
+    self::parts(parts)
+}
+
+/// The parts of a bar, each as its class, name and time.
+fn parts(parts: Vec<(&'static str, String, f64)>) -> Vec<PartView> {
     let whole = parts.iter().map(|(_, _, ms)| ms.max(0.0)).sum::<f64>().max(f64::MIN_POSITIVE);
     let mut x = 0.0;
     let part = |(class, name, ms): (&'static str, String, f64)| {
@@ -153,7 +184,7 @@ fn bar(seen: &Seen<'_>) -> Vec<PartView> {
 }
 
 /// What slow iterations have more often than typical ones: at the cause itself, then anywhere.
-fn shared(kind: &ComparedKind, found: Option<&Differences>) -> Vec<SharedView> {
+fn shared(contrasts: &[Contrast], found: Option<&Differences>) -> Vec<SharedView> {
     let view = |what: Line, slow_share: f64, typical_share: f64| {
         let [slow, typical] = [slow_share, typical_share].map(|share| share.clamp(0.0, 1.0));
         SharedView {
@@ -165,8 +196,7 @@ fn shared(kind: &ComparedKind, found: Option<&Differences>) -> Vec<SharedView> {
         }
     };
     let code = |text: String| Line::default().code(text).done();
-    let at_cause = kind
-        .contrasts
+    let at_cause = contrasts
         .iter()
         .map(|one| view(code(format!("{} {}", one.attribute, one.value)), one.slow_share, one.typical_share));
     let anywhere = found.into_iter().flat_map(|all| &all.found).map(|one| {

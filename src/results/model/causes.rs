@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::client_causes::SlowPlaces;
+use super::client_causes::{SlowMoments, SlowPlaces};
 use super::differences::Differences;
 use super::explanation::{Basis, OwnTime, Place};
 use super::functions::ComparedFunctions;
@@ -57,8 +57,16 @@ pub struct Comparison {
     pub typical_ms: f64,
     /// Why no kind of point is named as the cause; absent if one is.
     pub no_finding: Option<NoFinding>,
-    /// The kinds of points that explain most of the difference, largest share first.
+    /// The kinds of points that explain most of the difference, largest share first. Whole calls that are the cause come
+    /// before them.
     pub kinds: Vec<ComparedKind>,
+    /// The topmost call that slow iterations make more often, with everything below it, where a kind of point within it
+    /// explains almost as much by itself and is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Box<ComparedKind>>,
+    /// How slow iterations are slow as a whole, if no kind of point is the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overall: Option<Overall>,
     /// Pairs of hosts whose clocks had to be aligned.
     pub clocks_moved: u64,
     /// Pairs of hosts whose clocks could not be aligned.
@@ -75,6 +83,28 @@ pub struct Comparison {
     /// Where in the run the slow iterations are; absent if that says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<SlowPlaces>,
+}
+
+/// Slow iterations that are slow as a whole.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Overall {
+    /// What they have in common.
+    pub pattern: WholePattern,
+    /// How many times as long the services' points take as in typical iterations, on average.
+    pub factor: f64,
+    /// The moments at which they come, if they do not come at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments: Option<SlowMoments>,
+}
+
+/// What slow iterations that are slow as a whole have in common.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WholePattern {
+    /// Everything in them is slower by about the same factor.
+    SameFactor,
+    /// They come at the same moments, whatever they do.
+    SameMoments,
 }
 
 /// A place in the mean tree of slow and typical iterations: a kind of point under the same kinds above it.
@@ -145,9 +175,12 @@ pub struct ComparedKind {
     /// True for the time of a request in which no service had a point open: the network, a queue before the
     /// service, or a service that is not traced.
     pub outside: bool,
+    /// True for whole calls: their times are with everything below them, which other kinds have too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_below: bool,
     /// How much longer it took in a slow iteration: the mean, on the critical path, without its children.
     pub delta_ms: f64,
-    /// That as a share of the difference; all kinds' shares add up to 1.
+    /// That as a share of the difference; the shares of all kinds but whole calls add up to 1.
     pub share: f64,
     /// The share is at least this, with 95 % confidence.
     pub share_low: f64,

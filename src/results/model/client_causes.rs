@@ -47,3 +47,16 @@ pub struct Rhythm {
     /// The probability of so clear a rhythm by chance, adjusted for the number of intervals that were tried.
     pub chance: f64,
 }
+
+/// Moments at which slow iterations come together.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SlowMoments {
+    /// How many moments.
+    pub moments: u64,
+    /// How many slow iterations begin and end together with another one.
+    pub iterations: u64,
+    /// Of how many.
+    pub of: u64,
+    /// The share that would have another one so near by chance, 0 to 1.
+    pub share_by_chance: f64,
+}

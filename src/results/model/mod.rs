@@ -36,9 +36,9 @@ use crate::runner::generator::Generator;
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
 pub use causes::{
     CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing,
-    NoFinding, ObserverEffect,
+    NoFinding, ObserverEffect, Overall, WholePattern,
 };
-pub use client_causes::{FirstOnes, Rhythm, SlowPlaces};
+pub use client_causes::{FirstOnes, Rhythm, SlowMoments, SlowPlaces};
 pub use client_comparison::ClientComparison;
 pub use differences::{AttributeDifference, AttributeValue, Correlation, Differences};
 pub use explanation::{Basis, Explanation, OwnTime, Place};
