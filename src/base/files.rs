@@ -5,8 +5,10 @@
 //! exception is the output path that the user gives a command: it may be a link, or a device such as /dev/stdout.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How many temporary names to try; with 64 random bits, even a single collision is unlikely.
 const NAMES_MAX: usize = 8;
@@ -135,10 +137,103 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Any error of the system, or that the path is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        return Err(refused());
     }
-    File::open(path)
+    // Something else may have this name by now.
+    let file = at_once().open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
+}
+
+/// Reads a regular file whole.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Options that open what others write to without waiting for them.
+fn at_once() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed(),
+    );
+    options
+}
+
+/// Set once the process was asked to end.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, nothing of [`open_named`] is waited for.
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`interrupt`] was called.
+#[must_use]
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Opens a file that the user names, which may also be a pipe, as in `<(…)`. Reading waits for what a pipe has yet to
+/// say, until [`interrupt`].
+///
+/// # Errors
+/// Any error of the system, or that the path is a directory.
+pub fn open_named(path: &Path) -> io::Result<Named> {
+    if fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let file = at_once().open(path)?;
+    // A pipe without a name has had its writer from the start.
+    let is_awaited = is_pipe(&file.metadata()?) && fs::symlink_metadata(path).is_ok_and(|own| is_pipe(&own));
+    Ok(Named { file, is_awaited })
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &fs::Metadata) -> bool {
+    false
+}
+
+/// A file that [`open_named`] opened.
+#[derive(Debug)]
+pub struct Named {
+    file: File,
+    /// Whether its end may only mean that nobody has begun to write.
+    is_awaited: bool,
+}
+
+impl Read for Named {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        const LOOK_EVERY: Duration = Duration::from_millis(5);
+        loop {
+            match self.file.read(buffer) {
+                Ok(0) if self.is_awaited && !buffer.is_empty() => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => {
+                    self.is_awaited = false;
+                    return read;
+                }
+            }
+            if is_interrupted() {
+                // Readers try again after the kind `Interrupted`.
+                return Err(io::Error::other("interrupted while waiting for it"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
 }
 
 /// Creates a file to append to, which only its owner can read; it must not exist.
@@ -256,6 +351,31 @@ mod tests {
         assert!(make_directory(&outside).is_err());
         assert_eq!((mode(&directory) != 0o700, make_directory(&directory).is_ok()), (true, true));
         assert!(open_regular(&directory).is_err() && open_regular(Path::new("/dev/null")).is_err());
+    }
+
+    /// Pipes are read to their end, and none holds up the program.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_read_where_it_may_be_one_and_refused_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(open_regular(&pipe).is_err() && read_regular(&pipe).is_err());
+        let mut named = open_named(&pipe).unwrap();
+        let writer = std::thread::spawn(move || {
+            let mut output = File::options().write(true).open(&pipe).unwrap();
+            output.write_all(b"one ").unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            output.write_all(b"two").unwrap();
+        });
+        let mut text = String::new();
+        named.read_to_string(&mut text).unwrap();
+        writer.join().unwrap();
+        assert_eq!(text, "one two");
+        assert!(open_named(folder.path()).is_err());
+        let mut nothing = String::new();
+        open_named(Path::new("/dev/null")).unwrap().read_to_string(&mut nothing).unwrap();
+        assert_eq!(nothing, "");
     }
 
     #[cfg(unix)]

@@ -11,11 +11,13 @@ pub mod digits;
 pub mod files;
 pub mod ids;
 pub mod lists;
+pub mod marked;
 pub mod masking;
 #[cfg(any(test, feature = "simulation"))]
 pub mod page;
 pub mod parallel;
 pub mod programs;
+pub mod shell;
 pub mod statistics;
 pub mod template;
 pub mod template_names;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use super::marked::Mark;
 use super::visible::on_one_line;
 
 /// The most that a program may print.
@@ -129,11 +130,15 @@ fn started(program: &[String]) -> Result<Running, String> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    command.spawn().map(Running).map_err(|error| format!("it cannot be started: {error}"))
+    let mark = Mark::on(&mut command);
+    command
+        .spawn()
+        .map(|child| Running(child, mark))
+        .map_err(|error| format!("it cannot be started: {error}"))
 }
 
 /// A program that is ended with its variable.
-struct Running(Child);
+struct Running(Child, Mark);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -144,6 +149,7 @@ impl Drop for Running {
         }
         let _ = self.0.kill();
         let _ = self.0.wait();
+        self.1.end_all();
     }
 }
 
@@ -204,6 +210,13 @@ mod tests {
         let much = ["sh", "-c", "head -c 300000 /dev/zero"].map(str::to_owned);
         let ended = run(&much, long, &AtomicBool::new(false)).unwrap();
         assert_eq!((ended.code, ended.stdout.len()), (Some(0), OUTPUT_BYTES_MAX));
+        // A session of its own does not help a program to stay.
+        let leaves =
+            ["sh", "-c", "setsid sleep 600 > /dev/null 2>&1 & echo $!; sleep 0.3"].map(str::to_owned);
+        let printed = run(&leaves, long, &AtomicBool::new(false)).unwrap().stdout;
+        let pid = String::from_utf8(printed).unwrap().trim().to_owned();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z ") || stat.contains(") X "), "{stat}");
         let ended = run(&["sleep".to_owned(), "600".to_owned()], long, &AtomicBool::new(true));
         assert_eq!(ended, Err("it was ended with the run".to_owned()));
     }

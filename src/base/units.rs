@@ -27,7 +27,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
     if rest.is_empty() {
         return Err(Complaint::new("an empty duration", help));
     }
-    let mut total_s = 0.0;
+    let (mut total_s, mut before) = (0.0, f64::INFINITY);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
@@ -37,14 +37,19 @@ pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
         let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let factor = if unit == "h" { Some(HOUR_S) } else { UNITS.iter().find(|u| u.0 == unit).map(|u| u.1) };
-        total_s += value
-            * factor.ok_or_else(|| {
-                if unit.is_empty() {
-                    Complaint::new(format!("`{text}` has no unit"), help)
-                } else {
-                    Complaint::new(format!("`{unit}` is not a unit of time"), "use ns, us, ms, s, m or h")
-                }
-            })?;
+        let factor = factor.ok_or_else(|| {
+            if unit.is_empty() {
+                Complaint::new(format!("`{text}` has no unit"), help)
+            } else {
+                Complaint::new(format!("`{unit}` is not a unit of time"), "use ns, us, ms, s, m or h")
+            }
+        })?;
+        if factor >= before {
+            let remedy = "write one; the parts of a duration go from large units to small ones, as in 1m30s";
+            return Err(Complaint::new(format!("`{text}` is not one duration"), remedy));
+        }
+        before = factor;
+        total_s += value * factor;
         rest = tail.trim_start();
     }
     if total_s > DURATION_MAX.as_secs_f64() {
@@ -308,6 +313,10 @@ mod tests {
             ("-1s", "not a duration"),
             ("ms", "not a duration"),
             ("1e3s", "`e` is not a unit"),
+            ("100ms 200ms", "not one duration"),
+            ("200ms 1s", "not one duration"),
+            ("1s1s", "not one duration"),
+            ("30s1m", "not one duration"),
             ("1..5s", "not a duration"),
             ("99999h", "longer than 30 days"),
         ] {

@@ -1,5 +1,6 @@
 //! Exit codes: the contract with CI jobs. Only this file maps errors and results to codes.
 
+use crate::base::files::is_interrupted;
 use crate::harness::{Conclusion, HarnessError, Kind};
 
 /// How a command ended; documented in `--help` and the README.
@@ -60,6 +61,8 @@ impl Exit {
     /// The code of an error.
     pub(super) fn of_error(error: &HarnessError) -> Self {
         match error.kind() {
+            // A file that somebody had yet to write was no longer waited for.
+            Kind::Usage | Kind::Input if is_interrupted() => Self::Interrupted,
             Kind::Usage => Self::Usage,
             Kind::Input => Self::Input,
             Kind::Unreachable => Self::Unreachable,

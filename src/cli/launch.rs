@@ -151,7 +151,7 @@ fn time(text: &str) -> Result<String, Complaint> {
 
 /// An option of sbatch, which is a line of the script.
 fn option(text: &str) -> Result<String, &'static str> {
-    let is_option = text.starts_with('-') && !text.contains('\n');
+    let is_option = text.starts_with('-') && !text.contains(char::is_control);
     is_option.then(|| text.to_owned()).ok_or("write an option of sbatch, as in --sbatch=--partition=fast")
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock::saturating_nanos;
+use crate::base::shell;
 use crate::base::units::format_ns;
 use crate::base::visible::on_one_line;
 use crate::harness::progress_line::figures;
@@ -46,7 +47,7 @@ impl Shown {
     pub(super) fn last_words(&self) -> String {
         match &self.lines().directory {
             Some(path) => {
-                format!("ended at once; `bench report {}` shows what was recorded", path.display())
+                format!("ended at once; `bench report {}` shows what was recorded", shell::path(path))
             }
             None => "ended at once".to_owned(),
         }

@@ -38,6 +38,7 @@ pub(super) fn interrupt_by_signals(
     let listen = async move {
         signals.next().await;
         interrupt.interrupt();
+        crate::base::files::interrupt();
         signals.next().await;
         last_words();
         std::process::exit(i32::from(Exit::Interrupted as u8));

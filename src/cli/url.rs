@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::base::files::open_named;
 use crate::base::units::parse_duration;
 use crate::harness::HarnessError;
 use crate::harness::url_run::UrlRun;
@@ -126,9 +127,7 @@ fn body(text: &str) -> Result<String, HarnessError> {
     let limit = BODY_BYTES_MAX + 1;
     let read = match path {
         "-" => std::io::stdin().take(limit).read_to_end(&mut bytes),
-        path => {
-            std::fs::File::open(Path::new(path)).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-        }
+        path => open_named(Path::new(path)).and_then(|file| file.take(limit).read_to_end(&mut bytes)),
     };
     read.map_err(|error| {
         HarnessError::usage(format!("cannot read {path} for --data: {error}")).remedy("check the path")

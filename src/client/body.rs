@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt as _;
 
 use super::error::ClientError;
+use crate::base::files::open_regular;
 
 /// How much of a file is read at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -54,12 +55,11 @@ impl FileContent {
     /// # Errors
     /// It cannot be opened, or is not a file.
     pub fn measure(path: PathBuf) -> std::io::Result<Self> {
-        let file = std::fs::metadata(&path)?;
-        if !file.is_file() {
+        if !std::fs::metadata(&path)?.is_file() {
             return Err(std::io::Error::other("it is not a file"));
         }
         // Whether it may be read is known only after opening it.
-        std::fs::File::open(&path)?;
+        let file = open_regular(&path)?.metadata()?;
         Ok(Self { path, length: file.len(), modified: file.modified().ok() })
     }
 
@@ -121,7 +121,7 @@ impl Parts {
             match part {
                 Part::Bytes(bytes) => output.write_all(bytes)?,
                 Part::File(content) => {
-                    let file = std::fs::File::open(&content.path)?;
+                    let file = open_regular(&content.path)?;
                     content.check(&file.metadata()?).map_err(std::io::Error::other)?;
                     std::io::copy(&mut std::io::Read::take(file, content.length), output)?;
                 }

@@ -89,6 +89,7 @@ pub async fn issue_token(client: &PlainClient, grant: &Grant) -> Result<Token, P
         return Err(PlainError(format!("{url} gave a token that is not a bearer token")));
     }
     let value = word("access_token")
+        .filter(|value| !value.trim().is_empty())
         .ok_or_else(|| PlainError(format!("{url} answered 200 without an access_token")))?;
     let token = tokens::of_json_value(value, &json);
     Ok(token)

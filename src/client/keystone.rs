@@ -251,6 +251,7 @@ pub async fn issue_token(client: &PlainClient, credentials: &Credentials) -> Res
         return Err(refused(&url, &answer, credentials));
     }
     let value = answer.headers.get("x-subject-token").and_then(|value| value.to_str().ok());
+    let value = value.map(str::trim).filter(|value| !value.is_empty());
     let value = value.ok_or_else(|| PlainError(format!("{url} answered 201 without X-Subject-Token")))?;
     masking::hide_learned(value);
     Ok(token(Secret::new(value), &answer))

@@ -202,7 +202,7 @@ impl Exception {
             None => (text, None),
         };
         let name = name.trim_start_matches("*.").trim_start_matches('.').trim_end_matches('.');
-        let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        let name = super::url::host_name(name.trim_start_matches('[').trim_end_matches(']'));
         if name.is_empty() {
             return Err(Complaint::new(
                 format!("`{text}` is not a host"),

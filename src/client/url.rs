@@ -18,6 +18,14 @@ pub struct Origin {
     pub authority: String,
 }
 
+/// The name of a host as requests use it: in lower case, with other letters than those of ASCII encoded (IDNA).
+#[must_use]
+pub fn host_name(name: &str) -> String {
+    let name = name.trim_end_matches('.');
+    let parsed = (!name.is_ascii()).then(|| BaseUrl::parse(&format!("http://{name}")).ok()).flatten();
+    parsed.map_or_else(|| name.to_ascii_lowercase(), |url| url.origin.host)
+}
+
 /// A base URL: an origin and a path prefix without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {

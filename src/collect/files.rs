@@ -8,8 +8,7 @@
 
 mod lines;
 
-use std::collections::HashMap;
-use std::fs::File;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
@@ -17,7 +16,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::base::files::open_regular;
+use crate::base::files::{open_named, open_regular};
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
@@ -118,7 +117,7 @@ pub struct Opened {
 /// # Errors
 /// Fails if it cannot be read.
 pub fn open(path: &Path) -> io::Result<Opened> {
-    opened(File::open(path)?)
+    opened(open_named(path)?)
 }
 
 /// Opens a file that was found in a run's directory. That may come from elsewhere, so a pipe or device in it, which
@@ -130,7 +129,7 @@ pub fn open_stored(path: &Path) -> io::Result<Opened> {
     opened(open_regular(path)?)
 }
 
-fn opened(file: File) -> io::Result<Opened> {
+fn opened(file: impl io::Read + 'static) -> io::Result<Opened> {
     let mut reader = BufReader::new(file);
     let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
     while reader.fill_buf().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::base::diagnostics;
 use crate::config::Rejected;
+use crate::measure::log::LogError;
 
 /// The kind of an error: a program decides by it, for example about its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,11 @@ impl HarnessError {
     /// Something that the system does not let bench do: `what` names it.
     pub fn cannot<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
         move |error| Self::failed(format!("cannot {what}: {error}"))
+    }
+
+    /// A log that cannot be read: a bad file, or a disk that fails.
+    pub(super) fn of_log(error: LogError) -> Self {
+        Self::new(if error.is_of_the_system() { Kind::Failed } else { Kind::Input }, error)
     }
 
     /// The faults of a file.

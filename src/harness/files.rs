@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::files::open_named;
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
 use crate::plan::deployment::Deployment;
@@ -149,10 +150,7 @@ fn root_of(scenario: &Result<Document<Scenario>, Rejected>) -> Option<yaml::Node
 }
 
 fn readable(path: &Path) -> std::io::Result<()> {
-    match std::fs::File::open(path)?.metadata()?.is_dir() {
-        true => Err(std::io::ErrorKind::IsADirectory.into()),
-        false => Ok(()),
-    }
+    open_named(path).map(drop)
 }
 
 /// The plan of a scenario, or all its faults.
@@ -174,7 +172,14 @@ pub(super) fn plan(
                 None => rejected,
             })
         })?;
-    plan.warnings.extend(task.into_iter().flat_map(|task| task.warnings.iter().cloned()));
+    if let Some(task) = task {
+        plan.warnings.extend(task.warnings.iter().cloned());
+        let programs = task.programs();
+        if !programs.is_empty() {
+            let many = if programs.len() == 1 { "a program" } else { "programs" };
+            plan.warnings.push(format!("the load starts {many} on this machine: {}", programs.join("; ")));
+        }
+    }
     Ok(plan)
 }
 
@@ -306,7 +311,8 @@ pub fn explain(
     let Files { document, mut deployment, task } = scenario_and_deployment(file, given, load)?;
     demo::stand_in(&mut deployment);
     let plan = plan(file, &document, deployment, task.as_ref(), load)?;
-    Ok(report::explain::text(&plan, &document, style))
+    let programs = task.map(|task| task.programs()).unwrap_or_default();
+    Ok(report::explain::text(&plan, &document, &programs, style))
 }
 
 /// True if the file was meant to be a scenario, even with misspelt keys.

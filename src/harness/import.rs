@@ -1,10 +1,9 @@
 //! Writes a scenario and its deployment from what another program recorded or described.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::base::files;
+use crate::base::{files, shell};
 use crate::import::{Draft, ImportError, Written, curl, har, openapi};
 
 use super::error::HarnessError;
@@ -85,7 +84,8 @@ pub(super) fn write(
     let file_name = deployment.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut written = draft.write(&file_name).map_err(refused)?;
     for path in [&scenario, &deployment] {
-        if !force && path.exists() {
+        // A link that leads nowhere is there, too.
+        if !force && path.symlink_metadata().is_ok() {
             return Err(HarnessError::usage(format!("{} exists already", path.display()))
                 .remedy("name another file with -o, or add --force"));
         }
@@ -114,6 +114,10 @@ fn stand_in(scenario: &Path, paths: &[String]) -> Result<Vec<String>, HarnessErr
         let path = scenario.with_file_name("").join(name);
         if path.exists() {
             continue;
+        }
+        if path.symlink_metadata().is_ok() {
+            return Err(HarnessError::usage(format!("{} is a link that leads nowhere", path.display()))
+                .remedy("remove it"));
         }
         folder_for(&path)?;
         files::write_output(&path, |output| output.write_all(STAND_IN.as_bytes()))
@@ -170,12 +174,7 @@ pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, HarnessError> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin()));
     }
-    let open = || {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
-    };
-    let file: io::Result<File> = open();
-    let opened = file.map_err(|error| {
+    let opened = files::open_named(path).map_err(|error| {
         HarnessError::input(format!("cannot read {}: {error}", path.display())).remedy("check the path")
     })?;
     Ok(Box::new(opened))
@@ -200,10 +199,9 @@ fn from_folder(path: &str, folder: &Path) -> Result<String, ImportError> {
             remedy: "save what it reads to a file, and name that one".to_owned(),
         });
     }
-    let found = File::open(path).and_then(|file| file.metadata());
-    let problem = match found {
-        Ok(found) if found.is_file() => None,
-        Ok(_) => Some("it is not a file".to_owned()),
+    let problem = match files::open_regular(Path::new(path)) {
+        Ok(_) => None,
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Some("it is not a file".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     let refuse = |problem: &str| ImportError {
@@ -257,8 +255,9 @@ impl Imported {
             let set: Vec<String> = self.environment.iter().map(|name| format!("{name}=…")).collect();
             lines.push(format!("  export {}", set.join(" ")));
         }
-        lines.push(format!("  bench validate {scenario}"));
-        lines.push(format!("  bench run {scenario}"));
+        let word = shell::path(&self.scenario);
+        lines.push(format!("  bench validate {word}"));
+        lines.push(format!("  bench run {word}"));
         lines.join("\n")
     }
 }

@@ -14,7 +14,7 @@ use crate::analysis::{
 use crate::base::parallel;
 use crate::collect::{Fetched, FetchedTrace};
 use crate::measure::latency::SampleId;
-use crate::measure::log::{LogFile, RunLog};
+use crate::measure::log::{LogError, LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
 use crate::report::mixed;
 use crate::report::probe::{self, NO_POINTS, NO_SPANS};
@@ -42,9 +42,13 @@ pub(super) fn read(
     kind: Kind,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<Aggregate, HarnessError> {
-    let mut log = RunLog::of(log).map_err(|error| HarnessError::new(kind, error))?;
+    let failed = |error: LogError| match kind {
+        Kind::Input => HarnessError::of_log(error),
+        kind => HarnessError::new(kind, error),
+    };
+    let mut log = RunLog::of(log).map_err(failed)?;
     change(&mut log)?;
-    Aggregate::of(log, stored).map_err(|error| HarnessError::new(kind, error))
+    Aggregate::of(log, stored).map_err(failed)
 }
 
 /// The results of a run, without traces so far.

@@ -3,7 +3,9 @@
 //! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
 //! fault here never fails the run: it is a warning.
 
+use std::collections::VecDeque;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::saturating_nanos;
@@ -229,12 +231,25 @@ impl Observer for TwoObservers<'_> {
 
 async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
+    // In the order in which they came, and whether they had an answer.
+    let mut open: VecDeque<(AbortHandle, Arc<AtomicBool>)> = VecDeque::new();
     loop {
         tokio::select! {
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+            Some(_) = connections.join_next(), if !connections.is_empty() => {
+                open.retain(|(connection, _)| !connection.is_finished());
+            }
+            accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, Arc::clone(&shared)));
+                    // Who never ends a request must not keep a scraper out: the oldest of these makes room.
+                    if open.len() >= CONNECTIONS_MAX {
+                        let at = open.iter().position(|(_, answered)| !answered.load(Ordering::Relaxed));
+                        if let Some((oldest, _)) = open.remove(at.unwrap_or(0)) {
+                            oldest.abort();
+                        }
+                    }
+                    let answered = Arc::new(AtomicBool::new(false));
+                    let serving = connection(stream, Arc::clone(&shared), Arc::clone(&answered));
+                    open.push_back((connections.spawn(serving), answered));
                 }
                 // No descriptor left, for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -243,8 +258,9 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<Shared>, answered: Arc<AtomicBool>) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        answered.store(true, Ordering::Relaxed);
         let host = request.headers().get(HOST).map_or(Some(""), |host| host.to_str().ok());
         let answer = if host.is_some_and(|host| is_own(host, &shared.machine)) {
             answer(request.method(), request.uri().path(), &shared)

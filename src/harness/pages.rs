@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::base::shell;
 use crate::report::html::{self, Shown, relative_url};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::Results;
@@ -40,7 +41,7 @@ pub(super) fn write(
             "the traces' pages cannot be written to {}: {error}; nothing recorded is lost",
             folder.display()
         );
-        let report = directory.path().display();
+        let report = shell::path(directory.path());
         HarnessError::failed(text)
             .remedy(format!("name another directory, then `bench report {report} --traces DIR`"))
     })

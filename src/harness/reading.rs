@@ -3,6 +3,8 @@
 use std::io::Read as _;
 
 use crate::base::diagnostics::Source;
+use crate::base::files::open_named;
+use crate::base::shell;
 use crate::base::yaml;
 use crate::config::Rejected;
 use crate::plan::deployment::{self, Deployment};
@@ -20,8 +22,7 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
         None => {
             // One byte over the limit is enough to know that a file is too long.
             let limit = yaml::BYTES_MAX as u64 + 1;
-            let read =
-                std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+            let read = open_named(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
             read.map_err(|error| {
                 let what = unspoken(&name).unwrap_or_else(|| format!("cannot read {name}: {error}"));
                 HarnessError::input(what).remedy(meant(&name))
@@ -55,7 +56,8 @@ fn meant(name: &str) -> String {
         return "check the path".to_owned();
     }
     let path = if unspoken(name).is_some() { "" } else { "check the path; " };
-    format!("{path}a URL begins with http:// or https://, as in `bench run http://{rest}`")
+    let url = shell::word(&format!("http://{rest}"));
+    format!("{path}a URL begins with http:// or https://, as in `bench run {url}`")
 }
 
 /// A deployment, resolved.

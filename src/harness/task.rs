@@ -1,10 +1,11 @@
 //! Rally's task files: reads one with its arguments and its deployment.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::visible::on_one_line;
 use crate::config::{Document, Rejected, scenario::Scenario};
 use crate::measure::log::RallyTask;
 use crate::plan::deployment::{self, DEFAULT_TARGET, Deployment};
@@ -27,6 +28,11 @@ pub(super) struct TaskFile {
 }
 
 impl TaskFile {
+    /// The programs of hooks, which the load starts on this machine.
+    pub(super) fn programs(&self) -> Vec<String> {
+        self.hooks.iter().flatten().map(|hook| on_one_line(&hook.to_string())).collect()
+    }
+
     /// Faults of the document at their places in the file as it was written.
     pub(super) fn at_home(&self, rejected: Rejected) -> Rejected {
         self.rendered.at_home(rejected)
@@ -52,10 +58,11 @@ pub(super) fn read(
     let given = given.map(|given| reading::deployment(given, &load.environment));
     let task = arguments(&load.task_arguments).and_then(|arguments| {
         let include = |name: &str| included(file.path(), name);
+        let read = |name: &str| text_beside(file.path(), name);
         let rendered = render(source, &arguments, &include).map_err(HarnessError::faults)?;
         let stem = file.path().file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let find = |name: &str| found(name, &load.environment);
-        let named = |name: &str| include(&find(name));
+        let named = |name: &str| read(&find(name));
         let files = Files { read: &named, find: &find };
         rally::read(rendered, stem.as_deref().unwrap_or("Task"), &files).map_err(HarnessError::faults)
     });
@@ -90,8 +97,25 @@ fn arguments(given: &TaskArguments) -> Result<Arguments, HarnessError> {
     Ok(arguments)
 }
 
-/// The text of a file that a task includes.
+/// The text of a file that a task includes. As in Rally, it is below the task's folder: a task may come from somebody
+/// else, and what it includes is shown and sent.
 fn included(task: &Path, name: &str) -> Result<String, String> {
+    let is_below = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(name).components().all(is_below) {
+        return Err("a task includes only files below its own folder".to_owned());
+    }
+    let folder = task.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let real = |path: &Path| path.canonicalize();
+    if let (Ok(folder), Ok(path)) = (real(folder), real(&folder.join(name)))
+        && !path.starts_with(folder)
+    {
+        return Err("it is a link that leads out of the task's folder".to_owned());
+    }
+    text_beside(task, name)
+}
+
+/// The text of a file that a task names.
+fn text_beside(task: &Path, name: &str) -> Result<String, String> {
     let path = task.parent().unwrap_or(Path::new("")).join(name);
     reading::source(&path.into()).map(|source| source.text).map_err(|error| error.to_string())
 }

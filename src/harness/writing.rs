@@ -6,6 +6,7 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::base::files::write_output;
+use crate::base::shell;
 use crate::measure::log::RunLog;
 use crate::rally;
 use crate::report::{badge, html, junit, markdown};
@@ -118,7 +119,7 @@ fn write_run(
 ) -> Result<(), HarnessError> {
     let failed = |path: &Path, error: std::io::Error| {
         let text = format!("{} cannot be written: {error}; nothing recorded is lost", path.display());
-        let (remedy, run) = (remedy_for(&error), directory.path().display());
+        let (remedy, run) = (remedy_for(&error), shell::path(directory.path()));
         HarnessError::failed(text).remedy(format!("{remedy}, then `bench report {run}`"))
     };
     directory.store_traces(traces).map_err(|error| failed(&directory.path().join("traces"), error))?;

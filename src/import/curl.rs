@@ -62,6 +62,8 @@ struct Command {
     in_query: bool,
     head_only: bool,
     user: Option<String>,
+    /// Ways to log in that never send the password in clear.
+    challenges: Vec<String>,
     cookies: Vec<String>,
     insecure: bool,
     compressed: bool,
@@ -185,7 +187,7 @@ impl Command {
             keys.insert("timeout".into(), format!("{seconds}s").into());
         }
         keys.insert("expect".into(), json!({ "status": "2xx" }));
-        let path = recorded.path.split('?').next().unwrap_or_default();
+        let path = recorded.shown_path(&keys);
         let name: String = format!("{} {path}", recorded.method).chars().take(100).collect();
         let taken = draft.steps.iter().filter(|step| {
             step.keys["action"]
@@ -210,7 +212,15 @@ impl Command {
         let at = self.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         let stated = at.map(|at| self.headers[at].1.clone());
         let basic = stated.as_deref().and_then(basic_credentials);
-        if let Some(credentials) = self.user.take().or(in_url).or(basic) {
+        let mut given = self.user.take().or(in_url);
+        if !self.challenges.is_empty() && given.take().is_some() {
+            draft.notes.push(format!(
+                "the user and the password are left out: with {}, curl does not send the password in clear, and bench has \
+                 no such login; write `auth` into the deployment",
+                self.challenges.join(" and ")
+            ));
+        }
+        if let Some(credentials) = given.or(basic) {
             let (user, password) = credentials.split_once(':').unwrap_or((&credentials, ""));
             draft.environment.push("PASSWORD".into());
             draft.deployment.insert(

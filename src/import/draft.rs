@@ -97,7 +97,8 @@ impl Draft {
         let requests = self.steps.iter().filter(|step| !step.keys.contains_key("think")).count();
         let deployment = self.deployment()?;
         let stand_ins = self.stand_ins.clone();
-        Ok(Written { scenario, deployment, requests, environment, stand_ins, notes: self.notes.clone() })
+        let notes = self.notes.iter().cloned().chain(self.variables.note()).collect();
+        Ok(Written { scenario, deployment, requests, environment, stand_ins, notes })
     }
 
     /// Remembers the files of a form that the input only mentions.

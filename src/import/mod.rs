@@ -16,6 +16,7 @@ pub mod openapi;
 mod replace;
 mod request;
 pub(crate) mod secrets;
+mod sniff;
 pub mod starter;
 mod words;
 

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::replace::{Replace, escaped};
+use super::sniff;
 
 /// The most fields that a scenario's `multipart` may have.
 const FIELDS_MAX: usize = 100;
@@ -81,7 +82,8 @@ pub(super) fn written(fields: &[Field], replace: &mut dyn Replace) -> Map<String
     for field in fields {
         let value = match &field.content {
             Content::Text(text) => {
-                Value::from(replace.whole(&field.name, text).unwrap_or_else(|| escaped(text)))
+                let template = replace.whole(&field.name, text);
+                Value::from(template.unwrap_or_else(|| sniff::replaced(text, replace)))
             }
             Content::File { path, filename, content_type } => {
                 let mut file = json!({ "file": path });

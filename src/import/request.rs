@@ -9,7 +9,8 @@ use crate::base::{percent, yaml};
 
 use super::multipart::{self, Field};
 use super::replace::{Replace, escaped};
-use super::secrets::{Variables, secret};
+use super::secrets::{Variables, is_public_header, is_secret_name, is_secret_value, is_uuid, secret};
+use super::sniff;
 
 /// A request with literal values.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +82,7 @@ impl Recorded {
         let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && is_grouped(pairs));
         if !named && !query.is_empty() {
             path.push('?');
-            path.push_str(&escaped(query));
+            path.push_str(&sniff::replaced(query, replace));
         }
         step.insert(key.to_owned(), format!("{before}{path}").into());
         if let Some(target) = &self.target {
@@ -99,13 +100,38 @@ impl Recorded {
         Some(step)
     }
 
+    /// The path without its query as the step has it, without what is secret: for the name of the step.
+    pub(super) fn shown_path(&self, keys: &Map<String, Value>) -> String {
+        let key = method_key(&self.method).map(|(key, _)| key);
+        let written = key.and_then(|key| keys.get(key)?.as_str()).unwrap_or_default();
+        let written = &written[written.find('/').unwrap_or(0)..];
+        let own = self.path.split('?').next().unwrap_or_default();
+        let pairs = written.split('/').zip(own.split('/'));
+        let shown = |(written, own): (&str, &str)| match written.starts_with("{{ ") && !written.contains('\'')
+        {
+            true => "…".to_owned(),
+            false => sniff::shown(own),
+        };
+        pairs.map(shown).collect::<Vec<_>>().join("/")
+    }
+
     fn path_text(&self, path: &str, replace: &mut dyn Replace) -> String {
+        let (mut before, mut is_hook) = (String::new(), false);
         let segments = path.split('/').map(|segment| {
-            let decoded = String::from_utf8(percent::decode(segment)).ok();
-            let template = decoded
-                .filter(|text| !text.is_empty() && is_unreserved(text))
-                .and_then(|text| replace.whole("", &text));
-            template.unwrap_or_else(|| escaped(segment))
+            let decoded = String::from_utf8(percent::decode(segment)).unwrap_or_default();
+            let name = if is_secret_of_path(&before, is_hook, &decoded) { "path_token" } else { "" };
+            let template = match decoded.is_empty() {
+                true => None,
+                false if is_unreserved(&decoded) => replace.whole(name, &decoded),
+                // As it was sent: an encoded slash must stay one.
+                false if !name.is_empty() || is_secret_value(&decoded) => {
+                    replace.whole("path_token", segment)
+                }
+                false => None,
+            };
+            is_hook |= decoded.to_ascii_lowercase().contains("hook");
+            before = decoded;
+            template.unwrap_or_else(|| sniff::replaced(segment, replace))
         });
         let path = segments.collect::<Vec<_>>().join("/");
         if path.starts_with('/') { path } else { format!("/{path}") }
@@ -114,8 +140,11 @@ impl Recorded {
     fn header_keys(&self, content_type: Option<String>, replace: &mut dyn Replace) -> Map<String, Value> {
         let mut headers = Map::new();
         for (name, value) in &self.headers {
-            let template = replace.whole(name, value);
-            headers.insert(name.clone(), template.unwrap_or_else(|| escaped(value)).into());
+            let value = match is_public_header(name) {
+                true => escaped(value),
+                false => replace.whole(name, value).unwrap_or_else(|| sniff::replaced(value, replace)),
+            };
+            headers.insert(name.clone(), value.into());
         }
         if let Some(content_type) = content_type {
             headers.insert("Content-Type".to_owned(), escaped(&content_type).into());
@@ -152,9 +181,30 @@ impl Recorded {
             keys.insert("form".to_owned(), Value::Object(replaced(&pairs, replace)));
             return (keys, None);
         }
-        keys.insert("body".to_owned(), escaped(text).into());
+        keys.insert("body".to_owned(), sniff::replaced(text, replace).into());
         (keys, content_type.clone())
     }
+}
+
+/// A number that is a secret, such as a PIN; the template keeps it one.
+fn secret_number(name: &str, text: &str, replace: &mut dyn Replace) -> Option<String> {
+    const DIGITS_MIN: usize = 4;
+    let is_whole = text.len() >= DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_digit());
+    // Such names also stand for positions.
+    let is_secret = is_whole && is_secret_name(name) && !matches!(name, "key" | "sid" | "session");
+    let template = is_secret.then(|| replace.whole(name, text)).flatten()?;
+    Some(template.replace(" }}", " | int }}"))
+}
+
+/// True for a segment of a path that is a secret by what is before it: `/webhooks/…/TOKEN`, `/token/TOKEN`.
+fn is_secret_of_path(before: &str, is_hook: bool, segment: &str) -> bool {
+    const OF_HOOK_MIN: usize = 16;
+    const NAMED_MIN: usize = 8;
+    let is_word = segment.chars().all(|c| c.is_ascii_lowercase() || "-_.".contains(c));
+    let is_id = segment.bytes().all(|byte| byte.is_ascii_digit());
+    let of_hook = is_hook && segment.len() >= OF_HOOK_MIN;
+    let named = segment.len() >= NAMED_MIN && is_secret_name(before) && !is_uuid(segment);
+    !is_word && !is_id && (of_hook || named)
 }
 
 /// Texts that are the same in a path and decoded.
@@ -185,7 +235,8 @@ fn is_grouped(pairs: &[(String, String)]) -> bool {
 fn replaced(pairs: &[(String, String)], replace: &mut dyn Replace) -> Map<String, Value> {
     let mut map: Map<String, Value> = Map::new();
     for (name, value) in pairs {
-        let value = Value::from(replace.whole(name, value).unwrap_or_else(|| escaped(value)));
+        let template = replace.whole(name, value);
+        let value = Value::from(template.unwrap_or_else(|| sniff::replaced(value, replace)));
         match map.get_mut(name) {
             None => drop(map.insert(name.clone(), value)),
             Some(Value::Array(values)) => values.push(value),
@@ -216,15 +267,25 @@ fn json_body(text: &str) -> Option<Value> {
 
 fn replaced_json(name: &str, value: &Value, replace: &mut dyn Replace) -> Value {
     match value {
-        Value::String(text) => replace.whole(name, text).unwrap_or_else(|| escaped(text)).into(),
+        Value::String(text) => {
+            let template = replace.whole(name, text);
+            template.unwrap_or_else(|| sniff::replaced(text, replace)).into()
+        }
         number if digits::of_number(number).is_some() => {
             let digits = digits::of_number(number).unwrap_or_default();
-            replace.number(name, &digits).map_or_else(|| number.clone(), Value::from)
+            let template = replace.number(name, &digits).or_else(|| secret_number(name, &digits, replace));
+            template.map_or_else(|| number.clone(), Value::from)
         }
         Value::Array(items) => items.iter().map(|item| replaced_json(name, item, replace)).collect(),
         Value::Object(map) if is_like_a_reference(map) => as_it_is(map),
         Value::Object(map) => {
-            let entry = |(key, item): (&String, &Value)| (key.clone(), replaced_json(key, item, replace));
+            // `{name: password, value: …}`, and `{password: {value: …}}`.
+            let said = ["name", "key"].iter().find_map(|key| map.get(*key)?.as_str());
+            let own = said.or(Some(name)).filter(|name| is_secret_name(name));
+            let entry = |(key, item): (&String, &Value)| {
+                let name = own.filter(|_| matches!(key.as_str(), "value" | "text" | "raw" | "plain"));
+                (key.clone(), replaced_json(name.unwrap_or(key), item, replace))
+            };
             Value::Object(map.iter().map(entry).collect())
         }
         other => other.clone(),

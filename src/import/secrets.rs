@@ -5,12 +5,16 @@ use serde_json::{Map, Value, json};
 use crate::base::masking::names_secret;
 use crate::base::yaml_text::Comments;
 
+use super::sniff;
+
 /// The variables of a scenario that is being made. Equal secrets share one variable.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
     entries: Vec<Entry>,
     /// Names of extracted values.
     reserved: Vec<String>,
+    /// The names of values that are written as they are, although they might be secrets.
+    kept: std::collections::BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -73,6 +77,36 @@ impl Variables {
         (2_u32..).map(|n| format!("{name}_{n}")).find(|name| !taken(name)).unwrap_or(name)
     }
 
+    /// Remembers a value that is written as it is, if it might be a secret all the same.
+    fn keep(&mut self, name: &str, value: &str) {
+        const BYTES_MIN: usize = 8;
+        let has = |kind: fn(&char) -> bool| value.chars().any(|c| kind(&c));
+        let might_be = value.len() >= BYTES_MIN
+            && !has(|c| c.is_whitespace())
+            && has(char::is_ascii_digit)
+            && has(char::is_ascii_alphabetic);
+        if might_be {
+            self.kept.insert(if name.is_empty() { "a part of a path" } else { name }.to_owned());
+        }
+    }
+
+    /// What was written as it is, in a sentence.
+    pub(super) fn note(&self) -> Option<String> {
+        const NAMED_MAX: usize = 12;
+        let named: Vec<String> = self.kept.iter().take(NAMED_MAX).map(|name| sniff::shown(name)).collect();
+        let more = match self.kept.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!named.is_empty()).then(|| {
+            format!(
+                "these values do not look like secrets and are written as they are: {}{more}; write {{env: NAME}} for one \
+                 that is",
+                named.join(", ")
+            )
+        })
+    }
+
     /// The names of the environment variables that must be set, in order.
     pub(crate) fn environment(&self) -> Vec<String> {
         let names = self.entries.iter().filter_map(|entry| entry.value.get("env")?.as_str());
@@ -125,12 +159,25 @@ const RESERVED: [&str; 29] = [
     "workload",
 ];
 const NAME_CHARS_MAX: usize = 40;
+/// How much of a name is looked at.
+const NAME_CHARS_READ: usize = 200;
 
 /// A name that templates can use: `X-Auth-Token` becomes `x_auth_token`, `orderId` becomes `order_id`.
 pub(super) fn variable_name(hint: &str) -> String {
+    let name = snake(hint, NAME_CHARS_MAX);
+    match name.as_str() {
+        "" => "value".to_owned(),
+        name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("value_{name}"),
+        name if RESERVED.contains(&name) => format!("{name}_value"),
+        _ => name,
+    }
+}
+
+/// The words of the first characters of a text, in lower case with underscores between them.
+fn snake(hint: &str, chars_max: usize) -> String {
     let mut name = String::new();
     let mut before = ' ';
-    for c in hint.chars().take(NAME_CHARS_MAX) {
+    for c in hint.chars().take(chars_max) {
         if c.is_ascii_alphanumeric() {
             if c.is_ascii_uppercase() && before.is_ascii_lowercase() && !name.is_empty() {
                 name.push('_');
@@ -141,35 +188,105 @@ pub(super) fn variable_name(hint: &str) -> String {
         }
         before = c;
     }
-    let name = name.trim_end_matches('_');
-    match name {
-        "" => "value".to_owned(),
-        name if name.starts_with(|c: char| c.is_ascii_digit()) => format!("value_{name}"),
-        name if RESERVED.contains(&name) => format!("{name}_value"),
-        name => name.to_owned(),
-    }
+    name.truncate(name.trim_end_matches('_').len());
+    name
 }
 
 /// True if a header, parameter or member of this name probably has a secret as its value.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    const WHOLE: [&str; 12] = [
+    const WHOLE: [&str; 25] = [
         "pass",
         "pwd",
+        "passcode",
+        "pin",
         "apikey",
         "api_key",
         "key",
         "sig",
         "signature",
+        "session",
         "sessionid",
         "session_id",
         "otp",
+        "totp",
+        "mfa",
         "sid",
         "jsessionid",
+        "assertion",
+        "samlresponse",
+        "saml_response",
+        "code_verifier",
+        "authorization_code",
+        "auth_code",
+        "device_code",
+        "user_code",
     ];
-    let plain = variable_name(name);
+    const ENDS: [&str; 16] = [
+        "_apikey",
+        "_pwd",
+        "_pass",
+        "_passcode",
+        "_signature",
+        "accesskey",
+        "_session",
+        "_sessionid",
+        "_session_id",
+        "_sid",
+        "_otp",
+        "_assertion",
+        "sessid",
+        "verification_code",
+        "security_code",
+        "_jwt",
+    ];
+    /// Before `key`, as in `Ocp-Apim-Subscription-Key`.
+    const OF_KEYS: [&str; 15] = [
+        "api",
+        "access",
+        "subscription",
+        "secret",
+        "private",
+        "session",
+        "account",
+        "storage",
+        "shared",
+        "master",
+        "encryption",
+        "signing",
+        "auth",
+        "consumer",
+        "functions",
+    ];
+    let plain = snake(name, NAME_CHARS_READ);
+    let of_key = plain.strip_suffix("_key").and_then(|before| before.rsplit('_').next());
     WHOLE.contains(&plain.as_str())
         || names_secret(&plain)
-        || ["_apikey", "_pwd", "_signature", "accesskey"].iter().any(|end| plain.ends_with(end))
+        || ENDS.iter().any(|end| plain.ends_with(end))
+        || of_key.is_some_and(|kind| OF_KEYS.contains(&kind))
+}
+
+/// True if the value at a place of this name is a secret, by the name or by its form.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    // `key` may also name what stands beside it.
+    if value.is_empty() || name.eq_ignore_ascii_case("key") && is_secret_name(value) {
+        return false;
+    }
+    // A code is one of a login, or of a country.
+    let is_code = || {
+        const BYTES_MIN: usize = 6;
+        let has = |kind: fn(&char) -> bool| value.chars().any(|c| kind(&c));
+        let mixed =
+            has(char::is_ascii_digit) || has(char::is_ascii_lowercase) && has(char::is_ascii_uppercase);
+        name.eq_ignore_ascii_case("code") && value.len() >= BYTES_MIN && mixed && !has(|c| c.is_whitespace())
+    };
+    is_secret_name(name) || is_secret_value(value) || is_code() || has_credentials(value)
+}
+
+/// True for a value that begins with the name of a scheme, whatever the header.
+fn has_credentials(value: &str) -> bool {
+    const BYTES_MIN: usize = 12;
+    let (scheme, rest) = split_scheme(value);
+    !scheme.is_empty() && rest.len() >= BYTES_MIN && !rest.contains(char::is_whitespace)
 }
 
 /// The scheme of a header such as `Authorization`, with the space after it, and what follows; the scheme is empty if it is
@@ -184,7 +301,8 @@ pub(crate) fn split_scheme(value: &str) -> (&str, &str) {
 
 /// The template for a value that is a secret.
 pub(crate) fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
-    if value.is_empty() || !(is_secret_name(name) || is_secret_value(value)) {
+    if !is_secret(name, value) {
+        variables.keep(name, value);
         return None;
     }
     let (scheme, rest) = split_scheme(value);
@@ -192,14 +310,91 @@ pub(crate) fn secret(variables: &mut Variables, name: &str, value: &str) -> Opti
     Some(format!("{scheme}{{{{ {} }}}}", variables.secret(hint, rest)))
 }
 
-/// True if a text is a secret whatever its name: a JSON Web Token, or a key in a form that is widely known.
+/// True if a text is a secret whatever its name: a JSON Web Token, a key in a form that is widely known, or one that looks
+/// random.
 pub(super) fn is_secret_value(text: &str) -> bool {
+    const STARTS: [&str; 16] = [
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xoxp-",
+        "xapp-",
+        "sk_live_",
+        "sk_test_",
+        "rk_live_",
+        "sk-",
+        "AKIA",
+        "ASIA",
+        "AIza",
+        "SG.",
+    ];
     let is_token =
         |text: &str| text.len() >= 16 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let jwt = text.starts_with("eyJ") && text.matches('.').count() == 2 && is_token(text);
-    jwt || ["ghp_", "gho_", "github_pat_", "xoxb-", "xoxp-", "sk_live_", "sk-", "AKIA"]
-        .iter()
-        .any(|start| text.starts_with(start) && is_token(text))
+    jwt || STARTS.iter().any(|start| text.starts_with(start) && is_token(text))
+        || text.starts_with("-----BEGIN ") && text.contains("PRIVATE KEY-----")
+        || looks_random(text)
+}
+
+/// True for a text in which letters in both cases and digits alternate as in no word, number, date or path. Ids that are
+/// widely used are none: UUIDs, and up to 31 hexadecimal digits.
+fn looks_random(text: &str) -> bool {
+    const CHARS_MIN: usize = 20;
+    const HEX_MIN: usize = 32;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=:".contains(c);
+    if text.len() < CHARS_MIN || text.len() > 4096 || !text.chars().all(is_part) || is_uuid(text) {
+        return false;
+    }
+    let inner: Vec<char> = text.chars().filter(char::is_ascii_alphanumeric).collect();
+    let kind = |c: char| u8::from(c.is_ascii_digit()) + 2 * u8::from(c.is_ascii_uppercase());
+    let changes = inner.windows(2).filter(|pair| kind(pair[0]) != kind(pair[1])).count();
+    let share = changes as f64 / inner.len().max(1) as f64;
+    let has = |which: fn(&char) -> bool| inner.iter().any(which);
+    let (lower, upper) = (has(char::is_ascii_lowercase), has(char::is_ascii_uppercase));
+    let digits = inner.iter().filter(|c| c.is_ascii_digit()).count();
+    if inner.iter().all(char::is_ascii_hexdigit) && !(lower && upper) {
+        return inner.len() >= HEX_MIN && share >= 0.25;
+    }
+    match lower && upper {
+        true => inner.len() >= CHARS_MIN && share >= 0.42,
+        false => inner.len() >= CHARS_MIN && digits >= 3 && share >= 0.25,
+    }
+}
+
+/// True for a UUID.
+pub(super) fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
+}
+
+/// Headers whose values look random and are none of their sender's secrets.
+pub(super) fn is_public_header(name: &str) -> bool {
+    const PUBLIC: [&str; 18] = [
+        "if-none-match",
+        "if-match",
+        "traceparent",
+        "tracestate",
+        "b3",
+        "baggage",
+        "sentry-trace",
+        "x-request-id",
+        "x-correlation-id",
+        "x-amzn-trace-id",
+        "x-cloud-trace-context",
+        "x-amz-content-sha256",
+        "content-md5",
+        "content-type",
+        "idempotency-key",
+        "user-agent",
+        "accept",
+        "accept-language",
+    ];
+    let lower = name.to_ascii_lowercase();
+    PUBLIC.contains(&lower.as_str())
+        || ["x-b3-", "sec-", "x-datadog-"].iter().any(|start| lower.starts_with(start))
+        || lower.ends_with("digest")
 }
 
 #[cfg(test)]
@@ -224,9 +419,24 @@ mod tests {
 
     #[test]
     fn secrets_are_told_by_name_or_by_form() {
-        for name in
-            ["password", "X-Api-Key", "accessToken", "clientSecret", "pwd", "Cookie", "api_key", "apiKey"]
-        {
+        for name in [
+            "password",
+            "X-Api-Key",
+            "accessToken",
+            "clientSecret",
+            "pwd",
+            "Cookie",
+            "api_key",
+            "apiKey",
+            "client_assertion",
+            "X-Session",
+            "X-Session-Id",
+            "Ocp-Apim-Subscription-Key",
+            "PHPSESSID",
+            "ASP.NET_SessionId",
+            "x-functions-key",
+            &format!("{}_password", "x".repeat(60)),
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in ["user", "Accept", "monkey", "page", "Content-Type"] {
@@ -234,6 +444,42 @@ mod tests {
         }
         assert!(is_secret_value("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123"));
         assert!(!is_secret_value("eyJ is a way to begin a sentence. Yes. No."));
+        for text in [
+            "SplxlOBeZQQYbYS6WxSb",
+            "dXNlcjpwYXNzd29yZA9k2Lx0Qz",
+            "9f86d081884c7d659a2feaa0c55ad015",
+            "123456789:AAF-k2Lx0QzPq81ZbVnTyUe4rWs7dCx5v",
+            "k3j4h5k2j3h4k5j2h3k4j5h2",
+            "-----BEGIN PRIVATE KEY-----\nx",
+        ] {
+            assert!(is_secret_value(text), "{text}");
+        }
+        for text in [
+            "550e8400-e29b-41d4-a716-446655440000",
+            "2024-11-26T10:00:00.000+01:00",
+            "a-long-title-of-a-page-2024",
+            "507f1f77bcf86cd799439011",
+            "getUserAccountSettingsById",
+            "application/vnd.example.v2+json",
+            "http://schemas.xmlsoap.org/soap/envelope/",
+            "12345678901234567890",
+            "Order-2024-Report-Q3-Final",
+            "api/v1/Users/2024/Q3/Reports",
+            "product12345678901234567",
+        ] {
+            assert!(!is_secret_value(text), "{text}");
+        }
+        for (name, value, expected) in [
+            ("code", "4/0AX4XfWhabc", true),
+            ("code", "123456", true),
+            ("code", "DE", false),
+            ("code", "EUR", false),
+            ("code", "a phrase of words", false),
+            ("X-Forwarded-Auth", "Bearer abcdef-12345", true),
+            ("plan", "Basic plan", false),
+        ] {
+            assert_eq!(is_secret(name, value), expected, "{name} {value}");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::draft::Step;
-use super::request::split_url;
-use super::{Draft, ImportError};
+use super::request::{SecretsOnly, split_url};
+use super::secrets::Variables;
+use super::{Draft, ImportError, sniff};
 
 /// Keys to add to a scenario, each under what it is for. They stand at the end of a new scenario as comments.
 pub const IDEAS: [(&str, &str); 5] = [
@@ -59,10 +60,13 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
         ));
     }
     let host = origin.split_once("://").map_or(origin.as_str(), |(_, host)| host).to_owned();
-    let name = path.split('?').next().unwrap_or_default();
+    let mut variables = Variables::default();
+    let written = sniff::replaced(&path, &mut SecretsOnly(&mut variables));
+    let shown = sniff::shown(&path);
+    let name = shown.split('?').next().unwrap_or_default();
     let keys = Map::from_iter([
         ("action".to_owned(), Value::from(format!("GET {}", name.chars().take(100).collect::<String>()))),
-        ("get".to_owned(), path.as_str().into()),
+        ("get".to_owned(), written.into()),
         ("expect".to_owned(), json!({ "status": 200 })),
     ]);
     let mut draft = Draft {
@@ -70,6 +74,7 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
         name: host,
         targets: vec![("default".to_owned(), origin)],
         steps: vec![Step { keys, comment: "The requests of one iteration, in order.".to_owned() }],
+        variables,
         ..Draft::default()
     };
     finish(&mut draft, "500ms");

@@ -177,7 +177,7 @@ impl Compiler<'_> {
             if file.length() > FILE_BYTES_KEPT {
                 return Ok(Part::File(Arc::new(file)));
             }
-            std::fs::read(&full).map(|content| Part::Bytes(Bytes::from(content)))
+            crate::base::files::read_regular(&full).map(|content| Part::Bytes(Bytes::from(content)))
         });
         match part {
             Ok(part) => Some(BodyFile { part, content_type }),

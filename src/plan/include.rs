@@ -156,7 +156,7 @@ enum Unread {
 fn read(path: &Path) -> Result<Document<StepsFile>, Unread> {
     let mut bytes = Vec::new();
     let limit = yaml::BYTES_MAX as u64 + 1;
-    let file = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    let file = crate::base::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     file.map_err(Unread::Missing)?;
     let source = yaml::source(&path.display().to_string(), &bytes).map_err(|faulty| {
         let (source, fault) = *faulty;

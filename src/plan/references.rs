@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::base::complaint::Complaint;
+use crate::base::files::open_named;
 use crate::base::secret::Secret;
 use crate::config::reference::Reference;
 
@@ -82,7 +83,7 @@ fn read_secret(path: &Path) -> Result<Secret, Complaint> {
             "name a readable file whose first line is the value",
         )
     };
-    let file = std::fs::File::open(path).map_err(|error| problem(&error.to_string()))?;
+    let file = open_named(path).map_err(|error| problem(&error.to_string()))?;
     // Reading one byte more than the limit detects longer files, even an endless device.
     let mut text = String::new();
     file.take(SECRET_FILE_BYTES_MAX + 1)

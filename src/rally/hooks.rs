@@ -1,6 +1,7 @@
 //! Hooks: programs that a task starts in the middle of its load, such as faults in the service.
 
 use crate::base::diagnostics::Fault;
+use crate::base::shell;
 use crate::base::yaml::{Kind, Node};
 use crate::config::check::check;
 
@@ -59,6 +60,36 @@ enum Values {
         step: u64,
         end: u64,
     },
+}
+
+impl std::fmt::Display for Hook {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words: Vec<String> = self.program.iter().map(|word| shell::word(word)).collect();
+        write!(formatter, "{} {}", self.trigger, words.join(" "))
+    }
+}
+
+impl std::fmt::Display for Trigger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const NAMED_MAX: usize = 5;
+        let (before, after) = match self.unit {
+            Unit::Iteration => ("at iteration ", ""),
+            Unit::Time => ("after ", " s"),
+        };
+        match &self.values {
+            Values::These(values) => {
+                let named: Vec<String> = values.iter().take(NAMED_MAX).map(u64::to_string).collect();
+                let more = if values.len() > NAMED_MAX { " …" } else { "" };
+                write!(formatter, "{before}{}{more}{after}:", named.join(", "))
+            }
+            Values::Every { start, step, end: u64::MAX } => {
+                write!(formatter, "{before}{start}{after} and every {step}{after} from there:")
+            }
+            Values::Every { start, step, end } => {
+                write!(formatter, "{before}{start}{after} and every {step}{after} up to {end}{after}:")
+            }
+        }
+    }
 }
 
 impl Trigger {

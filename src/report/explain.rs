@@ -1,5 +1,6 @@
 //! A plan in words, before it runs: what `bench validate --explain` prints.
 
+use crate::base::masking::masked;
 use crate::base::units::write_duration;
 use crate::client::url::BaseUrl;
 use crate::config::Document as Read;
@@ -11,13 +12,13 @@ use crate::plan::explain::{self, Explained, Requests, Shape, StepLine};
 use super::document::terminal::{self, Style};
 use super::document::{Block, Cell, Column, Document, Line, Table};
 
-/// The plan of a scenario as text, without a line break at its end.
+/// The plan of a scenario as text, without a line break at its end. `programs` are those that the load starts.
 #[must_use]
-pub fn text(plan: &Plan, scenario: &Read<Scenario>, style: Style) -> String {
-    terminal::text(&document(plan, scenario), style)
+pub fn text(plan: &Plan, scenario: &Read<Scenario>, programs: &[String], style: Style) -> String {
+    terminal::text(&document(plan, scenario, programs), style)
 }
 
-fn document(plan: &Plan, scenario: &Read<Scenario>) -> Document {
+fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Document {
     let mut document = Document::new(2, "");
     // The demo's address is not known before it starts.
     let stand_in = plan.deployment.targets.first().filter(|_| plan.deployment.demo.is_some());
@@ -46,6 +47,11 @@ fn document(plan: &Plan, scenario: &Read<Scenario>) -> Document {
         }
     }
     steps_of("teardown, once", &explain::steps(&plan.teardown), &unknown, &mut document);
+    if !programs.is_empty() {
+        document.push(Block::Paragraph("programs that the load starts on this machine".into()));
+        let masked = programs.iter().map(|program| masked(program).into_owned());
+        document.push(Block::List(masked.map(Line::from).collect()));
+    }
     let mut table = Table::new(vec![Column::name("variable"), Column::words("comes from")]);
     for (name, from) in explain::variables(plan, scenario) {
         table.row([Cell::Line(name.into()), Cell::Line(from.into())]);

@@ -1,5 +1,8 @@
 //! The verdict as JUnit XML: a suite for each workload, a test case for each criterion.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use super::document::Badge;
@@ -13,9 +16,12 @@ use crate::results::model::{Criterion, Outcome, Reason, ReasonKind, Results, Run
 /// Text that XML cannot hold.
 pub fn render(results: &Results) -> Result<String, SerializeError> {
     let mut report = Report::new(results.scenario.title.as_str());
+    report.time = seconds(results.run.duration_s);
     let why = Why(screen::reason(results));
     for workload in &results.workloads {
         let mut suite = TestSuite::new(workload.name.as_str());
+        suite.timestamp = results.run.started_at.parse().ok();
+        suite.time = seconds(workload.duration_s);
         if !results.deployment.tls_verified {
             suite.add_property(("tls", "not verified"));
         }
@@ -30,7 +36,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
             true => criterion.clone(),
             false => Criterion { trace_ids: Vec::new(), ..criterion.clone() },
         };
-        suite.add_test_cases(criteria.map(|criterion| case(&shown(criterion), why.of(criterion))));
+        suite.add_test_cases(apart(criteria.map(|criterion| case(&shown(criterion), why.of(criterion)))));
         report.add_test_suite(suite);
     }
     let mut faults: Vec<(&str, &str)> =
@@ -59,9 +65,28 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
 pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, SerializeError> {
     let mut report = Report::new(title);
     let mut suite = TestSuite::new(title);
-    suite.add_test_cases(criteria.iter().map(|criterion| case(criterion, None)));
+    suite.add_test_cases(apart(criteria.iter().map(|criterion| case(criterion, None))));
     report.add_test_suite(suite);
     written(&report)
+}
+
+/// A duration, if there is one.
+fn seconds(value: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(value).ok()
+}
+
+/// Cases with names of their own: what reads them takes two of one name for one. Criteria may differ in what their text
+/// does not say, such as `min_samples`.
+fn apart(cases: impl Iterator<Item = TestCase>) -> impl Iterator<Item = TestCase> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    cases.map(move |mut case| {
+        let count = seen.entry(case.name.to_string()).or_default();
+        *count += 1;
+        if *count > 1 {
+            case.name = format!("{} ({count})", case.name.as_str()).into();
+        }
+        case
+    })
 }
 
 /// Jenkins's schema counts skipped tests on each suite, and has no such attribute on the root element.

@@ -274,7 +274,7 @@ fn a_log_that_cannot_be_read_is_an_error_with_its_path_and_leaves_everything_as_
             &["export", name, "--csv", "-o", "x.csv"],
             &["compare", name, name],
         ] {
-            let ended = failing(&bench, &shim, ("read", from), arguments).expect_code(65);
+            let ended = failing(&bench, &shim, ("read", from), arguments).expect_code(1);
             let said = &ended.stderr;
             assert!(said.contains("run.log cannot be read beyond byte"), "{from} {arguments:?}: {said}");
             assert!(

@@ -254,3 +254,28 @@ fn the_ideas_of_init_are_valid() {
         assert_eq!(ended.code, Some(0), "{title}: {}", ended.stderr);
     }
 }
+
+/// What might be a secret and is written is listed, and a link that leads nowhere is not written through.
+#[cfg(unix)]
+#[test]
+fn what_is_kept_in_clear_is_listed_and_a_link_is_not_followed_to_a_new_file() {
+    let bench = Bench::new();
+    let words = [
+        "import",
+        "curl",
+        "-o",
+        "one.yaml",
+        "--",
+        "curl",
+        "http://127.0.0.1:9/orders/o-1234567",
+        "-H",
+        "X-Tenant: blue-12345",
+    ];
+    std::os::unix::fs::symlink("elsewhere.yaml", bench.path().join("one.yaml")).unwrap();
+    let refused = bench.run(&words).expect_code(64);
+    assert!(refused.stderr.contains("one.yaml exists already"), "{}", refused.stderr);
+    assert!(!bench.path().join("elsewhere.yaml").exists());
+    std::fs::remove_file(bench.path().join("one.yaml")).unwrap();
+    let said = bench.run(&words).expect_code(0).stdout;
+    assert!(said.contains("written as they are: X-Tenant, a part of a path"), "{said}");
+}

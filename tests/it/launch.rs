@@ -273,3 +273,217 @@ fn real_kubernetes_schemas_accept_the_manifests() {
         }
     }
 }
+
+/// Runs the words of a shell command with these variables; returns what it printed and its exit code.
+fn shell(bench: &Bench, shell: &str, words: &[&str], variables: &[(&str, &str)]) -> Running {
+    let mut command = Command::new(shell);
+    command.args(words).current_dir(bench.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let path = format!("{}:{}", bench.path().join("bin").display(), std::env::var("PATH").unwrap());
+    Running::start(command.env("PATH", path).envs(variables.iter().copied()))
+}
+
+/// Names that a shell would obey if it read them as anything but one word.
+const HOSTILE: [&str; 9] = [
+    "o$(touch PWN)",
+    "o`touch PWN`",
+    "it's; touch PWN; '",
+    "a\" ; touch PWN ; \"b",
+    "two words\\",
+    "-rf",
+    "$HOME*~ # x",
+    "line\ntouch PWN\n#",
+    "\u{e4}END",
+];
+
+/// The script is run as `sbatch` and the node would: nothing but the program starts, and the verdict arrives.
+#[cfg(unix)]
+#[test]
+fn the_script_for_slurm_takes_every_name_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // What sbatch does with a script and its arguments, as far as the script can tell.
+    const SBATCH: &str = "#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nprintf '%s\\0' \"$@\" > merge.arguments\n";
+    let has_shellcheck = Command::new("shellcheck").arg("--version").output().is_ok();
+    if !has_shellcheck {
+        println!("skipped: shellcheck, which tests/real/peers.sh installs");
+    }
+    for (number, name) in HOSTILE.into_iter().enumerate() {
+        let server = Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
+        let bench = folder(&server.url());
+        std::fs::create_dir(bench.path().join("bin")).unwrap();
+        let sbatch = bench.write("bin/sbatch", SBATCH);
+        std::fs::set_permissions(sbatch, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // A name without a slash is looked for in the PATH.
+        for place in [bench.path().join(name), bench.path().join("bin").join(name)] {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bench"), place).unwrap();
+        }
+        let scenario = format!("scenarios/{name}.yaml");
+        bench.write(&scenario, format!("{SCENARIO}variables: {{ note: x }}\n"));
+        let (out, program) = (format!("--out={name}.runs"), format!("--program={name}"));
+        let own =
+            ["slurm", &scenario, "--shards", "2", &out, &program, "--", "--set", &format!("note={name}")];
+        let script = print(&bench, &own).expect_code(0).stdout;
+        bench.write("load.sbatch", &script);
+        if has_shellcheck {
+            let checked = Command::new("shellcheck").arg("load.sbatch").current_dir(bench.path()).output();
+            Ended::from(checked.unwrap()).expect_code(0);
+        }
+        let with = if number % 2 == 0 { "bash" } else { "sh" };
+        let tasks: Vec<Running> = ["0", "1"]
+            .into_iter()
+            .map(|task| {
+                let variables = [
+                    ("SHOP_KEY", "v3ry-s3cr3t"),
+                    ("SLURM_JOB_ID", "7"),
+                    ("SLURM_ARRAY_JOB_ID", "7"),
+                    ("SLURM_ARRAY_TASK_ID", task),
+                    ("SLURM_ARRAY_TASK_COUNT", "2"),
+                    ("SLURM_ARRAY_TASK_MIN", "0"),
+                    ("SLURM_ARRAY_TASK_MAX", "1"),
+                ];
+                shell(&bench, with, &["load.sbatch"], &variables)
+            })
+            .collect();
+        for task in tasks {
+            task.end().expect_code(0);
+        }
+        let arguments = std::fs::read(bench.path().join("merge.arguments")).unwrap();
+        let arguments = String::from_utf8(arguments).unwrap();
+        let words: Vec<&str> = arguments.split_terminator('\0').collect();
+        let merged = shell(&bench, with, &words, &[("SHOP_KEY", "v3ry-s3cr3t")]).end();
+        assert!(merged.stdout.contains("PASS"), "{name:?}: {} {}", merged.stdout, merged.stderr);
+        assert_eq!((merged.code, server.seen().len()), (Some(0), 90), "{name:?}: {}", merged.stderr);
+        assert!(bench.path().join(format!("{name}.runs/slurm-7/merge.sh")).exists(), "{name:?}");
+        assert!(!bench.path().join("PWN").exists(), "{name:?}\n{script}");
+    }
+}
+
+/// What Kubernetes hands to a container for an argument: `$$` is a dollar sign, and `$(NAME)` a variable.
+fn expanded(argument: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), argument);
+    while let Some(at) = rest.find('$') {
+        shown.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        match after.chars().next() {
+            Some('$') => (shown, rest) = (shown + "$", &after[1..]),
+            Some('(') if after.contains(')') => {
+                (shown, rest) = (shown + "expanded", after.split_once(')').unwrap().1)
+            }
+            _ => (shown, rest) = (shown + "$", after),
+        }
+    }
+    shown + rest
+}
+
+#[cfg(unix)]
+#[test]
+fn the_manifests_take_every_name_as_it_is() {
+    for name in HOSTILE.into_iter().chain(["a$$b", "$(BENCH_JOB)"]) {
+        let bench = folder("http://127.0.0.1:9");
+        let scenario = format!("scenarios/{name}.yaml");
+        bench.write(&scenario, format!("{SCENARIO}variables: {{ note: x }}\n"));
+        let note = format!("note={name}");
+        let mut own: Vec<&str> = KUBERNETES.to_vec();
+        own[1] = &scenario;
+        own.extend(["--", "--set", &note]);
+        let printed = print(&bench, &own).expect_code(0).stdout;
+        let objects = objects(&printed);
+        let container = &of_kind(&objects, "Job", "order-7")["spec"]["template"]["spec"]["containers"][0];
+        let words: Vec<String> = container["args"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| expanded(word.as_str().unwrap()))
+            .collect();
+        assert_eq!(words[1], scenario, "{name:?}");
+        assert!(words.contains(&note), "{name:?}: {words:?}");
+        assert!(printed.lines().take_while(|line| line.starts_with('#')).count() >= 5, "{printed}");
+    }
+}
+
+/// What is wrong, the deployment and what is added to the scenario, further arguments, the exit code and what is said.
+type Secret<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], i32, &'a str);
+
+/// A secret that the files refer to is not copied with them, and a secret in the scenario or an argument is refused.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn what_is_known_as_a_secret_is_never_printed() {
+    let rows: [Secret<'_>; 7] = [
+        (
+            "the file of a secret",
+            "targets: { default: \"http://127.0.0.1:9\" }\nprofiler: { hmac_key: { file: key.txt } }\n",
+            SCENARIO,
+            &["--include", "deployments/key.txt"],
+            65,
+            "is the file of a secret",
+        ),
+        (
+            "the file of a token",
+            "targets: { default: \"http://127.0.0.1:9\" }\nauth: { bearer: { token: { file: key.txt } } }\n",
+            SCENARIO,
+            &["--include", "deployments/key.txt"],
+            65,
+            "is the file of a secret",
+        ),
+        (
+            "a copy of a variable's value",
+            "targets: { default: \"http://127.0.0.1:9\" }\nprofiler: { hmac_key: { env: SHOP_KEY } }\n# v3ry-s3cr3t\n",
+            SCENARIO,
+            &[],
+            65,
+            "deployments/shop.yaml holds a secret in line 3",
+        ),
+        (
+            "a variable",
+            "",
+            "variables: { password: v3ry-s3cr3t }\n",
+            &[],
+            65,
+            "`variables.password` in line ",
+        ),
+        (
+            "a header",
+            "",
+            "users: [{ action: get, get: /, headers: { X-Api-Key: v3ry-s3cr3t } }]\n",
+            &[],
+            65,
+            "`iteration.headers.X-Api-Key` in line ",
+        ),
+        (
+            "an argument",
+            "",
+            "variables: { token: { env: SHOP_KEY } }\n",
+            &["--", "--set", "token=v3ry-s3cr3t"],
+            64,
+            "gives a secret",
+        ),
+        (
+            "a column",
+            "",
+            "",
+            &["--include", "scenarios/people.csv"],
+            0,
+            "# In clear, for everybody who may read the ConfigMap: password in scenarios/people.csv",
+        ),
+    ];
+    for (what, deployment, scenario, more, code, words) in rows {
+        let bench = folder("http://127.0.0.1:9");
+        bench.write("deployments/key.txt", "v3ry-s3cr3t\n");
+        bench.write("scenarios/people.csv", "name,password\nu,p\n");
+        if !deployment.is_empty() {
+            bench.write("deployments/shop.yaml", deployment);
+        }
+        if scenario != SCENARIO {
+            let text = match scenario.strip_prefix("users: ") {
+                Some(steps) => SCENARIO
+                    .replace("iteration: [{", &format!("iteration: {}, {{", &steps[..steps.len() - 2])),
+                None => format!("{SCENARIO}{scenario}"),
+            };
+            bench.write("scenarios/order.yaml", text);
+        }
+        let ended = print(&bench, &[&KUBERNETES, more].concat());
+        let all = ended.stdout.clone() + &ended.stderr;
+        assert!(all.contains(words), "{what}: {all}");
+        assert!(!all.contains("v3ry-s3cr3t"), "{what}: {all}");
+        assert_eq!(ended.code, Some(code), "{what}: {all}");
+    }
+}

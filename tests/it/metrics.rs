@@ -353,3 +353,30 @@ fn the_first_shard_serves_the_metrics_of_all() {
         shard.end().expect_code(0);
     }
 }
+
+/// Whoever opens connections and never ends a request does not keep a scraper out.
+#[test]
+fn half_requests_do_not_keep_a_scraper_out() {
+    let server = Server::answering_after(Duration::from_millis(20));
+    let bench = Bench::new();
+    bench.load(
+        &server.url(),
+        "",
+        &format!("runner: {{ constant: {{ times: 1000000, concurrency: 1 }} }}\n{GET}"),
+    );
+    let load = Load::start(&bench, &[]);
+    let half: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&load.address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").unwrap();
+            stream
+        })
+        .collect();
+    let asked = Instant::now();
+    let (head, body) = get(&load.address, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200") && !body.is_empty(), "{head}");
+    // The time limit of a request is 5 s, and a connection's is far above.
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    drop(half);
+    load.stop();
+}

@@ -60,3 +60,53 @@ fn tasks_import_macros_and_include_files_beside_them() {
     assert!(ended.stderr.contains(message) && ended.stderr.contains("task.yaml:1:"), "{ended:?}");
     assert!(ended.stderr.contains("{%- from 'macros.yaml' import runner %}"), "{ended:?}");
 }
+
+/// A task may come from somebody else: what it includes is below its folder.
+#[cfg(unix)]
+#[test]
+fn a_task_includes_only_what_is_below_its_folder() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path().join("task/parts")).unwrap();
+    let outside = bench.write("outside.yaml", "  scenario: { Dummy.dummy: {} }\n");
+    bench.write("task/parts/inside.yaml", "  scenario: { Dummy.dummy: {} }\n");
+    std::os::unix::fs::symlink(&outside, bench.path().join("task/link.yaml")).unwrap();
+    std::os::unix::fs::symlink("parts/inside.yaml", bench.path().join("task/near.yaml")).unwrap();
+    for (name, code) in [
+        ("parts/inside.yaml", 0),
+        ("./parts/inside.yaml", 0),
+        ("near.yaml", 0),
+        ("../outside.yaml", 65),
+        ("parts/../../outside.yaml", 65),
+        (outside.to_str().unwrap(), 65),
+        ("link.yaml", 65),
+    ] {
+        bench.write("task/task.yaml", v2(&format!("{{% include '{name}' %}}\n")));
+        let ended = bench.run(&["validate", "task/task.yaml"]).expect_code(code);
+        assert!(
+            code == 0
+                || ended.stderr.contains("the task's folder")
+                || ended.stderr.contains("its own folder"),
+            "{name}: {ended:?}"
+        );
+    }
+}
+
+/// Programs that a task starts are named before it runs.
+#[test]
+fn programs_of_hooks_are_announced() {
+    let bench = Bench::new();
+    let hooks = "  scenario: { Dummy.dummy: {} }\n  hooks:\n  - action: { sys_call: \"touch 'a b'\" }\n    trigger: { event: { unit: iteration, at: [2] } }\n";
+    bench.write("task.yaml", v2(hooks));
+    for arguments in [
+        &["validate", "task.yaml"][..],
+        &["validate", "task.yaml", "--explain"],
+        &["run", "task.yaml", "--once"],
+    ] {
+        let ended = bench.run(arguments).expect_code(0);
+        let said = ended.stdout + &ended.stderr;
+        assert!(
+            said.contains("on this machine") && said.contains("at iteration 2: touch 'a b'"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

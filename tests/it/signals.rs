@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::server::{After, Server};
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, Ended, with_default_signals};
 
 const TEARDOWN: &str = "teardown: [ { action: t, delete: /t } ]";
 const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
@@ -17,7 +17,7 @@ const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
 const PATIENCE: Duration = Duration::from_secs(40);
 
 pub(crate) fn start(bench: &Bench) -> Child {
-    let mut command = bench.command(&["run", "scenario.yaml"]);
+    let mut command = with_default_signals(&bench.command(&["run", "scenario.yaml"]));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -275,4 +275,29 @@ fn a_log_cut_or_damaged_anywhere_is_reported_or_refused_but_never_a_panic() {
             assert!(trace_ids(&results).is_subset(&whole), "at {at}");
         }
     }
+}
+
+/// A pipe in the place of a file: where it may be one it is read, and waiting for it ends at the first signal.
+#[test]
+fn a_pipe_that_nobody_writes_to_does_not_hold_up_a_signal() {
+    let bench = Bench::new();
+    bench.load(
+        "http://127.0.0.1:9",
+        "",
+        &format!("runner: {{ constant: {{ times: 1, concurrency: 1 }} }}\n{GET}"),
+    );
+    assert!(Command::new("mkfifo").arg(bench.path().join("pipe")).status().unwrap().success());
+    for arguments in [&["run", "scenario.yaml", "-d", "pipe"][..], &["run", "pipe"]] {
+        let mut command = with_default_signals(&bench.command(arguments));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It listens to signals soon; one before that ends it as well.
+        std::thread::sleep(Duration::from_millis(500));
+        signal(&child, "TERM");
+        let ended = end(child);
+        assert!(matches!(ended.code, Some(105) | None), "{ended:?}");
+    }
+    // Where it cannot be one, it is refused at once.
+    bench.load("http://127.0.0.1:9", "tls: { ca: pipe }", "runner: { constant: { times: 1, concurrency: 1 } }\niteration: [ { action: a, post: /, file: pipe } ]");
+    let refused = bench.run(&["validate", "scenario.yaml"]).expect_code(65).stderr;
+    assert!(refused.contains("not a regular file") || refused.contains("not a file"), "{refused}");
 }

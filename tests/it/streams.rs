@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::server::Server;
 use crate::signals::{end, signal};
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, Ended, with_default_signals};
 
 /// Longer than any of these commands may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -391,7 +391,7 @@ fn the_demo_ends_at_a_signal_whatever_became_of_its_streams() {
         let bench = Bench::new();
         let ((_reader, stdout), temporary) = (faulty(fault), bench.path().join("tmp"));
         std::fs::create_dir(&temporary).unwrap();
-        let mut command = bench.command(&["demo", "--deployment", "d.yaml"]);
+        let mut command = with_default_signals(&bench.command(&["demo", "--deployment", "d.yaml"]));
         let child = command.env("TMPDIR", &temporary).stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
         let until = Instant::now() + PATIENCE;
         while !bench.path().join("d.yaml").exists() && Instant::now() < until {

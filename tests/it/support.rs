@@ -89,6 +89,23 @@ impl Bench {
 /// A process that does not outlive its test.
 pub(crate) struct Running(Option<Child>);
 
+/// The same command with signals as a shell at a terminal gives them: what `nohup` or a shell's `&` started inherits
+/// that some are ignored.
+pub(crate) fn with_default_signals(command: &Command) -> Command {
+    let mut own = Command::new("env");
+    own.arg("--default-signal=HUP,INT,QUIT,TERM").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => own.env(name, value),
+            None => own.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        own.current_dir(folder);
+    }
+    own
+}
+
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         Self(Some(command.spawn().unwrap()))

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Found, Points};
+use crate::base::files::read_regular;
 use crate::osprofiler::functions::model::FunctionProfile;
 use crate::osprofiler::functions::{collapsed, pprof};
 use crate::osprofiler::record::Record;
@@ -92,7 +93,7 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
     if fs::metadata(path).map_err(|_| ())?.len() > FILE_BYTES_MAX {
         return Err(());
     }
-    let bytes = fs::read(path).map_err(|_| ())?;
+    let bytes = read_regular(path).map_err(|_| ())?;
     match kind(path) {
         Some(Kind::Pprof) => {
             let parts = pprof::decode("", &bytes, &LABELS).map_err(|_| ())?;

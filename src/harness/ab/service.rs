@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::base::marked::Mark;
 use crate::base::secret::redacted_url;
 use crate::client::plain::PlainClient;
 use crate::client::url::Origin;
@@ -68,6 +69,7 @@ impl std::fmt::Display for Ready {
 pub(super) struct Service {
     child: Child,
     watchdog: Option<Child>,
+    mark: Mark,
     log: PathBuf,
 }
 
@@ -77,14 +79,16 @@ impl Service {
     pub(super) fn start(command: &str, log: &Path) -> io::Result<Self> {
         use std::os::unix::process::CommandExt as _;
         let output = File::options().create(true).append(true).open(log)?;
-        let child = Command::new("sh")
+        let mut shell = Command::new("sh");
+        let mark = Mark::on(&mut shell);
+        let child = shell
             .args(["-c", command])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
             .spawn()?;
-        let mut service = Self { child, watchdog: None, log: log.to_path_buf() };
+        let mut service = Self { child, watchdog: None, mark, log: log.to_path_buf() };
         let group = service.child.id().to_string();
         // In a separate group: a Ctrl-C at the terminal must not end it early.
         let watchdog = Command::new("sh")
@@ -159,6 +163,7 @@ impl Service {
         // Includes its remaining child processes.
         self.signal(true);
         let _ = self.child.wait();
+        self.mark.end_all();
         if let Some(mut watchdog) = self.watchdog.take() {
             let _ = watchdog.kill();
             let _ = watchdog.wait();

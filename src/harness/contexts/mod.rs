@@ -30,6 +30,7 @@ use super::event::{Event, Sink};
 use super::run_name;
 use crate::base::masking;
 use crate::base::secret::Secret;
+use crate::base::shell;
 use crate::iteration::crowd::{Crowd, Crowds};
 use crate::plan::Plan;
 use crate::plan::contexts::Contexts;
@@ -182,8 +183,8 @@ impl OfRun {
         said.extend(swept.unknown.iter().take(NAMED_MAX).map(|why| format!("perhaps not deleted: {why}")));
         if !said.is_empty() {
             let command = match self.stays {
-                true => format!("bench cleanup {} --yes", self.directory.display()),
-                false => format!("bench cleanup -d {} --older-than 1m --yes", self.deployment.display()),
+                true => format!("bench cleanup {} --yes", shell::path(&self.directory)),
+                false => format!("bench cleanup -d {} --older-than 1m --yes", shell::path(&self.deployment)),
             };
             said.push(format!(
                 "things of this run are left in the cloud, with names that begin with {}: `{command}` tries again to delete them",

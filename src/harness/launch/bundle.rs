@@ -2,12 +2,12 @@
 //!
 //! What else is needed is found by reading the files again where nothing but the bundle is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::files::{create_private, owner_only};
+use crate::base::files::{create_private, owner_only, read_regular};
 use crate::base::masking::names_secret;
 use crate::base::secret::Secret;
 use crate::base::yaml::{self, Kind, Node};
@@ -20,7 +20,7 @@ use crate::import::secrets::{is_secret_name, split_scheme};
 use crate::plan::deployment::Auth;
 use crate::plan::references::UNKNOWN;
 
-use super::LaunchOptions;
+use super::{LaunchOptions, clear};
 
 /// A load as it is on another machine.
 pub(super) struct Bundle {
@@ -53,37 +53,53 @@ impl Bundle {
         if let Some(inline) = inline_secret(&plan.deployment.file)? {
             return Err(inline.refused(&plan.deployment.file));
         }
+        if let Some(inline) = scenario_secret(&launch.scenario)? {
+            return Err(inline.refused(&launch.scenario));
+        }
         let all = [&launch.scenario, &plan.deployment.file].into_iter().chain(include);
         let absolute = all.map(|path| found(path)).collect::<Result<Vec<PathBuf>, _>>()?;
         let common = common_folder(&absolute);
         let mut files = Vec::new();
         for path in &absolute {
             let there = path.strip_prefix(&common).unwrap_or(path).to_string_lossy().into_owned();
-            let bytes = std::fs::read(path)
+            let bytes = read_regular(path)
                 .map_err(|error| HarnessError::input(format!("cannot read {}: {error}", path.display())))?;
             if files.iter().all(|(known, _)| *known != there) {
                 files.push((there, bytes));
             }
         }
-        let place = |path: &Path| path.strip_prefix(&common).unwrap_or(path).to_string_lossy().into_owned();
+        // No program may take a name for an option.
+        let place = |path: &Path| {
+            let place = path.strip_prefix(&common).unwrap_or(path).to_string_lossy();
+            if place.starts_with('-') { format!("./{place}") } else { place.into_owned() }
+        };
         let (scenario, deployment) = (place(&absolute[0]), place(&absolute[1]));
         let mut bundle = Self { files, scenario, deployment, variables: BTreeSet::new() };
-        bundle.variables = bundle.try_alone(launch)?;
+        let values = bundle.try_alone(launch)?;
+        if let Some(odd) = values.keys().find(|name| !is_variable(name)) {
+            return Err(HarnessError::input(format!("no pod can have the variable `{odd}`"))
+                .remedy("name it with letters, digits and underscores"));
+        }
+        let secrets: Vec<String> = values.values().cloned().collect();
+        for (name, bytes) in &bundle.files {
+            clear::refuse_file(name, bytes, &secrets)?;
+        }
+        bundle.variables = values.into_keys().collect();
         Ok(bundle)
     }
 
     /// Reads the files where there are no others; returns the variables that were looked up and found.
-    fn try_alone(&self, launch: &LaunchOptions) -> Result<BTreeSet<String>, HarnessError> {
+    fn try_alone(&self, launch: &LaunchOptions) -> Result<BTreeMap<String, String>, HarnessError> {
         let folder = Temporary::make("bundle")?;
         for (name, bytes) in &self.files {
             write_private(&folder.path().join(name), bytes)
                 .map_err(HarnessError::cannot("try the files on their own"))?;
         }
-        let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let seen: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
         let (own, outer) = (Arc::clone(&seen), launch.load.environment.clone());
         let environment = Environment::new(move |name| {
             let value = outer.get(name)?;
-            own.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+            own.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value.clone());
             Some(value)
         });
         let mut alone = launch.clone();
@@ -122,6 +138,22 @@ impl Inline {
         HarnessError::input(text)
             .remedy("write it as {env: NAME} or {file: PATH}, and give its value to each machine")
     }
+}
+
+/// Whether every shell and every pod can have a variable of this name.
+fn is_variable(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A secret that is written into a scenario itself.
+fn scenario_secret(file: &Path) -> Result<Option<Inline>, HarnessError> {
+    let source = files::source(&file.into())?;
+    let found = clear::in_scenario(&source.text);
+    Ok(found.map(|(key, at)| {
+        let before = source.text.get(..at).unwrap_or_default();
+        Inline { key, line: Some(1 + before.matches('\n').count()) }
+    }))
 }
 
 /// A secret that is written into a deployment itself, or into a default.

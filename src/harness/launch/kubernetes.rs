@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::base::visible::on_one_line;
 use crate::config;
 use crate::harness::error::HarnessError;
 
-use super::LaunchOptions;
 use super::bundle::Bundle;
+use super::{LaunchOptions, clear};
 
 /// A ConfigMap holds 1 MiB, with the names of the files.
 const FILES_BYTES_MAX: usize = 1_000_000;
@@ -91,7 +92,7 @@ impl KubernetesOptions {
              #   kubectl apply -f FILE\n\
              #   kubectl wait --for=condition=complete --timeout=-1s job/{name}-merge   # it fails unless the gate passes\n\
              #   kubectl logs job/{name}-merge\n",
-            bundle.scenario
+            on_one_line(&bundle.scenario)
         );
         text.push_str(
             "# A limit of processor time must allow a whole processor for each worker (bench run --workers; by default as many as\n\
@@ -101,6 +102,14 @@ impl KubernetesOptions {
             let keys: Vec<String> =
                 bundle.variables.iter().map(|name| format!("--from-literal={name}=\"${name}\"")).collect();
             let _ = writeln!(text, "# Before: kubectl create secret generic {secret} {}", keys.join(" "));
+        }
+        for (file, bytes) in &bundle.files {
+            let columns = clear::secret_columns(file, bytes).join(", ");
+            if !columns.is_empty() {
+                let said =
+                    format!("# In clear, for everybody who may read the ConfigMap: {columns} in {file}");
+                let _ = writeln!(text, "{}", on_one_line(&said));
+            }
         }
         text
     }
@@ -147,7 +156,7 @@ impl KubernetesOptions {
         let LaunchOptions { shards, wait, arguments, .. } = &self.launch;
         let mut words: Vec<String> = vec!["run".into(), bundle.scenario.clone()];
         words.extend(["--deployment".into(), bundle.deployment.clone()]);
-        words.extend(arguments.iter().map(|word| word.replace("$(", "$$(")));
+        words.extend(arguments.iter().cloned());
         let runs = self.runs();
         for (option, value) in [
             ("--out", format!("{runs}/shards")),
@@ -223,7 +232,7 @@ impl KubernetesOptions {
                 "name": "bench",
                 "image": self.image,
                 "workingDir": FILES,
-                "args": words,
+                "args": words.iter().map(|word| literal(word)).collect::<Vec<String>>(),
                 "env": variables,
                 "securityContext": {
                     "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
@@ -240,6 +249,11 @@ impl KubernetesOptions {
             ],
         })
     }
+}
+
+/// A text as Kubernetes hands it on: in an argument, `$(NAME)` is a variable and `$$` is a dollar sign.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
 }
 
 fn base64(bytes: &[u8]) -> String {

@@ -3,6 +3,7 @@
 //! They are printed, and never submitted: what runs on a cluster is for its users to say.
 
 mod bundle;
+mod clear;
 mod kubernetes;
 mod slurm;
 
@@ -50,6 +51,7 @@ impl LaunchOptions {
             files::scenario_and_deployment(&file, given.as_ref(), &self.load)?;
         super::demo::stand_in(&mut deployment);
         let mut plan = files::plan(&file, &document, deployment, task.as_ref(), &self.load)?;
+        clear::refuse_arguments(self)?;
         let shard = Shard::new(0, u64::from(self.shards)).map_err(usage)?;
         Part { shard, job: String::new(), launcher: None }.take(&mut plan, true)?;
         if shard.is_part() {

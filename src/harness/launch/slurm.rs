@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use crate::base::shell;
+use crate::base::visible::on_one_line;
 use crate::harness::error::HarnessError;
 
 use super::LaunchOptions;
@@ -33,29 +35,21 @@ impl SlurmOptions {
 
 /// The arguments of `bench run` that all shards have.
 fn arguments(launch: &LaunchOptions) -> String {
-    let mut words = vec![word(&launch.scenario.display().to_string())];
+    let mut words = vec![shell::path(&launch.scenario)];
     let deployment = launch.deployment.iter();
-    words.extend(deployment.map(|file| format!("--deployment {}", word(&file.display().to_string()))));
-    words.extend(launch.arguments.iter().map(|argument| word(argument)));
+    words.extend(deployment.map(|file| format!("--deployment {}", shell::path(file))));
+    words.extend(launch.arguments.iter().map(|argument| shell::word(argument)));
     words.join(" ")
-}
-
-/// A text as one word of a shell.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn script(options: &SlurmOptions) -> String {
     let SlurmOptions { launch, program, out, sbatch } = options;
     let (last, version) = (launch.shards - 1, env!("CARGO_PKG_VERSION"));
     let own: String = sbatch.iter().map(|option| format!("#SBATCH {option}\n")).collect();
-    let (program, run) = (word(&program.display().to_string()), arguments(launch));
-    let (out, wait) = (word(&out.display().to_string()), word(&launch.wait));
-    let (count, scenario) = (launch.shards, launch.scenario.display().to_string().replace('\n', " "));
+    let (program, run) = (shell::path(program), arguments(launch));
+    let (out, wait) = (shell::path(out), shell::word(&launch.wait));
+    let (count, scenario) = (launch.shards, on_one_line(&launch.scenario.display().to_string()));
+    // What the job that merges needs comes as its arguments: a shell reads each value once, and only as a word.
     format!(
         r#"#!/bin/sh
 # {scenario} in {count} shards, by bench {version}. Submit this with `sbatch` from the directory in which it was written.
@@ -65,33 +59,20 @@ fn script(options: &SlurmOptions) -> String {
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=slurm-%A_%a.out
-{own}set -eu
+{own}# shellcheck disable=SC1003,SC2016 # names are meant as they are written
+set -eu
 bench={program}
 # All machines must share this directory.
 runs={out}/slurm-$SLURM_ARRAY_JOB_ID
 if [ "$SLURM_ARRAY_TASK_ID" = 0 ] && [ "${{SLURM_RESTART_COUNT:-0}}" = 0 ]; then
     mkdir -p "$runs"
-    cat > "$runs/merge.sh" <<END
+    cat > "$runs/merge.sh" <<'END'
 #!/bin/sh
-exec "$bench" merge "$runs/shards" --out "$runs" --collect
+exec "$1" merge "$2/shards" --out "$2" --collect
 END
-    sbatch --dependency="afterany:$SLURM_ARRAY_JOB_ID" --job-name=bench-merge --output=slurm-%j.out "$runs/merge.sh"
+    sbatch --dependency="afterany:$SLURM_ARRAY_JOB_ID" --job-name=bench-merge --output=slurm-%j.out "$runs/merge.sh" "$bench" "$runs"
 fi
 exec "$bench" run {run} --out "$runs/shards" --together "$runs/meet" --wait {wait}
 "#
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_is_what_the_shell_reads() {
-        for text in ["plain", "", "two words", "it's", "$HOME `x` \\ \"q\"", "a\nb", "*", "~", "#", "ä"] {
-            let mut command = std::process::Command::new("sh");
-            let ended = command.arg("-c").arg(format!("printf %s {}", word(text))).output().unwrap();
-            assert_eq!(String::from_utf8(ended.stdout).unwrap(), text, "{}", word(text));
-        }
-    }
 }

@@ -35,7 +35,7 @@ pub(super) fn choose(given: &[PathBuf], partial: bool) -> Result<Chosen, Harness
             None => first = Some((directory.clone(), log.header.clone())),
             Some(first) => alike(first, (&directory, &log.header))?,
         }
-        let ending = log.ending().map_err(HarnessError::input)?;
+        let ending = log.ending().map_err(HarnessError::of_log)?;
         let candidate = Candidate { index: shard.index, directory, log, ending };
         of_index.entry(shard.index).or_default().push(candidate);
     }

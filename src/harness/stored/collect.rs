@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::parallel;
 use crate::base::secret::Secret;
+use crate::base::shell;
 use crate::collect::profiles::ProfileSource;
 use crate::collect::{self, Fetched, FetchedTrace, Wanted, files as trace_files, mask_record};
 use crate::demo::COLLECTOR_FILE;
@@ -165,10 +166,10 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uu
     if !options.ids.is_empty() || options.slowest > 0 {
         let query = Query { ids: options.ids.clone(), slowest: options.slowest };
         let log = RunLog::of(LogFile::at(&RunDirectory::open(&options.run_dir).log()));
-        let found = log.and_then(|log| find(&log, &query)).map_err(HarnessError::input)?;
+        let found = log.and_then(|log| find(&log, &query)).map_err(HarnessError::of_log)?;
         if let Some(missing) = found.missing.first() {
             let text = format!("no profiled iteration of this run has an id that begins with {missing}");
-            let help = format!("`bench export {} --csv` lists them", options.run_dir.display());
+            let help = format!("`bench export {} --csv` lists them", shell::path(&options.run_dir));
             return Err(HarnessError::input(text).remedy(help));
         }
         wanted.extend(found.ended_ns);

@@ -86,7 +86,7 @@ pub fn compare(options: &CompareOptions) -> Result<Comparison, HarnessError> {
 
 /// Opens a run; it must be valid and have data to compare.
 fn open(path: &Path) -> Result<StoredRun, HarnessError> {
-    let run = read(path).map_err(HarnessError::input)?;
+    let run = read(path).map_err(unreadable)?;
     if let Some(fault) = run.record_fault() {
         let text = format!("{} cannot be compared: it is INVALID: {fault}", path.display());
         return Err(HarnessError::new(Kind::NoVerdict, text));
@@ -94,6 +94,13 @@ fn open(path: &Path) -> Result<StoredRun, HarnessError> {
     match no_data(&run.results) {
         None => Ok(run),
         Some(reason) => Err(HarnessError::input(format!("{} cannot be compared: {reason}", path.display()))),
+    }
+}
+
+fn unreadable(error: StoredError) -> HarnessError {
+    match error {
+        StoredError::Log(error) => HarnessError::of_log(error),
+        error => HarnessError::input(error),
     }
 }
 

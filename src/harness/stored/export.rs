@@ -48,7 +48,7 @@ pub fn export_to(
     match export(&log, options.table, options.format, output) {
         Ok(Exported { missing, .. }) => Ok(Ok(missing)),
         Err(LogError::Visitor(error)) => Err(error),
-        Err(error) => Ok(Err(HarnessError::input(error))),
+        Err(error) => Ok(Err(HarnessError::of_log(error))),
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::base::files::open_named;
 use crate::base::secret::Secret;
 use crate::harness::error::HarnessError;
 use crate::harness::event::Sink;
@@ -219,7 +220,7 @@ pub fn read_key(given: &str, environment: &Environment, input: impl Read) -> Res
     let mut text = String::new();
     let read = match given.strip_prefix('@') {
         Some(path) => {
-            std::fs::File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text))
+            open_named(Path::new(path)).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text))
         }
         None => input.take(KEY_BYTES_MAX).read_to_string(&mut text),
     };

@@ -77,10 +77,9 @@ const WITHOUT_EFFECT: [(&str, bool); 22] = [
 ];
 
 /// Options with an effect that bench has no equivalent for, and that take a value.
-const WITH_VALUE: [&str; 44] = [
+const WITH_VALUE: [&str; 43] = [
     "abstract-unix-socket",
     "alt-svc",
-    "aws-sigv4",
     "capath",
     "cert-type",
     "ciphers",
@@ -203,6 +202,13 @@ impl Command {
                 self.fields.push(Field::text(name, text));
             }
             "user" => self.user = Some(value()?),
+            "digest" | "ntlm" | "ntlm-wb" | "negotiate" | "anyauth" => {
+                self.challenges.push(format!("--{name}"))
+            }
+            "aws-sigv4" => {
+                value()?;
+                self.challenges.push(format!("--{name}"));
+            }
             "oauth2-bearer" => self.headers.push(("Authorization".into(), format!("Bearer {}", value()?))),
             "cookie" => self.cookie(value()?),
             "upload-file" => self.upload(&value()?, file)?,

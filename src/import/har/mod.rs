@@ -19,7 +19,7 @@ use crate::base::units::write_duration;
 use super::draft::{Draft, Step};
 use super::multipart::Field;
 use super::request::{Body, Recorded, Targets, method_key, split_url};
-use super::{ImportError, STEPS_MAX};
+use super::{ImportError, STEPS_MAX, sniff};
 use links::Linker;
 use read::{Archive, Entry};
 
@@ -259,12 +259,7 @@ fn draft(
         keys.insert("expect".into(), json!({ "status": expected(entry.status) }));
         let action = [("action".to_owned(), Value::from(name))];
         let comment = match entry.page.filter(|new| page.as_ref() != Some(new)) {
-            Some(new) => {
-                let blank = if steps.is_empty() { "" } else { "\n" };
-                let title = archive.title(&new);
-                page = Some(new);
-                title.map(|title| format!("{blank}Page: {title}")).unwrap_or_default()
-            }
+            Some(new) => page_comment(archive, page.insert(new), steps.is_empty()),
             None => String::new(),
         };
         unread += usize::from(entry.unread);
@@ -281,7 +276,10 @@ fn draft(
     draft.name = draft.targets.first().map_or_else(String::new, |(_, origin)| {
         origin.split_once("://").map_or(origin.as_str(), |(_, host)| host).to_owned()
     });
-    draft.title = archive.first_title().unwrap_or_else(|| format!("Recorded at {}", draft.name));
+    draft.title = archive
+        .first_title()
+        .map(|title| sniff::shown(&title))
+        .unwrap_or_else(|| format!("Recorded at {}", draft.name));
     draft.about.push(format!("Made by `bench import har` from a recording by {}.", archive.creator()));
     let notes = [
         skipped.note(),
@@ -300,6 +298,13 @@ fn draft(
     ];
     draft.notes.extend(notes.into_iter().flatten());
     Ok(draft)
+}
+
+/// What is above the first step of a page.
+fn page_comment(archive: &Archive, page: &str, is_first: bool) -> String {
+    let blank = if is_first { "" } else { "\n" };
+    let title = archive.title(page);
+    title.map(|title| format!("{blank}Page: {}", sniff::shown(&title))).unwrap_or_default()
 }
 
 fn add_extracts(extracted: Vec<(usize, String, Value)>, step_of: &[usize], steps: &mut [Step]) {
@@ -339,7 +344,7 @@ fn name_of(recorded: &Recorded, keys: &Map<String, Value>) -> String {
         .enumerate()
         .map(|(at, segment)| if is_id(segment) || is_linked(at) { "{id}" } else { segment })
         .collect();
-    format!("{} {}", recorded.method, names.join("/")).chars().take(NAME_CHARS_MAX).collect()
+    format!("{} {}", recorded.method, sniff::shown(&names.join("/"))).chars().take(NAME_CHARS_MAX).collect()
 }
 
 /// True for a segment of a path that names one thing of many: a number, a UUID, or a long text with digits.

@@ -52,6 +52,19 @@ pub enum LogError {
     Visitor(io::Error),
 }
 
+impl LogError {
+    /// Whether the system failed, and not the file.
+    #[must_use]
+    pub fn is_of_the_system(&self) -> bool {
+        match self {
+            Self::Unreadable { .. } => true,
+            #[cfg(unix)]
+            Self::Io { source, .. } => source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()),
+            _ => false,
+        }
+    }
+}
+
 /// What to do with a log of another version.
 fn remedy(found: u16) -> &'static str {
     if found > VERSION {

@@ -2,7 +2,8 @@
 //!
 //! The process knows its secret texts ([`hide`]); every message is passed through [`masked`] where it is made, and once
 //! more where it is printed. A secret is also found percent-encoded (once or twice), escaped as in JSON, HTML and
-//! Python, in Base64 or hexadecimal, and cut off at the end of a message. Nothing here runs while requests succeed.
+//! Python, in Base64 or hexadecimal, in another case or encoded as a host name is, and cut off at the end of a message.
+//! Nothing here runs while requests succeed.
 //!
 //! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it is alone
 //! in quotes. A deployment with one gets a warning.
@@ -14,7 +15,7 @@ use std::sync::{PoisonError, RwLock};
 
 use base64::Engine as _;
 
-use super::{hex, percent};
+use super::{hex, percent, punycode};
 
 /// What is shown instead of a secret.
 pub const MASK: &str = "***";
@@ -62,6 +63,13 @@ pub fn hide_learned(text: &str) {
     }
 }
 
+/// Whether this whole text is a secret that [`hide`] or [`hide_learned`] was given.
+#[must_use]
+pub fn is_known(text: &str) -> bool {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    known.written.iter().chain(&known.learned).any(|secret| secret == text)
+}
+
 /// Forgets all secrets, for fuzzing: it reads thousands of files in one process, and each may name secrets.
 #[cfg(feature = "simulation")]
 pub fn forget_all() {
@@ -95,6 +103,11 @@ fn forms(text: &str) -> Vec<String> {
         return forms;
     }
     forms.push(text.to_owned());
+    // A host name is written in lower case, whatever the script.
+    let lower = text.to_lowercase();
+    if lower != text && !lower.eq_ignore_ascii_case(text) {
+        forms.push(lower);
+    }
     if text.len() < BASE64_BYTES_MIN {
         return forms;
     }
@@ -164,15 +177,18 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let mut secrets: Vec<&str> = all.filter(|secret| !secret.is_empty()).collect();
     let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
     // Most places need a look at few of the secrets or none: an escape may begin any, another byte only its own.
-    secrets.sort_unstable_by_key(|secret| secret.as_bytes()[0]);
-    let before = |byte: u8| secrets.partition_point(|secret| secret.as_bytes()[0] < byte);
-    let through = |byte: u8| secrets.partition_point(|secret| secret.as_bytes()[0] <= byte);
+    let first = |secret: &str| secret.as_bytes()[0].to_ascii_lowercase();
+    secrets.sort_unstable_by_key(|secret| first(secret));
+    let before = |byte: u8| secrets.partition_point(|secret| first(secret) < byte);
+    let through = |byte: u8| secrets.partition_point(|secret| first(secret) <= byte);
     let mut begins = [false; 256];
-    let firsts = secrets.iter().map(|secret| secret.as_bytes()[0]);
-    firsts.chain(ESCAPES).for_each(|byte| begins[usize::from(byte)] = true);
+    for byte in secrets.iter().map(|secret| first(secret)).chain(ESCAPES) {
+        begins[usize::from(byte)] = true;
+        begins[usize::from(byte.to_ascii_uppercase())] = true;
+    }
     while let Some(next) = bytes[at..].iter().position(|byte| begins[usize::from(*byte)]) {
         at += next;
-        let byte = bytes[at];
+        let byte = bytes[at].to_ascii_lowercase();
         let possible =
             if ESCAPES.contains(&byte) { &secrets[..] } else { &secrets[before(byte)..through(byte)] };
         let found = possible.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
@@ -184,6 +200,7 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
             None => at += 1,
         }
     }
+    add_hosts(text, &secrets, &mut spans);
     drop(known);
     add_credentials(text, &mut spans);
     spans
@@ -201,7 +218,7 @@ fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
         return (alone && here.starts_with(secret) && quote(here.get(secret.len())))
             .then_some(at + secret.len());
     }
-    if here.starts_with(secret) {
+    if here.get(..secret.len()).is_some_and(|start| start.eq_ignore_ascii_case(secret)) {
         return Some(at + secret.len());
     }
     encoded_len(here, secret).map(|length| at + length)
@@ -212,11 +229,14 @@ fn encoded_len(text: &[u8], secret: &[u8]) -> Option<usize> {
     let (mut at, mut matched) = (0, 0);
     while matched < secret.len() {
         let rest = &text[at..];
-        let is_next = |(found, _): &(Vec<u8>, usize)| secret[matched..].starts_with(found.as_slice());
+        let is_next = |(found, _): &(Vec<u8>, usize)| {
+            let wanted = secret.get(matched..matched + found.len());
+            wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(found))
+        };
         let read = escaped(rest).filter(is_next).or_else(|| escaped_twice(rest).filter(is_next));
         let (bytes, length) = match read {
             Some((found, length)) => (found.len(), length),
-            None if rest.first() == Some(&secret[matched]) => (1, 1),
+            None if rest.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&secret[matched])) => (1, 1),
             None => return (matched >= CUT_BYTES_MIN && is_cut(rest)).then_some(at),
         };
         (matched, at) = (matched + bytes, at + length);
@@ -286,6 +306,22 @@ fn reference(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     Some((c.to_string().into_bytes(), end + 1))
 }
 
+/// Adds the labels of host names that have a secret in their encoded form.
+fn add_hosts(text: &str, secrets: &[&str], spans: &mut Vec<Range<usize>>) {
+    for host in punycode::hosts(text) {
+        for secret in secrets.iter().filter(|secret| secret.chars().count() >= SHORT_BELOW) {
+            let lower = secret.to_lowercase();
+            let found = host.decoded.match_indices(lower.as_str());
+            let places: Vec<_> = found.filter_map(|(at, _)| host.place(&(at..at + lower.len()))).collect();
+            for place in places {
+                spans.retain(|known| known.end <= place.start || known.start >= place.end);
+                spans.push(place);
+            }
+        }
+    }
+    spans.sort_by_key(|span| span.start);
+}
+
 /// Adds `user:password@` of URLs, with any password.
 fn add_credentials(text: &str, spans: &mut Vec<Range<usize>>) {
     /// How help texts show the place.
@@ -344,6 +380,17 @@ mod tests {
             ("pa ss/wörd", "k=pa%2520ss%252Fw%25C3%25B6rd&y=1", "k=***&y=1"),
             ("100%25-x", "100%2525-x", "***"),
             ("hunter-2", "68756e7465722d32, x68756E7465722D32", "***, x***"),
+            ("S3CRET-Host", "cannot resolve s3cret-host.example", "cannot resolve ***.example"),
+            ("S3CRET/Host", "at s3cret%2fhost and S3CRET%2fHOST", "at *** and ***"),
+            ("pÄSSwort", "cannot resolve pässwort.example", "cannot resolve ***.example"),
+            ("pÄSSwort", "p%c3%a4sswort.example", "***.example"),
+            (
+                "pÄSSwort",
+                "cannot resolve xn--psswort-5wa.example, XN--PSSWORT-5WA",
+                "cannot resolve ***.example, ***",
+            ),
+            ("zürich", "xn--api-zrich-u9a.example", "***.example"),
+            ("b\u{fc}cher", "xn--bcher-kva:80 xn--maana-pta", "***:80 xn--maana-pta"),
             ("short", "73686f7274", "73686f7274"),
             ("a/b\u{fc}cd", r"b'a/b\xc3\xbccd'", "b'***'"),
             ("x", "an example: `x`, not x", "an example: `***`, not x"),

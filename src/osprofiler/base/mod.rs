@@ -11,5 +11,6 @@ pub mod ids;
 pub mod marshal;
 pub mod masking;
 pub mod percent;
+mod punycode;
 pub mod secret;
 pub mod visible;

@@ -106,7 +106,7 @@ impl FileCollector {
 
     async fn probe(&self) -> Result<(), DriverError> {
         let path = Arc::clone(&self.path);
-        answer("read from", &self.target, blocking(move || File::open(&*path).map(drop))).await
+        answer("read from", &self.target, blocking(move || regular(&path).map(drop))).await
     }
 }
 
@@ -156,10 +156,18 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
+/// Opens a regular file: a pipe with this name would never let go.
+pub(super) fn regular(path: &Path) -> io::Result<File> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    File::open(path)
+}
+
 /// A trace's records in the order of the log; `None` for a trace over the limits.
 fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<Record>>> {
     let (mut records, mut bytes) = (Vec::new(), 0);
-    each_line(BufReader::new(File::open(path)?), |_, line| {
+    each_line(BufReader::new(regular(path)?), |_, line| {
         let Some(line) = line.ok().filter(|line| line.base_id == base_id) else { return };
         bytes += line.name.len() + line.info.map_or(0, str::len) + 200;
         if records.len() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX {
@@ -172,7 +180,7 @@ fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<Record>>> {
 
 fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
     let mut traces: HashMap<String, TraceSummary> = HashMap::new();
-    each_line(BufReader::new(File::open(path)?), |_, line| {
+    each_line(BufReader::new(regular(path)?), |_, line| {
         let Ok(line) = line else { return };
         if traces.len() < TRACES_MAX || traces.contains_key(line.base_id) {
             note(traces.entry(line.base_id.to_owned()).or_insert_with(|| summary(&line)), &line);

@@ -3,11 +3,11 @@
 //! Nothing is lost in this format. A line that is not a record is skipped, and counted if it names the trace.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::Stored;
+use super::file::regular;
 use crate::profile_log::each_text;
 use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
 use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};
@@ -26,7 +26,7 @@ pub(super) fn lines(records: &[Record]) -> String {
 pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Option<Stored>> {
     let quoted = serde_json::to_string(base_id)?;
     let (mut stored, mut bytes) = (Stored::default(), 0);
-    each_text(BufReader::new(File::open(path)?), |_, text| {
+    each_text(BufReader::new(regular(path)?), |_, text| {
         // Most lines are of other traces; ids that JSON can write in two ways are rare, and are not found.
         let Some(text) = text.ok().filter(|text| text.contains(&quoted)) else { return };
         let decoded = Record::decode(text.as_bytes());
@@ -44,7 +44,7 @@ pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Optio
 
 pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
     let mut traces: HashMap<String, TraceSummary> = HashMap::new();
-    each_text(BufReader::new(File::open(path)?), |_, text| {
+    each_text(BufReader::new(regular(path)?), |_, text| {
         let Some(record) = text.ok().and_then(|text| Record::decode(text.as_bytes()).ok()) else { return };
         if traces.len() >= TRACES_MAX && !traces.contains_key(record.base_id.as_str()) {
             return;

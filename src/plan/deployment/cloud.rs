@@ -369,7 +369,7 @@ fn at_cloud<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
 fn read(path: &Path) -> Result<CloudsFile, String> {
     let mut bytes = Vec::new();
     let limit = yaml::BYTES_MAX as u64 + 1;
-    let file = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    let file = crate::base::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     file.map_err(|error| error.to_string())?;
     let name = path.display().to_string();
     let source = yaml::source(&name, &bytes).map_err(|faulty| faulty.1.message)?;

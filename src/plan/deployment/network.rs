@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
+use crate::base::files::open_regular;
 use crate::base::secret::redacted_url;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
 use crate::client::options::DnsOptions;
 use crate::client::proxy::{Exception, Proxies, Proxy};
 use crate::client::tls::{TlsOptions, is_server_name};
-use crate::client::url::{BaseUrl, Origin};
+use crate::client::url::{BaseUrl, Origin, host_name};
 use crate::config::check::did_you_mean;
 use crate::config::deployment as config;
 use crate::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
@@ -45,9 +46,9 @@ impl Resolver<'_> {
         if self.env.is_offline() {
             return path;
         }
-        let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
-            Ok(metadata) if metadata.is_dir() => Some("it is a directory".to_owned()),
+        let problem = match open_regular(&path) {
             Ok(_) => None,
+            Err(_) if path.is_dir() => Some("it is a directory".to_owned()),
             Err(error) => Some(error.to_string()),
         };
         if let Some(problem) = problem {
@@ -80,7 +81,7 @@ impl Resolver<'_> {
                 let fault = Fault::error(span, format!("`{name}` is not a host's name"));
                 self.faults.push(fault.help("write the name alone, such as api.example.com"));
             }
-            hosts.push((name.trim_end_matches('.').to_ascii_lowercase(), self.addresses(addresses, node)));
+            hosts.push((host_name(name), self.addresses(addresses, node)));
         }
         DnsOptions { servers, hosts }
     }
@@ -140,8 +141,8 @@ impl Resolver<'_> {
             return None;
         }
         let name = self.text(reference, node)?;
-        if is_server_name(&name) {
-            return Some(name);
+        if is_server_name(&host_name(&name)) {
+            return Some(if name.is_ascii() { name } else { host_name(&name) });
         }
         let complaint = Complaint::new(
             format!("`{name}` is not a host's name"),

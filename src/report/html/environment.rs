@@ -2,6 +2,9 @@
 //!
 //! Strings here are plain text; the template escapes them.
 
+use std::path::Path;
+
+use crate::base::shell;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,17 +30,17 @@ pub(super) struct FactGroup {
 pub(super) fn command(results: &Results) -> String {
     let mut words = vec!["bench".to_owned(), "run".to_owned()];
     match of_url(results) {
-        Some(options) => words.extend(options.iter().map(|word| text::argument(word))),
+        Some(options) => words.extend(options.iter().map(|word| shell::word(word))),
         None => {
-            words.push(text::argument(&results.scenario.file));
+            words.push(shell::path(Path::new(&results.scenario.file)));
             // A deployment that was made of a scenario has no file.
             if results.deployment.file != WHOLE_URLS {
-                words.extend(["-d".to_owned(), text::argument(&results.deployment.file)]);
+                words.extend(["-d".to_owned(), shell::path(Path::new(&results.deployment.file))]);
             }
         }
     }
     for (name, value) in &results.scenario.set {
-        words.extend(["--set".to_owned(), text::argument(&format!("{name}={value}"))]);
+        words.extend(["--set".to_owned(), shell::word(&format!("{name}={value}"))]);
     }
     words.extend(results.run.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
     words.join(" ")

@@ -3,6 +3,9 @@
 //! Two encodings, both harmless inside a `<script>` element whatever the strings hold: JSON without
 //! `<`, `>`, `&`, U+2028 and U+2029, and gzip in base64. Nothing here may emit markup.
 
+use std::path::Path;
+
+use crate::base::shell;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -151,7 +154,7 @@ fn source(results: &Results) -> String {
         (Some(_), Some(collector)) => ("--connection-string", collector),
         _ => ("-d", &results.deployment.file),
     };
-    format!("{option} {}", text::argument(value))
+    format!("{option} {}", shell::path(Path::new(value)))
 }
 
 fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {

@@ -103,13 +103,6 @@ pub(super) fn bytes(number: u64) -> String {
     format!("{} TB", rate(value))
 }
 
-/// An argument as a shell takes it.
-pub(super) fn argument(value: &str) -> String {
-    let plain =
-        !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c));
-    if plain { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::{scheme_of, secrets_of};
 use crate::base::masking::{names_secret, secret_spans};
-use crate::base::visible::is_deceptive;
+use crate::base::shell::{self, octal, quoted};
 use crate::iteration::named_secrets;
 use crate::iteration::observe::{Exchange, Observation, Sent};
 
@@ -135,7 +135,7 @@ fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> S
     parts.extend(options(sent, connecting));
     match sent.method.as_str() {
         "HEAD" => parts.push("--head".to_owned()),
-        method => parts.push(format!("--request {method}")),
+        method => parts.push(format!("--request {}", shell::word(method))),
     }
     parts.push(word(sent.url().as_bytes(), exchange, "the URL", names));
     parts.extend(headers(exchange, names));
@@ -287,63 +287,4 @@ fn printf(bytes: &[u8], exchange: &Exchange, names: &mut Names) -> String {
 /// True for a text that can stand between quotes.
 fn is_plain(bytes: &[u8]) -> bool {
     !bytes.contains(&0)
-}
-
-/// The bytes as one word of a shell.
-fn quoted(bytes: &[u8]) -> String {
-    if bytes.is_empty() {
-        return "''".to_owned();
-    }
-    let mut shown = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for part in split(chunk.valid()) {
-            match part {
-                Part::Plain(text) => {
-                    let _ = write!(shown, "'{}'", text.replace('\'', "'\\''"));
-                }
-                Part::Hidden(text) => {
-                    let _ = write!(shown, "\"$(printf '{}')\"", octal(text.as_bytes()));
-                }
-            }
-        }
-        if !chunk.invalid().is_empty() {
-            let _ = write!(shown, "\"$(printf '{}')\"", octal(chunk.invalid()));
-        }
-    }
-    shown
-}
-
-enum Part<'t> {
-    Plain(&'t str),
-    Hidden(&'t str),
-}
-
-/// Parts that can be shown and parts that cannot.
-fn split(text: &str) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let hidden = is_deceptive(first);
-        let end = rest.find(|c| is_deceptive(c) != hidden).unwrap_or(rest.len());
-        let (part, after) = rest.split_at(end);
-        parts.push(if hidden { Part::Hidden(part) } else { Part::Plain(part) });
-        rest = after;
-    }
-    parts
-}
-
-/// Bytes for the format of `printf`, between single quotes.
-fn octal(bytes: &[u8]) -> String {
-    let mut shown = String::new();
-    for byte in bytes {
-        match byte {
-            b'%' => shown.push_str("%%"),
-            // At the beginning, a dash would be an option.
-            b' '..=b'~' if !matches!(byte, b'\'' | b'\\' | b'-') => shown.push(char::from(*byte)),
-            _ => {
-                let _ = write!(shown, "\\{byte:03o}");
-            }
-        }
-    }
-    shown
 }

@@ -1,5 +1,8 @@
 //! The stored traces of a run, longest first, each with the reason why it was fetched; and what weighted sums are of.
 
+use std::path::Path;
+
+use crate::base::shell;
 use crate::report::document::{Block, Cell, Column, Document, Line, Table};
 use crate::report::words::duration_us;
 use crate::results::strata::Weighting;
@@ -25,6 +28,7 @@ pub struct FetchedTrace {
 #[must_use]
 pub fn document(traces: &[FetchedTrace], run: &str) -> Document {
     let mut document = Document::new(2, "");
+    let run = shell::path(Path::new(run));
     let title = format!(
         "{} traces, longest response time first; see one with: bench trace show {run} ID",
         traces.len()

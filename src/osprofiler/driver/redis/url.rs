@@ -243,8 +243,8 @@ fn is_true(value: &str) -> bool {
 
 fn read_pem(path: &str) -> Result<Vec<u8>, &'static str> {
     let path = Path::new(path);
-    let len = std::fs::metadata(path).map_err(|_| PEM)?.len();
-    if len > PEM_BYTES_MAX {
+    let found = std::fs::metadata(path).map_err(|_| PEM)?;
+    if !found.is_file() || found.len() > PEM_BYTES_MAX {
         return Err(PEM);
     }
     std::fs::read(path).map_err(|_| PEM)
