@@ -8,7 +8,7 @@
 
 mod lines;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
