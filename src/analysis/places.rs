@@ -30,6 +30,8 @@ pub struct Population<'a> {
     pub slowest: &'a [IterationSample],
     /// Typical iterations: a rhythm that these have too is that of the load.
     pub typical: &'a [&'a IterationSample],
+    /// True if virtual users set the pace: then an iteration begins when another has ended.
+    pub is_closed: bool,
     /// How many shards share the numbers, if the run is one of them.
     pub shards: u64,
 }

@@ -91,7 +91,8 @@ pub fn octal(bytes: &[u8]) -> String {
     shown
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 

@@ -237,6 +237,7 @@ fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workloa
     let shards = aggregate.header().shard.as_ref().map_or(1, |shard| u64::from(shard.count.max(1)));
     Population {
         typical: &[],
+        is_closed: workload.offered.as_ref().is_some_and(|offered| offered.asked_per_s.is_none()),
         shards,
         total: stats.map_or(0, |stats| stats.numbers.saturating_sub(stats.warm_up.total)),
         warm_up: stats.map_or(0, |stats| stats.warm_up.total),

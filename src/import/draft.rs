@@ -8,6 +8,7 @@ use crate::base::yaml_text::{self, Comments};
 use super::ImportError;
 use super::multipart::{self, Field};
 use super::secrets::Variables;
+use super::sniff;
 
 /// What to write. Its secrets are references to environment variables.
 #[derive(Debug, Default)]
@@ -97,7 +98,7 @@ impl Draft {
         let requests = self.steps.iter().filter(|step| !step.keys.contains_key("think")).count();
         let deployment = self.deployment()?;
         let stand_ins = self.stand_ins.clone();
-        let notes = self.notes.iter().cloned().chain(self.variables.note()).collect();
+        let notes = self.notes.iter().cloned().chain(self.variables.note(sniff::shown)).collect();
         Ok(Written { scenario, deployment, requests, environment, stand_ins, notes })
     }
 

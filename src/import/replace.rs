@@ -4,6 +4,10 @@
 pub(super) trait Replace {
     /// The template for a whole value at a place with this name.
     fn whole(&mut self, name: &str, value: &str) -> Option<String>;
+    /// The template for a value that is public: where it came from, but never a secret.
+    fn public(&mut self, _value: &str) -> Option<String> {
+        None
+    }
     /// The template for a number of a JSON body.
     fn number(&mut self, _name: &str, _value: &str) -> Option<String> {
         None

@@ -141,7 +141,7 @@ impl Recorded {
         let mut headers = Map::new();
         for (name, value) in &self.headers {
             let value = match is_public_header(name) {
-                true => escaped(value),
+                true => replace.public(value).unwrap_or_else(|| escaped(value)),
                 false => replace.whole(name, value).unwrap_or_else(|| sniff::replaced(value, replace)),
             };
             headers.insert(name.clone(), value.into());

@@ -5,8 +5,6 @@ use serde_json::{Map, Value, json};
 use crate::base::masking::names_secret;
 use crate::base::yaml_text::Comments;
 
-use super::sniff;
-
 /// The variables of a scenario that is being made. Equal secrets share one variable.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
@@ -90,10 +88,10 @@ impl Variables {
         }
     }
 
-    /// What was written as it is, in a sentence.
-    pub(super) fn note(&self) -> Option<String> {
+    /// What was written as it is, in a sentence; `shown` hides what is secret in a name.
+    pub(super) fn note(&self, shown: fn(&str) -> String) -> Option<String> {
         const NAMED_MAX: usize = 12;
-        let named: Vec<String> = self.kept.iter().take(NAMED_MAX).map(|name| sniff::shown(name)).collect();
+        let named: Vec<String> = self.kept.iter().take(NAMED_MAX).map(|name| shown(name)).collect();
         let more = match self.kept.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             more => format!(" and {more} more"),

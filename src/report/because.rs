@@ -1,7 +1,7 @@
 //! In what way a kind of point takes longer, in words: by more calls, by all of its calls or by a few of them, and where in
 //! them the time lies. Nothing here may compute a statistic.
 
-use super::explanation::name_of;
+use super::named::name_of;
 use super::texts::{calls, duration, signed};
 use crate::analysis::levels::ALL_POINTS;
 use crate::results::model::{CallSpread, ComparedKind, OwnTime, Place};

@@ -1,6 +1,6 @@
 //! Names of kinds of trace points in a table: short, but no two alike.
 
-use super::explanation::kind_of_point;
+use super::named::kind_of_point;
 
 /// `db · SELECT … FROM user` for each kind, which is a point's name and its statement or path. Statements that look alike
 /// so are followed by what comes after their table.

@@ -20,6 +20,7 @@ mod machine;
 pub mod markdown;
 pub mod metrics;
 pub mod mixed;
+mod named;
 pub mod observer;
 pub mod offered;
 pub mod once;

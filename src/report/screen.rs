@@ -6,6 +6,7 @@
 use uuid::Uuid;
 
 use super::document::{Line, Span};
+use super::texts::percent;
 use super::words::{self, CauseName, duration};
 use super::{failed, machine, offered};
 use crate::analysis::explanation::QUEUE_TIME;
@@ -251,15 +252,6 @@ fn of_error(reason: Reason, error: Option<&ErrorClass>) -> Reason {
 /// A workload's name, if there are several.
 fn named(results: &Results, workload: &Workload) -> Option<String> {
     (results.workloads.len() > 1).then(|| workload.name.clone())
-}
-
-pub(super) fn percent(percent: f64) -> String {
-    match percent {
-        percent if percent >= 99.95 => "100 %".to_owned(),
-        percent if percent >= 9.95 => format!("{percent:.0} %"),
-        percent if percent >= 0.095 => format!("{percent:.1} %"),
-        percent => format!("{percent:.3} %"),
-    }
 }
 
 fn share_failed(counts: Counts) -> f64 {

@@ -2,7 +2,7 @@
 //! statistic.
 
 use super::document::Line;
-use super::explanation::{kind_name, share_with_bound};
+use super::named::{kind_name, share_with_bound};
 use crate::results::model::{Comparison, Missing, NoFinding};
 
 /// A part at least this large, at its lower bound, is said to be the largest although nothing is certain.

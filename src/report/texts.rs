@@ -9,6 +9,16 @@ pub fn duration(ms: f64) -> String {
     if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
 }
 
+/// A share in percent with the digits that tell it from none and from all: `0.010 %`, `1.5 %`, `49 %`.
+pub(super) fn percent(percent: f64) -> String {
+    match percent {
+        percent if percent >= 99.95 => "100 %".to_owned(),
+        percent if percent >= 9.95 => format!("{percent:.0} %"),
+        percent if percent >= 0.095 => format!("{percent:.1} %"),
+        percent => format!("{percent:.3} %"),
+    }
+}
+
 /// A difference of times with its sign: `+1.20 ms`, `−300 µs`, `0 ms`.
 #[must_use]
 pub fn signed(ms: f64) -> String {

@@ -48,7 +48,7 @@ pub fn not_served(workloads: &[Workload]) -> Option<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
-    let share = super::screen::percent((dropped + aborted) as f64 / total.max(1) as f64 * 100.0);
+    let share = super::texts::percent((dropped + aborted) as f64 / total.max(1) as f64 * 100.0);
     Some(format!("{share} not served ({})", counts.join(", ")))
 }
 

@@ -17,6 +17,11 @@ use crate::server::{After, Server};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Whether a line of the head goes on with a blank (RFC 9112, section 5.2).
+fn is_folded(answer: &[u8]) -> bool {
+    answer.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
+}
+
 /// Status, headers in order of their names, body.
 type Seen = (u16, Vec<(String, Vec<u8>)>, Vec<u8>);
 
@@ -212,7 +217,8 @@ fn damaged_answers_are_the_same_as_hypers() {
             }
         }
         let (ours, hypers) = compare(&bytes, &Method::GET);
-        if ours != hypers {
+        // A folded line is read as RFC 9112, section 5.2, asks; hyper refuses it.
+        if ours != hypers && !(hypers.is_none() && is_folded(&bytes)) {
             different.push(format!("{}\n  ours {ours:?}\n  hyper {hypers:?}", bytes.escape_ascii()));
         }
     }

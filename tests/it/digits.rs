@@ -54,15 +54,17 @@ fn the_digits_of_an_answer_go_out_as_they_came() {
   - get: /n/{index}
     extract: {{ id: {{ json: $.id }}, same: {{ pointer: /id }}, list: {{ json: $.list }} }}
     expect: {{ json: {{ $.id: {number}, $.list: {{ contains: {number} }} }}, variables: {{ id: {number} }} }}
-  - post: /json/{{{{ id }}}}
+  - action: json {index}
+    post: /json/{{{{ id }}}}
     query: {{ q: '{{{{ id }}}}', e: '{{{{ id | urlencode }}}}', own: {number} }}
     headers: {{ X-Id: 'n={{{{ id }}}}' }}
     json: {{ id: '{{{{ id }}}}', same: '{{{{ same }}}}', text: 'n={{{{ id }}}}', list: '{{{{ list }}}}', own: {number} }}
   - for_each: '{{{{ list }}}}'
     as: item
-    steps: [ {{ post: /item, form: {{ item: '{{{{ item }}}}', joined: \"{{{{ [id, id] | join('+') }}}}\" }} }} ]
+    steps: [ {{ action: item {index}, post: /item, form: {{ item: '{{{{ item }}}}', joined: \"{{{{ [id, id] | join('+') }}}}\" }} }} ]
   - set: {{ copy: '{{{{ id }}}}', own: [{number}] }}
-  - post: /text
+  - action: text {index}
+    post: /text
     body: '{{{{ copy }}}} {{{{ own | tojson }}}} {{{{ \"n\" ~ copy }}}} {{{{ copy | string }}}} {{{{ own }}}}'",
                 number = NUMBERS[index]
             )

@@ -118,7 +118,7 @@ fn the_tree_shows_what_messages_waited_for_and_what_the_poll_did() {
     let bench = Bench::new();
     let shown = bench.run(&["trace", "show", &path("boot-server")]).expect_code(0).stdout;
     for part in [
-        "trace 0: 669 points over 5.48 s, complete; bench, glance/api, keystone/public, neutron/neutron-server, nova/",
+        "trace 0: 664 points over 5.48 s, complete; bench, glance/api, keystone/public, neutron/neutron-server, nova/",
         "2 × queue of RPC select_destinations",
         "after the answer: `wait until ACTIVE` waited for these\n",
     ] {

@@ -95,7 +95,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 ];
 
 /// The largest number of lines of code in `cli`, which contains no logic.
-const CLI_LINES_MAX: usize = 3000;
+const CLI_LINES_MAX: usize = 3100;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

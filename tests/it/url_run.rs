@@ -196,10 +196,10 @@ fn the_report_names_the_command_that_was_typed() {
     for (words, expected) in [
         ("run URL/x -n 3 -c 2", "URL/x -c 2 -n 3"),
         ("run URL/x?a=1 -n 2 -m DELETE", "'URL/x?a=1' -m DELETE -c 50 -n 2"),
-        ("run URL/x -n 4 --rate 500", "URL/x -n 4 --rate 500"),
+        ("run URL/x -n 4 --rate 500", "URL/x -c 50 -n 4 --rate 500"),
         (
-            "run URL/x -n 2 -H X-Tenant:_blue --data hello",
-            "URL/x -H 'X-Tenant: blue' --data hello -c 50 -n 2",
+            "run URL/x -n 2 -H Accept:_text/plain --data hello",
+            "URL/x -H 'Accept: text/plain' --data hello -c 50 -n 2",
         ),
         ("run URL/x -n 2 -H X-Auth-Token:_hunter2hunter2", "URL/x -H 'X-Auth-Token: ***' -c 50 -n 2"),
     ] {

@@ -143,7 +143,7 @@ pub(super) fn by_time(
         share_of(beat, &every, slow.len()) >= SHARE_MIN
             && is_often(beat)
             && load_phase(series, beat.frequency) <= LOAD_PHASE_MAX
-            && !is_of_load(beat, slow, population.typical, share_of(beat, &every, slow.len()))
+            && !is_of_load(beat, slow, population, share_of(beat, &every, slow.len()))
     };
     let found = [&every, &large].map(|events| best(events, length_s, highest, is_clear));
     let beat = found.into_iter().flatten().min_by(|one, other| one.chance.total_cmp(&other.chance))?;
@@ -159,11 +159,15 @@ pub(super) fn by_time(
 /// Whether the load may have this rhythm itself. In a closed loop, a user begins an iteration when its last one has ended, so
 /// slow ones that wait for each other come as often as one of them lasts, and users that began together stay together: then
 /// typical iterations begin in the same part of the interval too.
-fn is_of_load(beat: &Beat, slow: &[&IterationSample], typical: &[&IterationSample], share: f64) -> bool {
+fn is_of_load(beat: &Beat, slow: &[&IterationSample], population: &Population<'_>, share: f64) -> bool {
+    let Population { typical, is_closed, .. } = population;
     let interval_s = 1.0 / beat.frequency;
     let mut lengths_s: Vec<f64> = slow.iter().map(|one| one.duration_ns as f64 / 1e9).collect();
     lengths_s.sort_by(f64::total_cmp);
-    if at_percentile(&lengths_s, 50.0).is_some_and(|length_s| length_s >= LASTS_MAX * interval_s) {
+    // Arrivals at a rate come whether or not others have ended.
+    if *is_closed
+        && at_percentile(&lengths_s, 50.0).is_some_and(|length_s| length_s >= LASTS_MAX * interval_s)
+    {
         return true;
     }
     let is_on_time =
@@ -389,6 +393,7 @@ mod tests {
             total: all.len() as u64,
             series: Some(&series),
             typical: &typical,
+            is_closed: true,
             ..Population::default()
         };
         by_time(slow, slow, &population)?.every_s

@@ -198,7 +198,7 @@ mod tests {
         for (seen, limit, expected) in [
             (of(0.2, 0.1), 0.1, Some(17)),
             (of(0.0, 0.1), 0.1, Some(17)),
-            (of(0.15, 0.1), 0.1, Some(55)),
+            (of(0.15, 0.1), 0.1, Some(57)),
             (of(0.12, 0.1), 0.1, None),
             (of(0.1, 0.1), 0.1, None),
         ] {

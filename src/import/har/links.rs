@@ -352,6 +352,14 @@ impl Replace for Linker<'_> {
         secret(self.variables, name, value)
     }
 
+    fn public(&mut self, value: &str) -> Option<String> {
+        let template = self.linked("", value);
+        if template.is_none() {
+            self.remember(value);
+        }
+        template
+    }
+
     fn number(&mut self, _name: &str, value: &str) -> Option<String> {
         let source = self.known.get(value).filter(|source| source.found.is_number && !source.found.is_short);
         if source.is_none() {

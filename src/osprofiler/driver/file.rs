@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use super::forward::driver;
 use super::json_lines;
+use super::regular_file::regular;
 use super::{
     Cause, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
@@ -154,14 +155,6 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
             let _ = log.set_len(before);
         }
     })
-}
-
-/// Opens a regular file: a pipe with this name would never let go.
-pub(super) fn regular(path: &Path) -> io::Result<File> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    File::open(path)
 }
 
 /// A trace's records in the order of the log; `None` for a trace over the limits.

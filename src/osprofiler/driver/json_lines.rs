@@ -7,7 +7,7 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::Stored;
-use super::file::regular;
+use super::regular_file::regular;
 use crate::profile_log::each_text;
 use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
 use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};

@@ -29,6 +29,7 @@ mod one_way;
 mod otlp;
 #[cfg(feature = "redis")]
 mod redis;
+mod regular_file;
 #[cfg(any(feature = "jaeger", feature = "tempo"))]
 mod span_answers;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -97,7 +97,8 @@ fn shape(runner: &Value) -> Vec<String> {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if value.is_number() { text.trim_end_matches(".0").to_owned() } else { text }
 }
 
 /// The scenario's text, line by line with the line ends.
