@@ -4,6 +4,8 @@ mod content;
 mod network;
 mod options;
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +14,7 @@ use crate::base::percent;
 use super::draft::{Draft, Step};
 use super::multipart::{self, Field};
 use super::request::{Body, Recorded, SecretsOnly, Targets, method_key, split_url};
-use super::{ImportError, STEPS_MAX, words};
+use super::{ImportError, STEPS_MAX, sniff, words};
 use content::Data;
 
 /// The longest command, in bytes.
@@ -21,12 +23,12 @@ pub const TEXT_BYTES_MAX: usize = words::BYTES_MAX;
 /// Looks up a file that a command names (`-d @FILE`): its path from the scenario. Its content is never read.
 pub type NameFile<'f> = dyn Fn(&str) -> Result<String, ImportError> + 'f;
 
-/// The scenario of a command that a shell has not split yet.
+/// The scenario of the commands in a text that a shell has not split yet, in their order.
 ///
 /// # Errors
-/// The text is no curl command, or contradicts itself.
+/// The text has no curl command, or one contradicts itself.
 pub fn from_text(text: &str, file: &NameFile<'_>) -> Result<Draft, ImportError> {
-    from_words(&words::split(text)?, file)
+    from_commands(&words::commands(text)?, file)
 }
 
 /// The scenario of a command, as the words that a shell made of it.
@@ -34,18 +36,107 @@ pub fn from_text(text: &str, file: &NameFile<'_>) -> Result<Draft, ImportError> 
 /// # Errors
 /// The words are no curl command, or contradict themselves.
 pub fn from_words(words: &[String], file: &NameFile<'_>) -> Result<Draft, ImportError> {
-    let mut words = words.iter().map(String::as_str);
-    let first = words.next().unwrap_or_default();
-    let program = first.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe");
-    let is_curl = program.eq_ignore_ascii_case("curl");
-    if !is_curl && !first.starts_with('-') && !first.contains("://") {
-        return Err(ImportError::new("this is not a curl command", "begin it with the word curl"));
+    from_commands(&[words.to_vec()], file)
+}
+
+fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft, ImportError> {
+    let mut all = All::default();
+    let mut others: Vec<String> = Vec::new();
+    for words in commands {
+        match arguments(words) {
+            Some(mut rest) => {
+                // `--next` begins a request with options of its own.
+                while !rest.is_empty() {
+                    let mut command = Command::default();
+                    rest = command.options(&rest, file)?;
+                    command.add(&mut all, file)?;
+                }
+            }
+            None => others.extend(words.first().cloned()),
+        }
     }
-    let mut command = Command::default();
-    let mut rest: Vec<&str> = if is_curl { Vec::new() } else { vec![first] };
-    rest.extend(words);
-    command.options(&rest, file)?;
-    command.draft(file)
+    if all.commands == 0 {
+        let what = match commands.iter().any(|words| arguments(words).is_some()) {
+            true => "the command has no URL",
+            false => "this is not a curl command",
+        };
+        let remedy =
+            if what.ends_with("URL") { "copy the whole command" } else { "begin it with the word curl" };
+        return Err(ImportError::new(what, remedy));
+    }
+    Ok(all.finish(others))
+}
+
+/// The words behind `curl`; a text that begins with an option or a URL is taken for them. `None` for other programs.
+fn arguments(words: &[String]) -> Option<Vec<&str>> {
+    let first = words.first()?;
+    let program = first.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe");
+    let words = words.iter().map(String::as_str);
+    if program.eq_ignore_ascii_case("curl") {
+        return Some(words.skip(1).collect());
+    }
+    (first.starts_with('-') || first.contains("://")).then(|| words.collect())
+}
+
+/// What the commands amount to so far.
+#[derive(Default)]
+struct All {
+    draft: Draft,
+    targets: Targets,
+    commands: usize,
+    urls: usize,
+    /// Keys of the deployment in which commands differ.
+    different: BTreeSet<String>,
+}
+
+impl All {
+    /// Adds what a command says of the deployment. Of several, the first counts: a deployment has each key once.
+    fn merge(&mut self, before: Map<String, Value>) {
+        let own = std::mem::replace(&mut self.draft.deployment, before);
+        let known = self.draft.deployment.iter().filter(|(key, value)| own.get(*key) != Some(*value));
+        let different: Vec<String> = known.map(|(key, _)| key.clone()).collect();
+        for (key, value) in own {
+            if !self.draft.deployment.contains_key(&key) {
+                if self.commands > 0 {
+                    self.different.insert(key.clone());
+                }
+                self.draft.deployment.insert(key, value);
+            }
+        }
+        self.different.extend(different);
+    }
+
+    fn finish(mut self, others: Vec<String>) -> Draft {
+        let mut draft = self.draft;
+        if self.urls > STEPS_MAX {
+            draft.notes.push(format!("only the first {STEPS_MAX} of {} requests are imported", self.urls));
+        }
+        if !self.different.is_empty() {
+            let keys: Vec<String> =
+                std::mem::take(&mut self.different).into_iter().map(|key| format!("`{key}`")).collect();
+            draft.notes.push(format!(
+                "the commands differ in {}: the deployment has what comes first, for all of them",
+                keys.join(", ")
+            ));
+        }
+        if !others.is_empty() {
+            let names: Vec<String> = others.iter().map(|name| format!("`{}`", sniff::shown(name))).collect();
+            draft.notes.push(format!("only curl commands are imported: {} left out", names.join(", ")));
+        }
+        let mut seen = BTreeSet::new();
+        draft.notes.retain(|note| seen.insert(note.clone()));
+        let mut seen = BTreeSet::new();
+        draft.environment.retain(|name| seen.insert(name.clone()));
+        draft.targets = self.targets.0;
+        draft.name = draft.targets.first().map_or_else(String::new, |(_, origin)| {
+            origin.split_once("://").map_or(origin.as_str(), |(_, host)| host).to_owned()
+        });
+        draft.title = draft.steps.first().map_or_else(String::new, |step| {
+            step.keys.get("action").and_then(Value::as_str).unwrap_or_default().to_owned()
+        });
+        draft.about.push("Made by `bench import curl`.".to_owned());
+        draft
+    }
 }
 
 /// What the options of a command amount to.
@@ -84,48 +175,40 @@ struct Command {
 }
 
 impl Command {
-    fn draft(mut self, file: &NameFile<'_>) -> Result<Draft, ImportError> {
+    /// Adds its requests and what it says of the deployment.
+    fn add(mut self, all: &mut All, file: &NameFile<'_>) -> Result<(), ImportError> {
         if self.urls.is_empty() {
             return Err(ImportError::new("the command has no URL", "copy the whole command"));
         }
         self.check_content()?;
         self.note_content();
         let socket = self.socket_target()?;
-        let mut draft = Draft::default();
-        let mut targets = Targets::default();
         let urls = std::mem::take(&mut self.urls);
         self.note_socket(&urls);
-        draft.notes.append(&mut self.notes);
-        if urls.len() > STEPS_MAX {
-            draft.notes.push(format!("only the first {STEPS_MAX} of {} URLs are imported", urls.len()));
-        }
-        self.authenticate(&urls, &mut draft);
-        for url in urls.iter().take(STEPS_MAX) {
+        all.draft.notes.append(&mut self.notes);
+        let before = std::mem::take(&mut all.draft.deployment);
+        self.authenticate(&urls, &mut all.draft);
+        for url in urls.iter().take(STEPS_MAX.saturating_sub(all.urls)) {
             let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
             let Some((origin, path)) = split_url(&url) else {
                 return Err(ImportError::new("an argument is not a URL of http or https", "quote the URL"));
             };
-            let target = targets.name(socket.as_deref().unwrap_or(&origin));
+            let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
             let recorded = Recorded { target, ..self.request(path) };
-            self.step(&recorded, &mut draft)?;
+            self.step(&recorded, &mut all.draft)?;
         }
-        draft.targets = targets.0;
-        draft.name = draft.targets.first().map_or_else(String::new, |(_, origin)| {
-            origin.split_once("://").map_or(origin.as_str(), |(_, host)| host).to_owned()
-        });
-        draft.title = draft.steps.first().map_or_else(String::new, |step| {
-            step.keys.get("action").and_then(Value::as_str).unwrap_or_default().to_owned()
-        });
-        draft.about.push("Made by `bench import curl`.".to_owned());
-        self.connection(&mut draft, file);
+        all.urls += urls.len();
+        self.connection(&mut all.draft, file);
+        all.merge(before);
+        all.commands += 1;
         if !self.unknown.is_empty() {
             self.unknown.dedup();
-            draft.notes.push(format!("these options were ignored: {}", self.unknown.join(", ")));
+            all.draft.notes.push(format!("these options were ignored: {}", self.unknown.join(", ")));
         }
         if self.connect_to {
-            draft.notes.push("instead of --connect-to, write the address into `targets`".to_owned());
+            all.draft.notes.push("instead of --connect-to, write the address into `targets`".to_owned());
         }
-        Ok(draft)
+        Ok(())
     }
 
     fn request(&self, mut path: String) -> Recorded {

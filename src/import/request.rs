@@ -56,6 +56,18 @@ impl Replace for SecretsOnly<'_> {
     }
 }
 
+/// Adds a header. One that is there already becomes a list, which is sent as several lines.
+fn add_line(headers: &mut Map<String, Value>, name: &str, value: String) {
+    let known = headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    match known {
+        Some((_, Value::Array(lines))) => lines.push(value.into()),
+        Some((_, first)) => *first = json!([std::mem::take(first), value]),
+        None => {
+            headers.insert(name.to_owned(), value.into());
+        }
+    }
+}
+
 /// The key of a step that sends a method, and what is before the path in its value: `get` and nothing, or `request` and
 /// `PURGE `. `None` if steps cannot send it: it is not a token (RFC 9110, section 5.6.2), or it opens a tunnel.
 pub(super) fn method_key(method: &str) -> Option<(&'static str, String)> {
@@ -144,7 +156,7 @@ impl Recorded {
                 true => replace.public(value).unwrap_or_else(|| escaped(value)),
                 false => replace.whole(name, value).unwrap_or_else(|| sniff::replaced(value, replace)),
             };
-            headers.insert(name.clone(), value.into());
+            add_line(&mut headers, name, value);
         }
         if let Some(content_type) = content_type {
             headers.insert("Content-Type".to_owned(), escaped(&content_type).into());

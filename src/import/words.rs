@@ -8,11 +8,11 @@ use super::ImportError;
 /// The longest command, in bytes.
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
-/// The words of the first command in a text.
+/// The words of each command in a text. Where a command's input and output go is left out.
 ///
 /// # Errors
 /// A quote is not closed, or the text needs a shell to be understood.
-pub(super) fn split(text: &str) -> Result<Vec<String>, ImportError> {
+pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
     if text.len() > BYTES_MAX {
         return Err(ImportError::new("the command is longer than 4 MiB", "give a shorter one"));
     }
@@ -25,31 +25,63 @@ fn is_cmd(text: &str) -> bool {
     text.contains("^\"") || text.lines().any(|line| line.trim_end().ends_with('^'))
 }
 
-/// Reads the characters of a command.
+/// Reads the characters of commands.
 struct Reader<'t> {
     rest: std::iter::Peekable<std::str::Chars<'t>>,
+    commands: Vec<Vec<String>>,
     words: Vec<String>,
     word: Option<String>,
+    /// The next word names a file for input or output.
+    is_redirected: bool,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            rest: text.chars().peekable(),
+            commands: Vec::new(),
+            words: Vec::new(),
+            word: None,
+            is_redirected: false,
+        }
+    }
+
     fn push(&mut self, c: char) {
         self.word.get_or_insert_default().push(c);
     }
 
     fn end_word(&mut self) {
-        self.words.extend(self.word.take());
+        let Some(word) = self.word.take() else { return };
+        if !std::mem::take(&mut self.is_redirected) {
+            self.words.push(word);
+        }
+    }
+
+    fn end_command(&mut self) {
+        self.end_word();
+        self.is_redirected = false;
+        if !self.words.is_empty() {
+            self.commands.push(std::mem::take(&mut self.words));
+        }
+    }
+
+    /// `> file`, `2>&1`, `&> file`: neither the number nor the file is a word of the command.
+    fn redirect(&mut self) {
+        self.word.take_if(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()));
+        self.end_word();
+        while self.rest.next_if(|c| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
+        self.is_redirected = true;
     }
 }
 
-fn posix(text: &str) -> Result<Vec<String>, ImportError> {
-    let mut reader = Reader { rest: text.chars().peekable(), words: Vec::new(), word: None };
+fn posix(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
+    let mut reader = Reader::new(text);
     while let Some(c) = reader.rest.next() {
         match c {
             ' ' | '\t' | '\r' => reader.end_word(),
-            // Only the first command counts.
-            '\n' | ';' | '|' | '&' if reader.word.is_none() && reader.words.is_empty() => {}
-            '\n' | ';' | '|' | '&' | '>' | '<' => break,
+            '&' if reader.rest.peek() == Some(&'>') => reader.redirect(),
+            '\n' | ';' | '|' | '&' => reader.end_command(),
+            '>' | '<' => reader.redirect(),
             '#' if reader.word.is_none() => while reader.rest.next_if(|c| *c != '\n').is_some() {},
             '\\' => match reader.rest.next() {
                 Some('\n') | None => {}
@@ -64,8 +96,8 @@ fn posix(text: &str) -> Result<Vec<String>, ImportError> {
             c => reader.push(c),
         }
     }
-    reader.end_word();
-    Ok(reader.words)
+    reader.end_command();
+    Ok(reader.commands)
 }
 
 fn starts_expansion(c: char) -> bool {
@@ -160,7 +192,7 @@ fn number(reader: &mut Reader<'_>, mut digits: String, most: usize, radix: u32) 
 }
 
 /// As browsers copy for cmd: each word in `^"…^"`, with `^` before special characters.
-fn cmd(text: &str) -> Result<Vec<String>, ImportError> {
+fn cmd(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
     // First cmd removes its carets and joins lines; then curl splits what remains.
     let mut line = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -185,7 +217,7 @@ fn cmd(text: &str) -> Result<Vec<String>, ImportError> {
             c => line.push(c),
         }
     }
-    let mut reader = Reader { rest: line.chars().peekable(), words: Vec::new(), word: None };
+    let mut reader = Reader::new(&line);
     let mut inside = false;
     while let Some(c) = reader.rest.next() {
         match c {
@@ -196,15 +228,16 @@ fn cmd(text: &str) -> Result<Vec<String>, ImportError> {
                 reader.word.get_or_insert_default();
             }
             ' ' | '\t' if !inside => reader.end_word(),
-            '\n' | '&' | '|' | '>' | '<' if !inside => break,
+            '\n' | '&' | '|' if !inside => reader.end_command(),
+            '>' | '<' if !inside => reader.redirect(),
             c => reader.push(c),
         }
     }
     if inside {
         return Err(not_closed("double"));
     }
-    reader.end_word();
-    Ok(reader.words)
+    reader.end_command();
+    Ok(reader.commands)
 }
 
 /// Backslashes are special only before a quote: two make one, and an odd one makes the quote literal.
@@ -240,11 +273,10 @@ mod tests {
             (r#""a\"b\\c\d""#, &["a\"b\\c\\d"]),
             (r"$'a\'b\n\u0021\x41\101\q'", &["a'b\n!AAq"]),
             ("'it'\\''s'", &["it's"]),
-            ("one # two\n three", &["one"]),
-            ("curl a; rm -rf /", &["curl", "a"]),
-            ("curl a | sh", &["curl", "a"]),
             ("curl 'a&b' a$ 100$", &["curl", "a&b", "a$", "100$"]),
-            ("", &[]),
+            ("curl a > 'the file' -s 2>&1", &["curl", "a", "-s"]),
+            ("curl a 2>/dev/null -d 2 </dev/null", &["curl", "a", "-d", "2"]),
+            ("curl a &>> x", &["curl", "a"]),
             (
                 "curl ^\"http://h/?a=1^&b=2^\" ^\r\n  -H ^\"A: ^\\^\"b^\\^\"^\"",
                 &["curl", "http://h/?a=1&b=2", "-H", "A: \"b\""],
@@ -252,7 +284,26 @@ mod tests {
             ("curl \"a\" ^\n --data-raw \"{\\\"n\\\":1}\"", &["curl", "a", "--data-raw", "{\"n\":1}"]),
             ("curl ^\"a^\n\nb^\"", &["curl", "a\nb"]),
         ] {
-            assert_eq!(split(text).unwrap(), expected, "{text}");
+            assert_eq!(commands(text).unwrap(), [expected], "{text}");
+        }
+        assert!(commands(" \n ; \n# nothing\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn commands_end_as_in_shells() {
+        let two = [vec!["curl", "a"], vec!["curl", "b", "c"]];
+        for text in [
+            "curl a\ncurl b c",
+            "# one\ncurl a # two\n\n\n# three\n  curl b \\\n  c\n",
+            "curl a; curl b c;",
+            "curl a && curl b c",
+            "curl a || curl b c &",
+            "curl a | curl b c",
+            "curl a >x\r\ncurl b c",
+            "curl ^\"a^\"\r\ncurl b ^\r\n c\r\n",
+            "curl ^\"a^\" & curl b c",
+        ] {
+            assert_eq!(commands(text).unwrap(), two, "{text}");
         }
     }
 
@@ -269,7 +320,7 @@ mod tests {
             ("curl ^\"a", "a double quote is not closed"),
             (&"x".repeat(BYTES_MAX + 1), "longer than 4 MiB"),
         ] {
-            let error = split(text).unwrap_err();
+            let error = commands(text).unwrap_err();
             assert!(error.what.contains(part), "{error}");
         }
     }

@@ -124,12 +124,19 @@ const WITH_VALUE: [&str; 43] = [
 ];
 
 impl Command {
-    pub(super) fn options(&mut self, words: &[&str], file: &NameFile<'_>) -> Result<(), ImportError> {
+    /// Reads the options up to `--next`; returns those behind it.
+    pub(super) fn options<'w>(
+        &mut self,
+        words: &[&'w str],
+        file: &NameFile<'_>,
+    ) -> Result<Vec<&'w str>, ImportError> {
         let mut words = words.iter().copied();
         let mut only_urls = false;
         while let Some(word) = words.next() {
             if only_urls || !word.starts_with('-') || word == "-" {
                 self.urls.push(word.to_owned());
+            } else if word == "--next" || word == "-:" {
+                return Ok(words.collect());
             } else if word == "--" {
                 only_urls = true;
             } else if let Some(long) = word.strip_prefix("--") {
@@ -138,7 +145,7 @@ impl Command {
                 self.short(&word[1..], &mut words, file)?;
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Several short options in one word, such as `-sSk` or `-XPOST`.
@@ -233,7 +240,6 @@ impl Command {
             "compressed" => self.compressed = true,
             "http1.1" => self.http_version = Some("1.1"),
             "http2" | "http2-prior-knowledge" => self.http_version = Some("2"),
-            "next" => self.notes.push("what follows --next shares the options before it".to_owned()),
             _ => {
                 if let Some((_, takes_value)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
                     return if *takes_value { value().map(drop) } else { Ok(()) };

@@ -205,3 +205,40 @@ fn a_unix_socket_is_the_target_of_all_requests() {
     assert_eq!(draft.targets, [("default".into(), "unix:/run/app.sock".to_owned())]);
     assert!(draft.steps.iter().all(|step| !step.keys.contains_key("target")));
 }
+
+#[test]
+fn each_command_is_a_step() {
+    for (text, expected) in [
+        (
+            "curl http://h/1\n\n# a comment\ncurl http://h/2\ncurl -X DELETE http://h/3\n",
+            &["GET /1", "GET /2", "DELETE /3"][..],
+        ),
+        ("curl http://h/1 && curl -d a=1 http://h/2 >out 2>&1", &["GET /1", "POST /2"]),
+        // Each has options of its own.
+        ("curl -d a=1 http://h/1 --next http://h/2", &["POST /1", "GET /2"]),
+        ("curl http://h/1 -: -I http://h/2 -: -T a http://h/", &["GET /1", "HEAD /2", "PUT /a"]),
+        ("curl http://h/1 http://h/1; curl http://h/1", &["GET /1", "GET /1 (2)", "GET /1 (3)"]),
+    ] {
+        let draft = from_text(text, &read).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let names: Vec<_> = draft.steps.iter().map(|step| step.keys["action"].as_str().unwrap()).collect();
+        assert_eq!((names.as_slice(), draft.notes.len()), (expected, 0), "{text}: {:?}", draft.notes);
+    }
+    for (text, part) in [
+        ("curl http://h/1 | jq .a", "only curl commands are imported: `jq` left out"),
+        ("cd x; curl http://h/1", "`cd` left out"),
+        ("curl -k https://h/1\ncurl https://h/2", "the commands differ in `tls`"),
+        ("curl https://h/1\ncurl -u me:x https://h/2", "the commands differ in `auth`"),
+        ("curl -u me:x https://h/1\ncurl -u you:x https://h/2", "the commands differ in `auth`"),
+    ] {
+        let draft = from_text(text, &read).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(draft.notes.iter().any(|note| note.contains(part)), "{text}: {:?}", draft.notes);
+    }
+    let error = from_text("wget http://h", &read).err().map(|error| error.what);
+    assert_eq!(error.as_deref(), Some("this is not a curl command"));
+}
+
+#[test]
+fn a_header_that_is_given_twice_is_sent_twice() {
+    let draft = from_text("curl http://h/ -H 'X-A: 1' -H 'x-a: 2' -H 'X-A: 3' -H 'X-B: 4'", &read).unwrap();
+    assert_eq!(draft.steps[0].keys["headers"], json!({ "X-A": ["1", "2", "3"], "X-B": "4" }));
+}

@@ -208,13 +208,10 @@ fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(St
     });
     let mut kept: Vec<(String, String)> = Vec::new();
     for header in sent {
-        if !kept.iter().any(|(name, _)| name.eq_ignore_ascii_case(&header.name)) {
-            // What a browser accepts for a page is longer than a line.
-            let of_page =
-                header.name.eq_ignore_ascii_case("accept") && header.value.starts_with("text/html,");
-            let value = if of_page { "text/html,*/*;q=0.8" } else { header.value.as_str() };
-            kept.push((header.name.clone(), value.to_owned()));
-        }
+        // What a browser accepts for a page is longer than a line.
+        let of_page = header.name.eq_ignore_ascii_case("accept") && header.value.starts_with("text/html,");
+        let value = if of_page { "text/html,*/*;q=0.8" } else { header.value.as_str() };
+        kept.push((header.name.clone(), value.to_owned()));
     }
     if !has_body
         && let Some(stated) = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"))

@@ -230,3 +230,11 @@ fn actions_are_named_without_ids() {
         ]
     );
 }
+
+#[test]
+fn a_header_that_was_sent_twice_is_sent_twice() {
+    let mut read = entry("GET", "http://h/a", 200, "{}");
+    read["request"]["headers"] = json!([{ "name": "X-A", "value": "1" }, { "name": "x-a", "value": "2" }]);
+    let draft = imported(&[read], false);
+    assert_eq!(draft.steps[0].keys["headers"], json!({ "X-A": ["1", "2"] }));
+}
