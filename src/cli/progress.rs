@@ -165,9 +165,9 @@ impl Lines {
                 Some(_) => progress.ended + progress.dropped,
                 None => milliseconds(progress.elapsed),
             };
-            let mut text = format!("{}: ", on_one_line(&progress.name));
-            let room = output::columns(Stream::Error)
-                .map(|columns| columns.saturating_sub(BAR_COLUMNS + text.chars().count()));
+            let columns = output::columns(Stream::Error);
+            let mut text = format!("{}: ", in_columns(&on_one_line(&progress.name), columns));
+            let room = columns.map(|columns| columns.saturating_sub(BAR_COLUMNS + text.chars().count()));
             text += &figures(progress, room);
             bar.text = text;
             self.draw();
@@ -184,6 +184,18 @@ impl Lines {
         } else {
             self.say(&plain(progress));
         }
+    }
+}
+
+/// The name of a workload in at most a quarter of the line, so that the figures have room.
+fn in_columns(name: &str, columns: Option<usize>) -> String {
+    let most = columns.map_or(usize::MAX, |columns| (columns / 4).max(8));
+    match name.char_indices().nth(most) {
+        Some((at, _)) => {
+            let cut = name[..at].char_indices().next_back().map_or(0, |(last, _)| last);
+            format!("{}…", name[..cut].trim_end())
+        }
+        None => name.to_owned(),
     }
 }
 

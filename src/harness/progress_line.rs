@@ -57,11 +57,11 @@ fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
         fact(ALWAYS, format!("{:.0}/s", progress.rate)),
         fact(5, format!("{} under way", progress.under_way)),
         fact(if progress.failed > 0 { ALWAYS } else { 6 }, format!("{} failed", progress.failed)),
-        fact(4, format!("p50 {}", time(progress.p50_ns))),
+        fact(2, format!("p50 {}", time(progress.p50_ns))),
         fact(1, format!("p99 {}", time(progress.p99_ns))),
     ];
     if progress.start_lag_p99_ns >= QUEUE_TIME_SHOWN_NS {
-        facts.push(fact(2, format!("queue time p99 {}", format_ns(progress.start_lag_p99_ns))));
+        facts.push(fact(3, format!("queue time p99 {}", format_ns(progress.start_lag_p99_ns))));
     }
     for (count, word) in [(progress.queued, "waiting"), (progress.dropped, "dropped")] {
         if count > 0 {
@@ -76,7 +76,7 @@ fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
     });
     if let Some((ns, trace_id)) = progress.slowest {
         let id: String = trace_id.to_string().chars().take(id_chars).collect();
-        facts.push(fact(3, format!("slowest {} {id}", format_ns(ns))));
+        facts.push(fact(4, format!("slowest {} {id}", format_ns(ns))));
     }
     facts
 }
@@ -144,7 +144,7 @@ mod tests {
                 "812/s, 20 under way, 0 failed, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000",
             ),
             (&good, Some(80), "812/s, 20 under way, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000"),
-            (&good, Some(45), "812/s, p99 85.0 ms, slowest 95.0 ms 00000000"),
+            (&good, Some(45), "812/s, p50 11.0 ms, p99 85.0 ms"),
             (&good, Some(1), "812/s"),
             (&silent, Some(1), "no answer yet: waiting for 20 iterations since 4.00 s; each may take 30.0 s"),
             (&endless, None, "no answer yet: waiting for 1 iteration since 4.00 s"),
@@ -152,7 +152,7 @@ mod tests {
             (
                 &bad,
                 Some(90),
-                "812/s, 3 failed, p99 85.0 ms, queue time p99 2.00 s, 7 dropped, slowest 95.0 ms 00000000",
+                "812/s, 3 failed, p50 11.0 ms, p99 85.0 ms, queue time p99 2.00 s, 7 dropped",
             ),
             (&bad, Some(30), "812/s, 3 failed, 7 dropped"),
             (&without, Some(60), "812/s, 3 failed, p50 11.0 ms, p99 no time, 7 dropped"),
