@@ -139,14 +139,8 @@ impl Pool {
         let mut visited = Vec::new();
         while let Some(next) = hop.next(answer.status, answer.headers.as_deref())? {
             visited.push(std::mem::replace(&mut hop, next));
-            if visited.iter().any(|earlier| hop.is_same(earlier)) {
-                let reason = format!("it forms a loop, back to {}", hop.address());
-                return Err(ClientError::Redirect { reason });
-            }
             if visited.len() > redirects_max as usize {
-                let reason =
-                    format!("there are more than {redirects_max} redirects, the last to {}", hop.address());
-                return Err(ClientError::Redirect { reason });
+                return Err(hop.one_too_many(&visited));
             }
             if let Some(before) = visited.last() {
                 hop.check_body(before, request.body, self.worker.connector.settings.guard())?;

@@ -109,9 +109,17 @@ impl Hop {
         Err(ClientError::Redirect { reason })
     }
 
-    /// True for the same request to the same URL.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        (&self.method, &self.origin, &self.path) == (&other.method, &other.origin, &other.path)
+    /// Why this request is not sent after these. A URL that was asked before is no loop by itself: a log-in sends its user
+    /// back with a cookie, and a job is asked for until it is done. So hops are counted, as browsers do (RFC 9110, 15.4).
+    pub(super) fn one_too_many(&self, visited: &[Self]) -> ClientError {
+        let one = |hop: &Self| (hop.method.clone(), hop.origin.clone(), hop.path.clone());
+        let (last, most) = (self.address(), visited.len() - 1);
+        let reason = if visited.iter().any(|earlier| one(earlier) == one(self)) {
+            format!("it forms a loop: after {most} redirects, it leads back to {last}")
+        } else {
+            format!("there are more than {most} redirects, the last to {last}")
+        };
+        ClientError::Redirect { reason }
     }
 
     /// The URL, for messages.

@@ -91,7 +91,8 @@ fn to(wire: &mut Wire<'_>, status: u16, location: &str) -> After {
 }
 
 fn redirecting() -> Server {
-    Server::start(|seen: &Seen, wire: &mut Wire<'_>| {
+    let has_session = |seen: &Seen| seen.headers.get("cookie").is_some_and(|cookie| cookie == "session=1");
+    Server::start(move |seen: &Seen, wire: &mut Wire<'_>| {
         let path = seen.path.as_str();
         match path.split_once("?n=").map(|(_, n)| n.parse::<u32>().unwrap()) {
             Some(0) => wire.answer("200 OK", "application/json", "{\"end\": true}"),
@@ -107,6 +108,17 @@ fn redirecting() -> Server {
                     }
                     "/circle" => to(wire, 302, "/circle/"),
                     "/circle/" => to(wire, 302, "/circle"),
+                    // Who has no session gets one, and is sent back.
+                    "/self" | "/login" if !has_session(seen) => {
+                        let back = if path == "/self" { "/self" } else { "/app" };
+                        wire.send(&format!(
+                            "HTTP/1.1 302 Go\r\nLocation: {back}\r\nSet-Cookie: session=1; Path=/\r\nContent-Length: 0\r\n\r\n"
+                        ));
+                        After::Keep
+                    }
+                    "/app" if !has_session(seen) => to(wire, 302, "/login"),
+                    // The same request again and again; every fourth is answered.
+                    "/until-done" if seen.nth_of_connection % 4 < 3 => to(wire, 302, "/until-done"),
                     "/elsewhere" => to(wire, 302, "gopher://h/"),
                     "/nowhere" => {
                         wire.send("HTTP/1.1 302 Go\r\nContent-Length: 0\r\n\r\n");
@@ -150,7 +162,10 @@ fn redirects_are_followed_as_far_as_the_scenario_says() {
             "get: '/chain?n=6'".to_owned(),
             Err(("redirect", "more than 5 redirects")),
         ),
-        ("a circle", "redirects: 5", "get: /circle".to_owned(), Err(("redirect", "forms a loop"))),
+        ("a circle", "redirects: 5", "get: /circle".to_owned(), Err(("redirect", "forms a loop: after 5"))),
+        ("back to itself with a cookie", "redirects: 1", format!("get: /self, {end}"), Ok(())),
+        ("a log-in on the way", "redirects: 5", format!("get: /app, {end}"), Ok(())),
+        ("until it is done", "redirects: 4", format!("get: /until-done, {end}"), Ok(())),
         (
             "another scheme",
             "redirects: 5",
