@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -21,6 +23,9 @@ use super::options::{Settings, Version};
 use super::proxy::Proxy;
 use super::resolve::{Resolved, Resolver};
 use super::url::Origin;
+
+/// How long an address may be silent before the next one is tried, too.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(250);
 
 /// An open connection, encrypted or not.
 pub(super) enum Stream {
@@ -194,24 +199,46 @@ impl Connector {
     }
 }
 
-/// Connects to the first of these addresses that accepts.
+/// Connects to the first of these addresses that accepts. One that refuses is left at once; beside one that is silent, the
+/// next is tried after [`NEXT_ATTEMPT`].
 async fn connect_any(
     origin: &Origin,
     addresses: &[SocketAddr],
 ) -> Result<(TcpStream, SocketAddr), ClientError> {
-    let mut last = None;
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(socket) => {
-                // Small requests must leave at once; a socket that refuses the option works all the same.
-                let _ = socket.set_nodelay(true);
-                return Ok((socket, *address));
-            }
-            Err(error) => last = Some(error),
+    let connected = match addresses {
+        [address] => connect_to(*address).await,
+        // A separate future: a single address is the rule, and thousands of connections may be opened at a time.
+        several => Box::pin(connect_staggered(several)).await,
+    };
+    connected.map_err(|error| ClientError::connecting(&origin.authority, &error))
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<(TcpStream, SocketAddr)> {
+    let socket = TcpStream::connect(address).await?;
+    // Small requests must leave at once; a socket that refuses the option works all the same.
+    let _ = socket.set_nodelay(true);
+    Ok((socket, address))
+}
+
+/// Attempts that begin one after another, the first that succeeds (RFC 8305, section 5). If none does, the error is that
+/// of the first that failed.
+async fn connect_staggered(addresses: &[SocketAddr]) -> io::Result<(TcpStream, SocketAddr)> {
+    let (mut waiting, mut attempts) = (addresses.iter(), FuturesUnordered::new());
+    let mut first = None;
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.push(connect_to(*address));
+        } else if attempts.is_empty() {
+            return Err(first.unwrap_or_else(|| io::Error::other("no address")));
+        }
+        let pause = if waiting.len() > 0 { NEXT_ATTEMPT } else { Duration::MAX };
+        match tokio::time::timeout(pause, attempts.next()).await {
+            Ok(Some(Ok(connected))) => return Ok(connected),
+            Ok(Some(Err(error))) => first = first.or(Some(error)),
+            // Silent, or all have failed: the next one.
+            Ok(None) | Err(_) => {}
         }
     }
-    let error = last.unwrap_or_else(|| io::Error::other("no address"));
-    Err(ClientError::connecting(&origin.authority, &error))
 }
 
 async fn handshake(

@@ -6,8 +6,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,11 +21,15 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024;
 const ADDRESSES_MAX: usize = 64;
 /// After this many answers to other questions, the server is given up.
 const STRANGERS_MAX: usize = 16;
+/// How long the answer for the other kind of address is waited for once there are addresses of one kind.
+const OTHER_KIND_MAX: Duration = Duration::from_millis(250);
 
 /// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) addresses: Vec<IpAddr>,
+    /// Addresses that are tried only if none of the others can be reached.
+    pub(super) spare: Vec<IpAddr>,
     /// Their time to live.
     pub(super) ttl: Duration,
 }
@@ -79,7 +85,7 @@ pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, LookupEr
 
 /// IPv4 and IPv6 addresses from a server; either kind is enough.
 async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
-    let (four, six) = tokio::join!(exchange(server, name, TYPE::A), exchange(server, name, TYPE::AAAA));
+    let (four, six) = both(exchange(server, name, TYPE::A), exchange(server, name, TYPE::AAAA)).await;
     let (first, second) = match (four, six) {
         (Ok(four), Ok(six)) => (four, Some(six)),
         (Ok(one), Err(_)) | (Err(_), Ok(one)) if !one.addresses.is_empty() => (one, None),
@@ -101,6 +107,32 @@ async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
     }
     found.addresses.truncate(ADDRESSES_MAX);
     Ok(found)
+}
+
+/// Waits for both answers, but not long for one of them once the other has addresses: some servers never answer a
+/// question for AAAA (RFC 8305, section 3).
+async fn both(
+    four: impl Future<Output = Result<Found, LookupError>>,
+    six: impl Future<Output = Result<Found, LookupError>>,
+) -> (Result<Found, LookupError>, Result<Found, LookupError>) {
+    async fn other(
+        first: &Result<Found, LookupError>,
+        waited_for: impl Future<Output = Result<Found, LookupError>>,
+    ) -> Result<Found, LookupError> {
+        if first.as_ref().is_ok_and(|found| !found.addresses.is_empty()) {
+            let silent = |_| Err(LookupError::NoAnswer("no answer in time".to_owned()));
+            tokio::time::timeout(OTHER_KIND_MAX, waited_for).await.unwrap_or_else(silent)
+        } else {
+            waited_for.await
+        }
+    }
+    match select(pin!(four), pin!(six)).await {
+        Either::Left((four, six)) => {
+            let six = other(&four, six).await;
+            (four, six)
+        }
+        Either::Right((six, four)) => (other(&six, four).await, six),
+    }
 }
 
 async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, LookupError> {
@@ -206,7 +238,7 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
         _ => None,
     });
     let addresses = addresses.take(ADDRESSES_MAX).collect();
-    Read::Found(Found { addresses, ttl: Duration::from_secs(ttl.into()) })
+    Read::Found(Found { addresses, spare: Vec::new(), ttl: Duration::from_secs(ttl.into()) })
 }
 
 /// The parts that an attacker who cannot see the query would have to guess.

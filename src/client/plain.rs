@@ -43,7 +43,8 @@ impl reqwest::dns::Resolve for Names {
         let lookup = Arc::clone(&self.0);
         Box::pin(async move {
             let found = lookup.find(name.as_str()).await.map_err(|missed| PlainError(missed.to_string()))?;
-            let addresses = found.addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+            let addresses = found.addresses.into_iter().chain(found.spare);
+            let addresses = addresses.map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(addresses) as reqwest::dns::Addrs)
         })
     }

@@ -59,7 +59,7 @@ struct Entry {
 }
 
 struct Known {
-    outcome: Result<Vec<IpAddr>, String>,
+    outcome: Result<Found, String>,
     until: Instant,
 }
 
@@ -86,7 +86,8 @@ impl Resolver {
         let (outcome, kept) = match Box::pin(self.lookup.find(host)).await {
             Ok(found) => {
                 entry.note(&found.addresses);
-                (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX))
+                let kept = found.ttl.clamp(TTL_MIN, TTL_MAX);
+                (Ok(found), kept)
             }
             Err(LookupError::NoSuchName(reason) | LookupError::NoAnswer(reason)) => {
                 (Err(reason), FAILURE_KEPT)
@@ -128,10 +129,10 @@ impl Entry {
         let known = self.known.borrow();
         let known = known.as_ref().filter(|known| now() < known.until)?;
         Some(match &known.outcome {
-            Ok(addresses) => {
+            Ok(Found { addresses, spare, .. }) => {
                 let first = self.next.get() % addresses.len().max(1);
                 self.next.set(first + 1);
-                let turned = addresses[first..].iter().chain(&addresses[..first]);
+                let turned = addresses[first..].iter().chain(&addresses[..first]).chain(spare);
                 let addresses = turned.map(|address| SocketAddr::new(*address, port)).collect();
                 Ok(Resolved { addresses, are_several: self.has_several.get() })
             }
@@ -163,14 +164,14 @@ impl Lookup {
     /// Uses the deployment's own list, then the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
     pub(super) async fn find(&self, host: &str) -> Result<Found, LookupError> {
         if let Some(addresses) = self.options.fixed(host) {
-            return Ok(Found { addresses: addresses.to_vec(), ttl: TTL_MAX });
+            return Ok(Found { addresses: addresses.to_vec(), spare: Vec::new(), ttl: TTL_MAX });
         }
         if let Some(servers) = &self.own {
             return dns::ask(servers, host.trim_end_matches('.')).await.map(reachable);
         }
-        let known = self.system.known(host);
+        let (known, spare) = self.system.known(host);
         if !known.is_empty() {
-            return Ok(reachable(Found { addresses: known, ttl: TTL_UNKNOWN }));
+            return Ok(reachable(Found { addresses: known, spare, ttl: TTL_UNKNOWN }));
         }
         let Some(servers) = &self.system.servers else { return of_system(host).await };
         let mut missed = None;
@@ -203,7 +204,7 @@ async fn of_system(host: &str) -> Result<Found, LookupError> {
             if addresses.is_empty() {
                 return Err(LookupError::NoAnswer("no address".to_owned()));
             }
-            Ok(Found { addresses, ttl: TTL_UNKNOWN })
+            Ok(Found { addresses, spare: Vec::new(), ttl: TTL_UNKNOWN })
         }
         Err(error) if is_exhausted(&error) => Err(LookupError::Here(error)),
         Err(error) => Err(LookupError::NoAnswer(error.to_string())),

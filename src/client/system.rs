@@ -65,8 +65,9 @@ impl System {
         }
     }
 
-    /// Names that need no query: those in `/etc/hosts`, and `localhost`, which is always this machine.
-    pub(super) fn known(&self, host: &str) -> Vec<IpAddr> {
+    /// Names that need no query: those in `/etc/hosts`, and `localhost`, which is always this machine. It means both its
+    /// loopback addresses, also where the file lists one only (RFC 6761, 6.3): the second list has what is missing there.
+    pub(super) fn known(&self, host: &str) -> (Vec<IpAddr>, Vec<IpAddr>) {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let mut known: Vec<IpAddr> = Vec::new();
         for (_, address) in self.hosts.iter().filter(|(name, _)| *name == host) {
@@ -74,10 +75,15 @@ impl System {
                 known.push(*address);
             }
         }
-        if known.is_empty() && (host == "localhost" || host.ends_with(".localhost")) {
-            known = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let mut spare = Vec::new();
+        if host == "localhost" || host.ends_with(".localhost") {
+            let (four, six) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
+            if known.is_empty() {
+                known.push(four);
+            }
+            spare = [four, six].into_iter().filter(|one| !known.contains(one)).collect();
         }
-        known
+        (known, spare)
     }
 
     /// The names to query, in order. For a name with few dots, search domains come first.
@@ -116,13 +122,12 @@ mod tests {
             "127.0.0.1 localhost # this\n10.0.0.5  db.example DB\n::1 localhost\nnonsense x\n",
             "; a comment\nnameserver 10.0.0.1\nnameserver fe80::1%eth0\nnameserver ::1\nsearch corp.example. example\noptions ndots:2 timeout:1 attempts:9 rotate\n",
         );
-        assert_eq!(system.known("DB").len(), 1);
-        assert_eq!(
-            system.known("localhost"),
-            [IpAddr::from([127, 0, 0, 1]), IpAddr::from(Ipv6Addr::LOCALHOST)]
-        );
-        assert_eq!(system.known("a.localhost.").len(), 2);
-        assert!(system.known("other").is_empty());
+        let (four, six) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from(Ipv6Addr::LOCALHOST));
+        assert_eq!(system.known("DB"), (vec![[10, 0, 0, 5].into()], vec![]));
+        assert_eq!(system.known("localhost"), (vec![four, six], vec![]));
+        assert_eq!(system.known("a.localhost."), (vec![four], vec![six]));
+        assert_eq!(System::parse("::1 localhost\n", "").known("LOCALHOST"), (vec![six], vec![four]));
+        assert_eq!(system.known("other"), (vec![], vec![]));
         let servers = system.servers.clone().unwrap();
         assert_eq!(servers.addresses, ["10.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
         assert_eq!((servers.timeout.as_secs(), servers.attempts), (1, 5));

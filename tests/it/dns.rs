@@ -28,6 +28,8 @@ enum Answer {
     /// Bytes that are not an answer, then the right one.
     GarbageFirst(Ipv4Addr),
     Silence,
+    /// This address for a question for IPv4, and silence for IPv6.
+    SilentOnIpv6(Ipv4Addr),
 }
 
 /// A DNS server at 127.0.0.1, over UDP and TCP on the same port.
@@ -133,12 +135,16 @@ fn packets(query: &[u8], answer: &Answer, over_tcp: bool) -> Vec<Vec<u8>> {
             vec![stranger, addresses(&[*address], 60)]
         }
         Answer::GarbageFirst(address) => vec![vec![0xff; 40], vec![1], addresses(&[*address], 60)],
-        Answer::Silence => Vec::new(),
+        Answer::SilentOnIpv6(address) if is_a => vec![addresses(&[*address], 60)],
+        Answer::Silence | Answer::SilentOnIpv6(_) => Vec::new(),
     }
 }
 
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const TWO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const THREE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+/// Nobody listens there.
+const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 /// Two servers, at the same port of two addresses.
 fn two_servers() -> (Server, Server) {
@@ -235,6 +241,7 @@ fn what_dns_servers_may_answer() {
         Answer::Truncated(vec![ONE]),
         Answer::StrangerFirst(ONE),
         Answer::GarbageFirst(ONE),
+        Answer::SilentOnIpv6(ONE),
         // Nobody listens at the second address: the next one is tried.
         Answer::Addresses(vec![Ipv4Addr::new(127, 0, 0, 3), ONE], 60),
     ] {
@@ -247,6 +254,57 @@ fn what_dns_servers_may_answer() {
     let dns = Dns::start(|_| Answer::Addresses(vec![ONE], 60));
     let few = FEW.replace("40", "2");
     assert_eq!(run(&[silent.address, dns.address], one.address().port(), &few)["iterations"]["ok"], 2);
+}
+
+/// A listener whose queue is full drops what else would connect.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_address_that_is_silent_holds_no_connection_up_for_long() {
+    let (one, port) = loop {
+        let one = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "one"));
+        let port = one.address().port();
+        if TcpListener::bind((THREE, port)).is_ok() {
+            break (one, port);
+        }
+    };
+    let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    silent.bind(&SocketAddr::from((THREE, port)).into()).unwrap();
+    silent.listen(0).unwrap();
+    let filled: Vec<_> = (0..3)
+        .map(|_| {
+            let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            let _ = client.connect(&SocketAddr::from((THREE, port)).into());
+            client
+        })
+        .collect();
+    for addresses in [vec![THREE, ONE], vec![ONE, THREE], vec![NOBODY, THREE, ONE]] {
+        let dns = Dns::start(move |_| Answer::Addresses(addresses.clone(), 60));
+        let workload = run(&[dns.address], port, &FEW.replace("40", "6"));
+        assert_eq!(workload["iterations"]["ok"], 6, "{}", workload["errors"]);
+    }
+    drop(filled);
+    assert_eq!(one.connections(), 18);
+}
+
+#[test]
+fn localhost_is_both_loopback_addresses() {
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        println!("skipped: this machine has no IPv6");
+        return;
+    };
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let six = Server::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "six"));
+    let four = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "four"));
+    for server in [&six, &four] {
+        let url = format!("http://localhost:{}", server.address().port());
+        let bench = Bench::new();
+        bench.load(&url, "", FEW);
+        bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let workload = bench.results()["workloads"][0].clone();
+        assert_eq!((&workload["iterations"]["ok"], server.connections() > 0), (&40.into(), true), "{url}");
+    }
 }
 
 #[test]
