@@ -46,13 +46,18 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
     let (found, overall) = overall.map_or((found, None), |(found, overall)| (Some(found), Some(overall)));
     let (traces, found) = further.map_or((traces, found), |(traces, found)| (traces, Some(found)));
     let comparison = found.map(|found| {
-        let samples: Vec<&IterationSample> =
-            found.slow.iter().map(|&one| &traces.compared[one].sample).collect();
+        let samples = |of: &[usize]| -> Vec<&IterationSample> {
+            of.iter().map(|&one| &traces.compared[one].sample).collect()
+        };
         let mut comparison = found.judged.comparison(&traces, found.percent);
         comparison.of_slow = found.of_slow;
-        let typical: Vec<&IterationSample> =
-            sides.typical.iter().map(|&one| &traces.compared[one].sample).collect();
-        comparison.places = places(&samples, &Population { typical: &typical, ..*population });
+        let typical = samples(&sides.typical);
+        let all_slow = sides.tails.last().map_or(&[][..], |tail| &tail.of);
+        comparison.places = places(
+            &samples(&found.slow),
+            &samples(all_slow),
+            &Population { typical: &typical, ..*population },
+        );
         comparison.missing = missing(&comparison, population.total).filter(|_| overall.is_none());
         comparison.overall = overall;
         comparison

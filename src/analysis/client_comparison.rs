@@ -47,7 +47,7 @@ pub fn of_workload(
         typical_ms: found.typical_ms,
         parts: found.kinds,
         differences: found.differences,
-        places: places(&samples, population),
+        places: places(&samples, &[], population),
     })
 }
 

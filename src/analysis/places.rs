@@ -43,15 +43,20 @@ impl Population<'_> {
     }
 }
 
-/// Where these slow iterations are; `None` if that says nothing.
+/// Where these slow iterations are; `None` if that says nothing. An interval is also looked for in `more` of them: the
+/// slowest few of those that a pause holds up may all come from some of the pauses.
 #[must_use]
-pub fn places(slow: &[&IterationSample], population: &Population<'_>) -> Option<SlowPlaces> {
+pub fn places(
+    slow: &[&IterationSample],
+    more: &[&IterationSample],
+    population: &Population<'_>,
+) -> Option<SlowPlaces> {
     let workload = slow.first()?.workload;
     let slowest: Vec<&IterationSample> =
         population.slowest.iter().filter(|one| one.workload == workload && !one.warm_up).collect();
     let longest = longest(slow);
     let first = [slow, &longest, &slowest].iter().find_map(|some| beginning::first_ones(some, population));
-    let all = [slow, &longest];
+    let all = [slow, &longest, if more.len() > slow.len() { more } else { &[] }];
     let rhythm = all.iter().find_map(|some| rhythm::by_number(some, slow, population));
     let rhythm = rhythm.or_else(|| all.iter().find_map(|some| rhythm::by_time(some, slow, population)));
     (first.is_some() || rhythm.is_some()).then_some(SlowPlaces { first, rhythm })
@@ -106,7 +111,10 @@ mod tests {
                 slowest.truncate(10);
                 let population =
                     Population { total, series: Some(&series), slowest: &slowest, ..Population::default() };
-                places(&all.iter().collect::<Vec<_>>(), &population).is_some()
+                let mut all: Vec<&IterationSample> = all.iter().collect();
+                all.sort_by_key(|one| std::cmp::Reverse(one.response_ns()));
+                places(&all[..(2 * all.len()).div_ceil(5)], &all, &population).is_some()
+                    || places(&all, &[], &population).is_some()
             });
             assert!(wrong.count() as u64 <= RUNS / 100, "in groups of {group}");
         }
@@ -131,9 +139,35 @@ mod tests {
         let population = Population { total: 1_500, series: Some(&series), ..Population::default() };
         let slow: Vec<&IterationSample> = all.iter().collect();
         assert!(rhythm::by_time(&slow, &slow, &population).is_none());
-        let found = places(&slow, &population).and_then(|places| places.rhythm).unwrap();
+        let found = places(&slow, &[], &population).and_then(|places| places.rhythm).unwrap();
         assert!((found.every_s.unwrap() - 2.0).abs() < 0.1, "{found:?}");
         // Of all, not only of those in which it was found.
         assert!((0.35..0.6).contains(&found.share), "{found:?}");
+    }
+    /// Pauses hold up five iterations each. Of all of these, the slowest are those of some pauses.
+    #[test]
+    fn a_rhythm_of_more_slow_iterations_is_found_where_the_slowest_miss_some_beats() {
+        let series = Series { start_s: 0.0, step_s: 0.5, completed: vec![25; 48], ..Series::default() };
+        let of = |(s, ms): (f64, u64)| IterationSample {
+            number: (s * 50.0) as u64,
+            due_ns: (s * 1e9) as u64,
+            start_ns: (s * 1e9) as u64,
+            duration_ns: ms * 1_000_000,
+            ..IterationSample::default()
+        };
+        let pause = |turn: u32| {
+            let ms = if [2, 3, 7, 8, 9].contains(&turn) { 1_300 } else { 1_200 };
+            (0..5).map(move |one| (f64::from(2 * turn) + 0.02 * f64::from(one), ms))
+        };
+        let all: Vec<IterationSample> = (0..12).flat_map(pause).map(of).collect();
+        let mut all: Vec<&IterationSample> = all.iter().collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
+        let population = Population { total: 1_200, series: Some(&series), ..Population::default() };
+        let rhythm = |more: &[&IterationSample]| places(&all[..25], more, &population)?.rhythm;
+        assert!(rhythm(&[]).is_none_or(|found| found.every_s.is_none()), "{:?}", rhythm(&[]));
+        let found = rhythm(&all).unwrap();
+        assert!(found.every_s.is_some_and(|every_s| (every_s - 2.0).abs() < 0.1), "{found:?}");
+        // Of the slowest.
+        assert_eq!(found.share, 1.0);
     }
 }

@@ -7,7 +7,7 @@ use crate::results::model::{Rhythm, Series};
 
 /// Fewer slow iterations have no rhythm.
 const SLOW_MIN: usize = 10;
-/// The probability of a wrong finding, over all intervals, in one set of slow iterations; two sets are looked at.
+/// The probability of a wrong finding, over all intervals, in one set of slow iterations; three sets are looked at.
 const CHANCE_MAX: f64 = 0.0025;
 /// At least this share of slow iterations must be within the rhythm.
 const SHARE_MIN: f64 = 0.6;
