@@ -149,11 +149,7 @@ mod tests {
             (&silent, Some(1), "no answer yet: waiting for 20 iterations since 4.00 s; each may take 30.0 s"),
             (&endless, None, "no answer yet: waiting for 1 iteration since 4.00 s"),
             (&soon, Some(1), "0/s"),
-            (
-                &bad,
-                Some(90),
-                "812/s, 3 failed, p50 11.0 ms, p99 85.0 ms, queue time p99 2.00 s, 7 dropped",
-            ),
+            (&bad, Some(90), "812/s, 3 failed, p50 11.0 ms, p99 85.0 ms, queue time p99 2.00 s, 7 dropped"),
             (&bad, Some(30), "812/s, 3 failed, 7 dropped"),
             (&without, Some(60), "812/s, 3 failed, p50 11.0 ms, p99 no time, 7 dropped"),
             (&bad, Some(1), "812/s, 3 failed, 7 dropped"),
