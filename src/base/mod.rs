@@ -4,6 +4,7 @@
 //! statistics, and text made safe to print.
 //! Nothing here may depend on load tests, OSProfiler or HTTP.
 
+pub mod charset;
 pub mod clock;
 pub mod complaint;
 pub mod diagnostics;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use http::header::{DATE, SET_COOKIE};
 
+use crate::base::charset;
 use crate::base::clock::now;
 
 use super::url::Origin;
@@ -78,14 +79,14 @@ impl Jar {
         let cookies = self.cookies.borrow();
         let mut alive = cookies.iter().rev().filter(|cookie| cookie.is_alive(now));
         let cookie = alive.find(|cookie| *cookie.name == *name.as_bytes())?;
-        Some(String::from_utf8_lossy(&cookie.value).into_owned())
+        Some(charset::of_field(&cookie.value).into_owned())
     }
 
     /// All values, for masking.
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let cookies = self.cookies.borrow();
-        cookies.iter().map(|cookie| String::from_utf8_lossy(&cookie.value).into_owned()).collect()
+        cookies.iter().map(|cookie| charset::of_field(&cookie.value).into_owned()).collect()
     }
 
     /// The header `Cookie` of a request to this path; `None` if no cookie belongs to it.

@@ -50,6 +50,7 @@ use std::time::Instant;
 use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
 
+use crate::base::charset;
 use crate::base::clock::Nanos;
 use body::Content;
 use cookies::Jar;
@@ -132,9 +133,9 @@ impl Answer {
     #[must_use]
     pub fn header(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
         let mut lines = self.headers.as_ref()?.get_all(name).iter();
-        let first = String::from_utf8_lossy(lines.next()?.as_bytes());
+        let first = charset::of_field(lines.next()?.as_bytes());
         Some(lines.fold(first, |mut all, line| {
-            all.to_mut().extend([", ", &String::from_utf8_lossy(line.as_bytes())]);
+            all.to_mut().extend([", ", &charset::of_field(line.as_bytes())]);
             all
         }))
     }

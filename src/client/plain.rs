@@ -8,6 +8,7 @@ use rustls::ClientConfig;
 
 use super::options::DnsOptions;
 use super::proxy::Proxies;
+use super::redirect::location_text;
 use super::resolve::Lookup;
 use super::url::Origin;
 
@@ -168,11 +169,11 @@ impl PlainClient {
             let answer = Self::finish_within(&url, request, most).await?;
             let mut locations = answer.headers.get_all(http::header::LOCATION).iter();
             let location = locations.next().filter(|first| locations.all(|other| other == *first));
-            let location = location.and_then(|value| value.to_str().ok());
+            let location = location.map(|value| location_text(value.as_bytes()));
             match (answer.status, location) {
                 (200, _) => return Ok(answer.body),
                 (300..400, Some(location)) => {
-                    let next = url::Url::parse(&url).and_then(|url| url.join(location));
+                    let next = url::Url::parse(&url).and_then(|url| url.join(&location));
                     url = next.map_err(|error| PlainError(format!("{url}: {error}")))?.into();
                 }
                 (status, _) => return Err(PlainError(format!("{url} answered {status}"))),

@@ -5,6 +5,8 @@
 //! later request of the chain, even if it returns to the first origin. A body goes to another origin only if
 //! that is a target of the deployment.
 
+use std::borrow::Cow;
+
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
@@ -66,7 +68,7 @@ impl Hop {
         if location.len() > LOCATION_BYTES_MAX {
             return Err(refused(format!("its URL is longer than {LOCATION_BYTES_MAX} bytes")));
         }
-        let location = String::from_utf8_lossy(location.as_bytes());
+        let location = location_text(location.as_bytes());
         // Mask secrets before the URL is cut.
         let shown = || masked(&location).chars().take(100).collect::<String>();
         let scheme = if self.origin.tls { "https" } else { "http" };
@@ -140,6 +142,20 @@ impl Hop {
             let _ = headers.push(name, value);
         }
         headers
+    }
+}
+
+/// The text of a header `Location`. Bytes that are no UTF-8 stay what they are, escaped, as in browsers and curl.
+pub(super) fn location_text(value: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(value) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let escaped = |byte: &u8| match byte.is_ascii() {
+                true => char::from(*byte).to_string(),
+                false => format!("%{byte:02X}"),
+            };
+            Cow::Owned(value.iter().map(escaped).collect())
+        }
     }
 }
 
@@ -220,6 +236,14 @@ mod tests {
                 from(&Method::GET, "http://h/").next(StatusCode::FOUND, Some(&to(location))).unwrap_err();
             assert_eq!(error.class(), "redirect", "{location}: {error}");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_stay_what_they_are() {
+        let location =
+            HeaderMap::from_iter([(LOCATION, HeaderValue::from_bytes(b"/caf\xe9?q=\xfc%20").unwrap())]);
+        let hop = from(&Method::GET, "http://h/").next(StatusCode::FOUND, Some(&location)).unwrap().unwrap();
+        assert_eq!(hop.path, "/caf%E9?q=%FC%20");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Checks an answer against the scenario's expectations and extracts variables from it.
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use serde_json_path::JsonPath;
 
+use crate::base::charset;
 use crate::base::digits;
 use crate::base::template::{self, Value, Variables};
 use crate::base::units::format_ns;
@@ -37,6 +39,8 @@ pub(super) struct Judged<'a> {
     /// The same with the digits of numbers that 64 bits do not keep.
     exact: OnceCell<Option<Json>>,
     text: OnceCell<String>,
+    /// JSON that was not in UTF-8, in it; only looked at where the body is not JSON.
+    recoded: OnceCell<Option<String>>,
     /// The check that was not met, without a body.
     unmet: RefCell<Seen>,
 }
@@ -49,6 +53,7 @@ impl<'a> Judged<'a> {
             json: OnceCell::new(),
             exact: OnceCell::new(),
             text: OnceCell::new(),
+            recoded: OnceCell::new(),
             unmet: RefCell::default(),
         }
     }
@@ -250,16 +255,39 @@ impl<'a> Judged<'a> {
 
     /// The body with the digits of its numbers, if 64 bits do not keep those of one.
     fn exact(&self) -> Option<&Json> {
-        self.exact.get_or_init(|| digits::exact_document(&self.answer.body).ok().flatten()).as_ref()
+        self.exact.get_or_init(|| digits::exact_document(self.json_body()).ok().flatten()).as_ref()
     }
 
     fn text(&self) -> &str {
-        self.text.get_or_init(|| String::from_utf8_lossy(&self.answer.body).into_owned())
+        self.text.get_or_init(|| {
+            let content_type = self.answer.header(http::header::CONTENT_TYPE);
+            charset::text(&self.answer.body, content_type.as_deref()).into_owned()
+        })
+    }
+
+    /// The body in UTF-8 and without a mark.
+    fn json_body(&self) -> &[u8] {
+        self.recoded.get().and_then(Option::as_ref).map_or(&self.answer.body, |text| text.as_bytes())
+    }
+
+    /// Reads the body again if it is not in UTF-8, and says whether it is not.
+    fn is_recoded(&self) -> bool {
+        let recoded = self.recoded.get_or_init(|| {
+            let content_type = self.answer.header(http::header::CONTENT_TYPE);
+            charset::json_text(&self.answer.body, content_type.as_deref()).map(Cow::into_owned)
+        });
+        recoded.is_some()
     }
 
     fn json(&self) -> Result<&Json, Fault> {
         let parsed = self.json.get_or_init(|| {
-            digits::rounded_document(&self.answer.body).map_err(|error| {
+            let parsed = digits::rounded_document(&self.answer.body);
+            // Hardly any JSON is in another set, so the rest need not be looked at.
+            let parsed = parsed.or_else(|error| match self.is_recoded() {
+                true => digits::rounded_document(self.json_body()),
+                false => Err(error),
+            });
+            parsed.map_err(|error| {
                 // The crate has no other sign for it; see the test.
                 if error.to_string().starts_with("recursion limit exceeded") {
                     let place = format!("line {} column {}", error.line(), error.column());
