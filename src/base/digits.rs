@@ -170,7 +170,10 @@ pub fn rounded_document(json: &[u8]) -> Result<Value, serde_json::Error> {
 /// It is not JSON.
 pub fn exact_document(json: &[u8]) -> Result<Option<Value>, serde_json::Error> {
     let marked = read::replaced(json, |digits| {
-        kept(digits).is_none().then(|| format!("{{\"{}\":\"{digits}\"}}", KEY.as_str()))
+        // Of many digits, serde_json reads a neighbour of the nearest number.
+        let is_read =
+            |number| serde_json::from_str::<serde_json::Number>(digits).is_ok_and(|read| read == number);
+        (!kept(digits).is_some_and(is_read)).then(|| format!("{{\"{}\":\"{digits}\"}}", KEY.as_str()))
     });
     let Some(marked) = marked else { return Ok(None) };
     let mut deserializer = serde_json::Deserializer::from_slice(&marked);
