@@ -5,6 +5,7 @@
 //! keys, several documents, keys that YAML 1.1 would read as booleans, and custom tags. Size, depth,
 //! and the number of nodes after the expansion of aliases are bounded.
 
+mod brackets;
 mod numbers;
 mod surrogates;
 
@@ -160,10 +161,14 @@ pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
 /// such as a duplicate key, there is.
 #[must_use]
 pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
-    let (root, mut faults) = surrogates::parsed(&source.text, |text, bytes_at| {
-        let mut builder = Builder::new(&source.text, bytes_at);
-        let failed_at = builder.read(&mut Parser::new_from_str(text));
-        (failed_at, (builder.root, builder.faults))
+    let (root, mut faults) = brackets::parsed(&source.text, |text| {
+        let (root, faults) = surrogates::parsed(text, |text, bytes_at| {
+            let mut builder = Builder::new(&source.text, bytes_at);
+            let failed_at = builder.read(&mut Parser::new_from_str(text));
+            (failed_at, (builder.root, builder.faults))
+        });
+        let last = faults.last().filter(|fault| fault.message.contains(INDENTATION));
+        (last.and_then(|fault| fault.span.as_ref()).map(|span| span.start), (root, faults))
     });
     if root.is_none() && faults.is_empty() {
         faults.push(Fault::file("the file is empty").help("see the examples in scenarios/ and deployments/"));
@@ -373,6 +378,9 @@ fn count(node: &Node) -> usize {
     }
 }
 
+/// What the parser says of a line that is indented too little.
+const INDENTATION: &str = "not valid YAML: invalid indentation";
+
 fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
     let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     // A line can be a continuation of the one before; then the parser stops at the first of them.
@@ -551,6 +559,11 @@ mod tests {
                 r#"{"a": "\ud83d\ude00 \\ud83d\\ude00", "b": "\uD83D\uDE00\u00fc", 'c': '\ud83d\ude00'}"#,
                 "{\"a\":\"\u{1F600} \\\\ud83d\\\\ude00\",\"b\":\"\u{1F600}\u{fc}\",\"c\":\"\\\\ud83d\\\\ude00\"}",
             ),
+            (
+                "a:\n  b: [\n    \"x\",\n    'y'\n  ]\n  c: {\n    d: ä # }\n  }\ne: 1",
+                r#"{"a":{"b":["x","y"],"c":{"d":"ä"}},"e":1}"#,
+            ),
+            ("a: [\n1,\n2,\n]\nb: [{\nc: 1\n}, {\n}\n]", r#"{"a":[1,2],"b":[{"c":1},{}]}"#),
             ("x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n", r#"{"x":{"a":1,"b":2},"y":{"b":3,"a":1}}"#),
             ("x: &x {a: 1}\ny:\n  <<: [*x, {c: 5}]\n  a: 9\n", r#"{"x":{"a":1},"y":{"a":9,"c":5}}"#),
             ("a: !!str 5", r#"{"a":"5"}"#),
