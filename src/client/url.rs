@@ -189,6 +189,25 @@ pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
     Ok(Some((Origin::of(&url).map_err(|complaint| complaint.to_string())?, path)))
 }
 
+/// A path or a URL as it is written, without its fragment, which is never sent (RFC 3986, section 3.5). A `#` within a
+/// template belongs to it; one that a template inserts is part of a value.
+#[must_use]
+pub fn without_fragment(written: &str) -> &str {
+    let mut rest = 0;
+    while let Some(found) = written[rest..].find(['#', '{']).map(|at| rest + at) {
+        let end = match &written[found..] {
+            text if text.starts_with('#') => return &written[..found],
+            text if text.starts_with("{{") => "}}",
+            text if text.starts_with("{%") => "%}",
+            text if text.starts_with("{#") => "#}",
+            _ => "{",
+        };
+        let Some(length) = written[found..].find(end) else { return written };
+        rest = found + length + end.len();
+    }
+    written
+}
+
 /// `https://host:port` and the rest of a complete URL; `None` if the text is a path, or
 /// [`may_become_whole`].
 ///

@@ -14,7 +14,7 @@ use crate::base::digits;
 use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
-use super::body::{Lines, Multipart, Values};
+use super::body::{Lines, Multipart, Ordered, Values};
 use super::expect::{Expect, Extract};
 use super::reference::{DurationText, SizeText};
 
@@ -61,18 +61,18 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, Lines<String>>>,
-    /// Query parameters; `bench` encodes them. A list sends a name several times.
+    /// Query parameters, in the order in which they are written; `bench` encodes them. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<BTreeMap<String, Values>>,
+    pub query: Option<Ordered<Values>>,
     /// A JSON body. Strings in it may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
-    /// A form body; `bench` encodes it. A list sends a name several times.
+    /// A form body, in the order in which it is written; `bench` encodes it. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub form: Option<BTreeMap<String, Values>>,
+    pub form: Option<Ordered<Values>>,
     /// A text body. It may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]

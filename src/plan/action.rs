@@ -120,6 +120,7 @@ impl Compiler<'_> {
         node: &Node,
     ) -> Option<Action> {
         let place = at(node, &[key]);
+        let written = url::without_fragment(written);
         let (base, path, foreign) = self.target(step, written, node, place)?;
         if foreign {
             self.without_credentials(key, node, &base);

@@ -14,7 +14,7 @@ use crate::base::template::Text;
 use crate::base::yaml::{Kind, Node};
 use crate::base::yaml_place::{at, item, key_span};
 use crate::client::body::{FileContent, Part};
-use crate::config::body::{Field, FilePart, Values};
+use crate::config::body::{Field, FilePart, Ordered, Values};
 use crate::config::step;
 
 use super::compiler::Compiler;
@@ -229,13 +229,9 @@ impl Compiler<'_> {
     }
 
     /// The parameters of a query or a form; a name with several values occurs several times.
-    pub(super) fn pairs(
-        &mut self,
-        pairs: Option<&std::collections::BTreeMap<String, Values>>,
-        node: &Node,
-    ) -> Vec<(String, Text)> {
+    pub(super) fn pairs(&mut self, pairs: Option<&Ordered<Values>>, node: &Node) -> Vec<(String, Text)> {
         let mut compiled = Vec::new();
-        for (name, values) in pairs.into_iter().flatten() {
+        for (name, values) in pairs.iter().flat_map(|pairs| &pairs.0) {
             let place = at(node, &[name]);
             for (index, value) in values.all().iter().enumerate() {
                 if names_secret(name) && is_written_secret(&value.0) {
