@@ -38,6 +38,25 @@ impl Columns {
     }
 }
 
+/// The delimiter of a first line `sep=;`, which spreadsheets write and read.
+pub(super) fn stated_delimiter(first: &str) -> Option<char> {
+    let mut stated = first.strip_prefix("sep=").or_else(|| first.strip_prefix("\"sep="))?.chars();
+    let delimiter = stated.next().filter(|delimiter| !matches!(delimiter, '"' | '\n' | '\r'))?;
+    matches!(stated.as_str(), "" | "\"").then_some(delimiter)
+}
+
+/// What separates the names of a header. Where a comma is the decimal sign, spreadsheets write `;`.
+pub(super) fn delimiter_of(header: &str) -> char {
+    // Every other part is within quotes.
+    let outside = || header.split('"').step_by(2);
+    let count = |delimiter: &char| outside().map(|part| part.matches(*delimiter).count()).sum::<usize>();
+    let others = [';', '\t', '|'].into_iter().filter(|other| count(other) > 0);
+    match count(&',') {
+        0 => others.max_by_key(count).unwrap_or(','),
+        _ => ',',
+    }
+}
+
 /// The fields of a record. `scratch` takes those that contain escaped quotes.
 pub(super) fn fields<'r>(
     record: &'r str,

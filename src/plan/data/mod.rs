@@ -119,8 +119,9 @@ impl Compiler<'_> {
         };
         let tabs = map.delimiter.is_none() && has_extension(file, "tsv");
         let delimiter = map.delimiter.as_deref().and_then(|text| text.chars().next());
-        let delimiter = delimiter.unwrap_or(if tabs { '\t' } else { ',' });
-        if map.delimiter.is_some() && (format != Format::Csv || matches!(delimiter, '"' | '\n' | '\r')) {
+        let delimiter = delimiter.or(tabs.then_some('\t'));
+        if map.delimiter.is_some() && (format != Format::Csv || matches!(delimiter, Some('"' | '\n' | '\r')))
+        {
             let fault = Fault::error(key_span(node, "delimiter"), "this delimiter separates no columns");
             self.faults.push(fault.help("write a character such as `;` for a file of CSV, or remove it"));
             return None;

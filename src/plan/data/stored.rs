@@ -55,12 +55,17 @@ impl Stamp {
 const CHANGED: &str = "the file has changed while it was in use";
 
 impl Stored {
-    /// Opens a file and checks every row of it.
-    pub(super) fn open(path: &Path, format: Format, delimiter: char) -> Result<Self, Problem> {
+    /// Opens a file and checks every row of it. Without a delimiter, CSV's own is found in its first line.
+    pub(super) fn open(path: &Path, format: Format, delimiter: Option<char>) -> Result<Self, Problem> {
         Self::open_keeping(path, format, delimiter, KEPT_BYTES_MAX)
     }
 
-    fn open_keeping(path: &Path, format: Format, delimiter: char, kept_max: u64) -> Result<Self, Problem> {
+    fn open_keeping(
+        path: &Path,
+        format: Format,
+        delimiter: Option<char>,
+        kept_max: u64,
+    ) -> Result<Self, Problem> {
         let unreadable =
             |error: std::io::Error| Problem::file(format!("cannot be read: {error}"), "name a readable file");
         let mut file = open_regular(path).map_err(unreadable)?;
@@ -261,14 +266,19 @@ fn depth_exceeds(value: &serde_json::Value, most: usize) -> bool {
 }
 
 /// Checks all rows and notes where they are.
-fn checked(input: impl Read, format: Format, delimiter: char) -> Result<(RowReader, Index), Problem> {
+fn checked(input: impl Read, format: Format, delimiter: Option<char>) -> Result<(RowReader, Index), Problem> {
     let mut records = Records::new(input, format);
     let reader = match format {
         Format::Csv => {
-            let Some(header) = records.next()? else { return Err(no_rows("the file is empty")) };
-            let mut scratch = Vec::new();
-            let line = header.line;
-            let names = csv::fields(utf8(header.bytes, line)?, delimiter, line, &mut scratch)?;
+            let empty = || no_rows("the file is empty");
+            let first = records.next()?.ok_or_else(empty)?;
+            // A line that Excel writes and reads.
+            let stated = csv::stated_delimiter(utf8(first.bytes, first.line)?);
+            let header = if stated.is_some() { records.next()?.ok_or_else(empty)? } else { first };
+            let (mut scratch, line) = (Vec::new(), header.line);
+            let text = utf8(header.bytes, line)?;
+            let delimiter = delimiter.or(stated).unwrap_or_else(|| csv::delimiter_of(text));
+            let names = csv::fields(text, delimiter, line, &mut scratch)?;
             RowReader::Csv { columns: Arc::new(Columns::from_header(&names, line)?), delimiter }
         }
         Format::Json | Format::Jsonl => RowReader::Json(format),
@@ -314,13 +324,19 @@ mod tests {
                 "\u{feff}name,note\r\nada,\"a \"\"b\"\",\r\nc\"\r\n\r\nbob,\r\n",
                 &[r#"{"name":"ada","note":"a \"b\",\r\nc"}"#, r#"{"name":"bob","note":""}"#],
             ),
+            (Format::Csv, "a;b\n1;2,5\n", &[r#"{"a":"1","b":"2,5"}"#]),
+            (Format::Csv, "a\tb\n1\t2;3\n", &[r#"{"a":"1","b":"2;3"}"#]),
+            (Format::Csv, "\u{feff}sep=;\r\na;b\r\n1;2\r\n", &[r#"{"a":"1","b":"2"}"#]),
+            (Format::Csv, "\"a;b\"\n1\n", &[r#"{"a;b":"1"}"#]),
+            (Format::Csv, "a;b,c\n1,2\n", &[r#"{"a;b":"1","c":"2"}"#]),
+            (Format::Csv, "sep\n=\n", &[r#"{"sep":"="}"#]),
             (Format::Json, "[{\"a\": 1},\n \"x\" , [2 ]\n]\n", &[r#"{"a":1}"#, r#""x""#, "[2]"]),
             (Format::Jsonl, "{\"a\":{\"b\":null}}\n\n7\n\"ä\"", &[r#"{"a":{"b":null}}"#, "7", "\"ä\""]),
         ];
         for (format, text, expected) in rows {
             let file = written(text.as_bytes());
             for kept_max in [0, 1000] {
-                let stored = Stored::open_keeping(file.path(), *format, ',', kept_max).unwrap();
+                let stored = Stored::open_keeping(file.path(), *format, None, kept_max).unwrap();
                 assert_eq!(json(&stored), *expected, "{format:?} {kept_max}");
                 assert!(stored.row(stored.rows()).is_err());
             }
@@ -351,12 +367,12 @@ mod tests {
         for (format, text, line, part) in rows {
             let file = written(text);
             let shown = String::from_utf8_lossy(text);
-            let problem = Stored::open(file.path(), *format, ',').unwrap_err();
+            let problem = Stored::open(file.path(), *format, None).unwrap_err();
             assert!(problem.line == *line && problem.what.contains(part), "{shown}: {problem:?}");
         }
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("missing")] {
-            let problem = Stored::open(&path, Format::Csv, ',').unwrap_err();
+            let problem = Stored::open(&path, Format::Csv, None).unwrap_err();
             assert!(problem.what.contains("cannot be read"), "{problem:?}");
         }
     }
@@ -364,7 +380,7 @@ mod tests {
     #[test]
     fn a_file_that_changes_is_an_error_and_not_another_row() {
         let mut file = written(b"a\n1\n2\n");
-        let stored = Stored::open_keeping(file.path(), Format::Csv, ',', 0).unwrap();
+        let stored = Stored::open_keeping(file.path(), Format::Csv, None, 0).unwrap();
         assert!(stored.row(1).is_ok());
         file.write_all(b"3\n").unwrap();
         assert_eq!(stored.row(1).err().as_deref(), Some(CHANGED));
@@ -378,7 +394,7 @@ mod tests {
             (Format::Csv, "user,api_token\nada,t0p\n"),
             (Format::Jsonl, "{\"user\": \"ada\", \"api_token\": \"t0p\"}"),
         ] {
-            let row = Stored::open(written(text.as_bytes()).path(), format, ',').unwrap().row(0).unwrap();
+            let row = Stored::open(written(text.as_bytes()).path(), format, None).unwrap().row(0).unwrap();
             assert_eq!(row.secrets, [Value::from("t0p")], "{format:?}");
         }
     }
