@@ -65,7 +65,9 @@ pub fn import(options: &ImportOptions) -> Result<Imported, HarnessError> {
         Source::CurlFile(path) => (curl::from_text(&text(path)?, &file), stem(path)),
         Source::CurlWords(words) => (curl::from_words(words, &file), None),
         Source::Har(path, har) => (har::from_reader(reader(path)?, *har), stem(path)),
-        Source::OpenApi(path, chosen) => (openapi::from_reader(reader(path)?, chosen), stem(path)),
+        Source::OpenApi(path, chosen) => {
+            (openapi::from_reader(reader(path)?, chosen, &|name| beside(path, name)), stem(path))
+        }
     };
     let draft = draft.map_err(refused)?;
     write(&draft, options.output.as_deref(), name.as_deref().unwrap_or("imported"), options.force)
@@ -178,6 +180,24 @@ pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, HarnessError> {
         HarnessError::input(format!("cannot read {}: {error}", path.display())).remedy("check the path")
     })?;
     Ok(Box::new(opened))
+}
+
+/// Reads a file that a document names. It must be in the document's folder: the document may be somebody else's.
+pub(super) fn beside(document: &Path, name: &str) -> Result<Vec<u8>, String> {
+    if document.as_os_str() == "-" {
+        return Err("a document from standard input has no folder".to_owned());
+    }
+    let told = |error: io::Error| error.to_string();
+    let folder = document.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(told)?;
+    let path = folder.join(name).canonicalize().map_err(told)?;
+    if !path.starts_with(&folder) {
+        return Err("it is outside the folder of the document".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = files::open_regular(&path).map_err(told)?;
+    file.take(openapi::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(told)?;
+    Ok(bytes)
 }
 
 fn text(path: &Path) -> Result<String, HarnessError> {

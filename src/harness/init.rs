@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::import::{openapi, starter};
 
 use super::error::HarnessError;
-use super::import::{Imported, reader, refused, stem, write};
+use super::import::{Imported, beside, reader, refused, stem, write};
 use super::url_run::UrlRun;
 
 /// What to make a first scenario for.
@@ -34,7 +34,8 @@ pub fn init(options: &InitOptions) -> Result<Imported, HarnessError> {
         Some(path) => {
             let path = Path::new(path);
             let mut draft =
-                openapi::from_reader(reader(path)?, &openapi::Options::default()).map_err(refused)?;
+                openapi::from_reader(reader(path)?, &openapi::Options::default(), &|name| beside(path, name))
+                    .map_err(refused)?;
             starter::finish(&mut draft, "500ms");
             (draft, stem(path).unwrap_or_else(|| "load".to_owned()))
         }

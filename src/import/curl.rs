@@ -1,6 +1,7 @@
 //! Reads curl commands, as copied from the developer tools of browsers and from documentation.
 
 mod content;
+mod globs;
 mod network;
 mod options;
 
@@ -143,6 +144,10 @@ impl All {
 #[derive(Default)]
 struct Command {
     urls: Vec<String>,
+    /// Patterns in them stand for themselves.
+    without_globs: bool,
+    /// `..` in their paths stays.
+    paths_as_they_are: bool,
     method: Option<String>,
     headers: Vec<(String, String)>,
     data: Vec<Data>,
@@ -184,6 +189,10 @@ impl Command {
         self.note_content();
         let socket = self.socket_target()?;
         let urls = std::mem::take(&mut self.urls);
+        let urls = match self.without_globs {
+            true => urls,
+            false => urls.iter().map(|url| globs::expanded(url)).collect::<Result<Vec<_>, _>>()?.concat(),
+        };
         self.note_socket(&urls);
         all.draft.notes.append(&mut self.notes);
         let before = std::mem::take(&mut all.draft.deployment);
@@ -193,6 +202,7 @@ impl Command {
             let Some((origin, path)) = split_url(&url) else {
                 return Err(ImportError::new("an argument is not a URL of http or https", "quote the URL"));
             };
+            let path = if self.paths_as_they_are { path } else { without_dots(&path) };
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
             let recorded = Recorded { target, ..self.request(path) };
             self.step(&recorded, &mut all.draft)?;
@@ -237,7 +247,11 @@ impl Command {
             let is_usual = name.eq_ignore_ascii_case("accept") && value == "*/*";
             !(is_usual || OWN.iter().any(|own| name.eq_ignore_ascii_case(own)))
         });
-        let body = self.body(stated);
+        let body = self.body(stated.clone());
+        // Some services look at it without a body, too.
+        if let (Body::Empty, Some(stated)) = (&body, stated) {
+            headers.push(("Content-Type".into(), stated));
+        }
         let usual = match (&body, self.head_only) {
             (_, true) => "HEAD",
             (Body::Empty, _) => "GET",
@@ -324,6 +338,28 @@ impl Command {
             self.headers.remove(at);
         }
     }
+}
+
+/// A path without the segments `.` and `..` (RFC 3986, section 5.2.4); its query is left as it is.
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.find('?').map_or((path, ""), |at| path.split_at(at));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                // What they end in is a folder.
+                if segments.peek().is_none() {
+                    kept.push("");
+                }
+            }
+            other => kept.push(other),
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
 }
 
 fn bearer_token(value: &str) -> Option<&str> {

@@ -185,13 +185,13 @@ impl Recorded {
             && let Some(value) = json_body(text)
         {
             keys.insert("json".to_owned(), replaced_json("", &value, replace));
-            return (keys, content_type.clone().filter(|_| essence != "application/json"));
+            return (keys, content_type.clone().filter(|mime| mime != "application/json"));
         }
         if essence == "application/x-www-form-urlencoded"
             && let Some(pairs) = pairs(text).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))
         {
             keys.insert("form".to_owned(), Value::Object(replaced(&pairs, replace)));
-            return (keys, None);
+            return (keys, content_type.clone().filter(|mime| *mime != essence));
         }
         keys.insert("body".to_owned(), sniff::replaced(text, replace).into());
         (keys, content_type.clone())

@@ -399,7 +399,10 @@ fn har_archive(bytes: &[u8]) {
 }
 
 fn openapi_document(bytes: &[u8]) {
-    imported(openapi::from_reader(bytes, &openapi::Options { all_methods: true, ..Default::default() }));
+    let options = openapi::Options { all_methods: true, ..Default::default() };
+    // The document is all the files that it names, too.
+    let file = |name: &str| if name.contains('/') { Err(String::new()) } else { Ok(bytes.to_vec()) };
+    imported(openapi::from_reader(bytes, &options, &file));
 }
 
 fn curl_command(bytes: &[u8]) {

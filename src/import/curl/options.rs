@@ -51,14 +51,13 @@ const SHORT: [(char, &str, bool); 40] = [
 ];
 
 /// Options that change nothing about the requests that a load sends.
-const WITHOUT_EFFECT: [(&str, bool); 22] = [
+const WITHOUT_EFFECT: [(&str, bool); 21] = [
     ("silent", false),
     ("show-error", false),
     ("verbose", false),
     ("include", false),
     ("fail", false),
     ("fail-with-body", false),
-    ("globoff", false),
     ("no-buffer", false),
     ("progress-bar", false),
     ("no-progress-meter", false),
@@ -236,10 +235,14 @@ impl Command {
             "get" => self.in_query = true,
             "head" => self.head_only = true,
             "insecure" => self.insecure = true,
+            "globoff" => self.without_globs = true,
+            "path-as-is" => self.paths_as_they_are = true,
             "location" | "location-trusted" => self.redirects = self.redirects.or(Some(10)),
             "compressed" => self.compressed = true,
             "http1.1" => self.http_version = Some("1.1"),
-            "http2" | "http2-prior-knowledge" => self.http_version = Some("2"),
+            // A server that does not speak HTTP/2 answers with HTTP/1.1.
+            "http2" => self.http_version = Some("auto"),
+            "http2-prior-knowledge" => self.http_version = Some("2"),
             _ => {
                 if let Some((_, takes_value)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
                     return if *takes_value { value().map(drop) } else { Ok(()) };
@@ -260,11 +263,15 @@ impl Command {
                 .push(format!("the headers in the file {path} are not sent: write them into `headers`"));
             return;
         }
-        let (name, value) = text.split_once(':').or_else(|| text.split_once(';')).unwrap_or((text, ""));
-        let (name, value) = (name.trim(), value.trim());
+        // `NAME;` sends a header without a value; `NAME:` takes one of curl's own away.
+        let (name, value, is_empty) = match (text.split_once(':'), text.split_once(';')) {
+            (Some((name, value)), _) => (name.trim(), value.trim(), false),
+            (None, Some((name, rest))) => (name.trim(), "", rest.trim().is_empty()),
+            (None, None) => (text.trim(), "", false),
+        };
         if name.eq_ignore_ascii_case("cookie") {
             self.cookies.push(value.to_owned());
-        } else if !name.is_empty() && !value.is_empty() {
+        } else if !name.is_empty() && (is_empty || !value.is_empty()) {
             self.headers.push((name.to_owned(), value.to_owned()));
         }
     }

@@ -26,6 +26,33 @@ fn options_become_the_keys_of_a_step() {
         ("curl http://h/a", json!({ "get": "/a" })),
         ("curl 'http://h/a?b=c' --compressed -s", json!({ "get": "/a", "query": { "b": "c" } })),
         ("/usr/bin/curl h:1/a", json!({ "get": "/a" })),
+        ("curl http://h/a/../b/./c", json!({ "get": "/b/c" })),
+        ("curl http://h/a/..", json!({ "get": "/" })),
+        ("curl 'http://h/../a/.?b=../c'", json!({ "get": "/a/", "query": { "b": "../c" } })),
+        ("curl --path-as-is http://h/a/../b", json!({ "get": "/a/../b" })),
+        ("curl -g 'http://h/{a,b}'", json!({ "get": "/{a,b}" })),
+        ("curl 'http://h/a#part'", json!({ "get": "/a" })),
+        ("curl http://h/a -H 'X-Id;' -H 'X-Gone:'", json!({ "get": "/a", "headers": { "X-Id": "" } })),
+        (
+            "curl http://h/a -H 'Content-Type: text/xml;charset=UTF-8'",
+            json!({ "get": "/a", "headers": { "Content-Type": "text/xml;charset=UTF-8" } }),
+        ),
+        (
+            "curl -X POST http://h/a -H 'Content-Type:application/json'",
+            json!({ "post": "/a", "headers": { "Content-Type": "application/json" } }),
+        ),
+        (
+            "curl http://h/a -H 'Content-Type: application/json; charset=UTF-8' -d '{\"a\":1}'",
+            json!({ "post": "/a", "headers": { "Content-Type": "application/json; charset=UTF-8" }, "json": { "a": 1 } }),
+        ),
+        (
+            "curl http://h/a -H 'Content-Type: application/x-www-form-urlencoded; charset=UTF-8' -d a=1",
+            json!({
+                "post": "/a",
+                "headers": { "Content-Type": "application/x-www-form-urlencoded; charset=UTF-8" },
+                "form": { "a": "1" }
+            }),
+        ),
         ("curl -XDELETE http://h/a", json!({ "delete": "/a" })),
         ("curl -I http://h/a", json!({ "head": "/a" })),
         ("curl --url http://h -H 'X-A: b'", json!({ "get": "/", "headers": { "X-A": "b" } })),
@@ -80,7 +107,10 @@ fn options_become_the_keys_of_a_step() {
             json!({ "get": "/", "headers": { "X-Api-Key": "{{ x_api_key }}" } }),
         ),
         ("curl http://h -b 'sid=s3cr3t'", json!({ "get": "/", "headers": { "Cookie": "{{ cookie }}" } })),
-        ("curl http://h/{{a}} -H 'Host: x' -H 'X-Empty;'", json!({ "get": "/{{ '{{' }}a}}" })),
+        (
+            "curl -g http://h/{{a}} -H 'Host: x' -H 'X-Empty;'",
+            json!({ "get": "/{{ '{{' }}a}}", "headers": { "X-Empty": "" } }),
+        ),
         ("curl ^\"http://h/a^\" ^\n  -H ^\"X-A: 1^\"", json!({ "get": "/a", "headers": { "X-A": "1" } })),
     ] {
         let (step, ..) = imported(command);
@@ -118,8 +148,9 @@ fn credentials_and_connections_become_keys_of_the_deployment_and_are_never_writt
         ("curl http://h --json '{\"a\":[{\"name\":\"password\",\"value\":\"s3cr3t\"}]}'", json!({})),
         (
             "curl -k --cacert ca.pem --http2 http://h",
-            json!({ "tls": { "verify": false, "ca": "ca.pem" }, "http": { "version": "2" } }),
+            json!({ "tls": { "verify": false, "ca": "ca.pem" }, "http": { "version": "auto" } }),
         ),
+        ("curl --http2-prior-knowledge http://h", json!({ "http": { "version": "2" } })),
         ("curl -E both.pem:s3cr3t http://h", json!({ "tls": { "cert": "both.pem", "key": "both.pem" } })),
         ("curl -x p http://h", json!({ "proxy": "http://p:1080" })),
         ("curl --proxy http://p:8080/ http://h", json!({ "proxy": "http://p:8080" })),

@@ -6,7 +6,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use base64::Engine as _;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +14,7 @@ use crate::import::replace::{Replace, escaped};
 use crate::import::request::{Recorded, method_key};
 use crate::import::secrets::{Variables, is_secret_value, secret};
 
-use super::read::{Pair, Response};
+use super::read::{Pair, Response, decoded};
 
 /// Shorter values occur by accident.
 const CHARS_MIN: usize = 6;
@@ -73,12 +72,7 @@ pub(super) fn found_in(response: &Response, method: &str, path: &str) -> Vec<Fou
 }
 
 fn body_text(response: &Response) -> Option<String> {
-    let text = response.content.text.text.as_ref()?;
-    if response.content.encoding.as_deref() != Some("base64") {
-        return Some(text.clone());
-    }
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
-    String::from_utf8(bytes).ok()
+    decoded(response.content.text.text.as_ref()?, response.content.encoding.as_deref())
 }
 
 /// What a path is about, in the singular: `order` of `/orders/17`.

@@ -51,11 +51,11 @@ pub fn from_reader(input: impl Read, options: Options) -> Result<Draft, ImportEr
             Some(reason) => Some(reason),
             None if kept.len() >= STEPS_MAX => Some(MORE),
             None => match Kept::of(entry) {
-                Some(entry) => {
+                Ok(entry) => {
                     kept.push(entry);
                     None
                 }
-                None => Some("with more than 100 fields in a form"),
+                Err(reason) => Some(reason),
             },
         };
         if let Some(reason) = reason {
@@ -141,8 +141,9 @@ struct Kept {
 }
 
 impl Kept {
-    /// `None` if a scenario cannot hold the body.
-    fn of(entry: Entry) -> Option<Self> {
+    /// # Errors
+    /// A scenario cannot hold the body: why.
+    fn of(entry: Entry) -> Result<Self, &'static str> {
         let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
         let usual = method_key(&entry.request.method).is_some_and(|(key, _)| key != "request");
         let method = match usual {
@@ -156,7 +157,7 @@ impl Kept {
             None => Body::Empty,
         };
         let headers = headers_to_send(&entry.request.headers, &origin, &body);
-        Some(Self {
+        Ok(Self {
             started: entry.started.parse().ok(),
             took: Duration::try_from_secs_f64(entry.time.unwrap_or(0.0) / 1000.0).unwrap_or_default(),
             page: entry.page,

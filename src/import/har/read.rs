@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{BufReader, Read};
 use std::marker::PhantomData;
 
+use base64::Engine as _;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -96,6 +97,9 @@ pub(super) struct PostData {
     text: Text,
     #[serde(default)]
     params: Vec<Parameter>,
+    /// `base64`, which some recorders write for bodies as HAR does for answers.
+    #[serde(default)]
+    encoding: Option<String>,
 }
 
 /// A field of a form.
@@ -122,12 +126,20 @@ impl Parameter {
 }
 
 impl PostData {
-    /// The body. `None` if a scenario cannot hold it.
-    pub(super) fn body(self) -> Option<Body> {
+    /// The body.
+    ///
+    /// # Errors
+    /// A scenario cannot hold it: what it has, for a note.
+    pub(super) fn body(self) -> Result<Body, &'static str> {
         let is_multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
         if is_multipart && !self.params.is_empty() {
             let fields: Vec<Field> = self.params.into_iter().map(Parameter::field).collect();
-            return multipart::fits(&fields).then_some(Body::Multipart(fields));
+            let fits = multipart::fits(&fields);
+            return if fits {
+                Ok(Body::Multipart(fields))
+            } else {
+                Err("with more than 100 fields in a form")
+            };
         }
         let form = || {
             let encoded = |field: &Parameter| {
@@ -137,12 +149,25 @@ impl PostData {
             };
             self.params.iter().map(encoded).collect::<Vec<_>>().join("&")
         };
-        let text = self.text.text.clone().filter(|text| !text.is_empty()).unwrap_or_else(form);
+        let text = match self.text.text.as_deref().filter(|text| !text.is_empty()) {
+            Some(text) => decoded(text, self.encoding.as_deref())
+                .ok_or("with a body that is not text: send it with `file`")?,
+            None => form(),
+        };
         if text.is_empty() {
-            return Some(Body::Empty);
+            return Ok(Body::Empty);
         }
-        Some(Body::of_text(text, Some(self.mime_type).filter(|mime| !mime.is_empty())))
+        Ok(Body::of_text(text, Some(self.mime_type).filter(|mime| !mime.is_empty())))
     }
+}
+
+/// A text as it was sent; `None` if it was no text.
+pub(super) fn decoded(text: &str, encoding: Option<&str>) -> Option<String> {
+    if !encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("base64")) {
+        return Some(text.to_owned());
+    }
+    let text: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).ok()?).ok()
 }
 
 #[derive(Deserialize)]
@@ -194,7 +219,9 @@ impl<'de> Deserialize<'de> for Text {
 
 /// Reads an archive; `take` gets every entry.
 pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Archive, ImportError> {
-    let limited = input.take(super::BYTES_MAX);
+    let limited = without_mark(input)
+        .map_err(|error| ImportError::new(format!("this file cannot be read: {error}"), "check the file"))?;
+    let limited = limited.take(super::BYTES_MAX);
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(limited));
     let mut archive = Archive::default();
     let mut has_entries = false;
@@ -208,6 +235,17 @@ pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Arch
         return Err(ImportError::new("this JSON has no `log` with `entries`", "give a HAR file"));
     }
     Ok(archive)
+}
+
+/// The same bytes without a byte order mark.
+fn without_mark(mut input: impl Read) -> std::io::Result<impl Read> {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    let mut first = Vec::new();
+    input.by_ref().take(MARK.len() as u64).read_to_end(&mut first)?;
+    if first == MARK {
+        first.clear();
+    }
+    Ok(std::io::Cursor::new(first).chain(input))
 }
 
 /// The outer map, whose `log` counts.

@@ -7,8 +7,8 @@ use crate::import::replace::Replace;
 use crate::import::secrets::variable_name;
 
 use super::document::{Document, Operation};
-use super::operation::{json_text, template_or_text};
-use super::{first_line, sample, text_of};
+use super::sample::{self, json_text, template_or_text};
+use super::{first_line, text_of};
 
 /// Samples have no secrets, and their templates stay.
 struct Samples;

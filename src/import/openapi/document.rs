@@ -4,6 +4,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
+use crate::base::charset;
 use crate::base::digits;
 use crate::import::ImportError;
 use crate::import::replace::escaped;
@@ -11,6 +12,8 @@ use crate::import::request::split_url;
 
 /// How many references lead from one to the next.
 const REFERENCES_MAX: usize = 16;
+
+const NO_DOCUMENT: &str = "give an OpenAPI 3 document, or Swagger 2";
 
 /// A document, parsed.
 pub(super) struct Document {
@@ -47,27 +50,38 @@ fn is_too_nested(bytes: &[u8]) -> bool {
     })
 }
 
+/// Reads a document, which may name other files.
+pub(super) fn read(input: impl Read) -> Result<Value, ImportError> {
+    let mut bytes = Vec::new();
+    let read = input.take(super::BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| ImportError::new(format!("cannot read the document: {error}"), "check the file"))?;
+    if bytes.len() as u64 > super::BYTES_MAX {
+        return Err(ImportError::new("the document is larger than 64 MiB", "give a smaller one"));
+    }
+    parse(bytes)
+}
+
+/// Reads JSON, or else YAML.
+pub(super) fn parse(mut bytes: Vec<u8>) -> Result<Value, ImportError> {
+    if charset::has_mark(&bytes) {
+        bytes = charset::text(&bytes, None).into_owned().into_bytes();
+    }
+    let no_document = |what: String| ImportError::new(what, NO_DOCUMENT);
+    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
+    if is_json {
+        return digits::parse(&bytes).map_err(|error| no_document(format!("this is not JSON: {error}")));
+    }
+    if is_too_nested(&bytes) {
+        return Err(no_document("this YAML is nested too deeply".to_owned()));
+    }
+    digits::value(serde_yaml::Deserializer::from_slice(&bytes))
+        .map_err(|error| no_document(format!("this is not YAML: {error}")))
+}
+
 impl Document {
-    /// Reads JSON, or else YAML.
-    pub(super) fn read(input: impl Read) -> Result<Self, ImportError> {
-        let mut bytes = Vec::new();
-        let read = input.take(super::BYTES_MAX + 1).read_to_end(&mut bytes);
-        read.map_err(|error| {
-            ImportError::new(format!("cannot read the document: {error}"), "check the file")
-        })?;
-        if bytes.len() as u64 > super::BYTES_MAX {
-            return Err(ImportError::new("the document is larger than 64 MiB", "give a smaller one"));
-        }
-        let no_document = |what: String| ImportError::new(what, "give an OpenAPI 3 document, or Swagger 2");
-        let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
-        let root: Value = if is_json {
-            digits::parse(&bytes).map_err(|error| no_document(format!("this is not JSON: {error}")))?
-        } else if is_too_nested(&bytes) {
-            return Err(no_document("this YAML is nested too deeply".to_owned()));
-        } else {
-            digits::value(serde_yaml::Deserializer::from_slice(&bytes))
-                .map_err(|error| no_document(format!("this is not YAML: {error}")))?
-        };
+    /// The document with this content.
+    pub(super) fn of(root: Value) -> Result<Self, ImportError> {
+        let no_document = |what: String| ImportError::new(what, NO_DOCUMENT);
         let version = root.get("openapi").or_else(|| root.get("swagger")).map(super::text_of);
         match version.as_deref() {
             Some(version) if version.starts_with("3.") || version.starts_with('2') => Ok(Self { root }),

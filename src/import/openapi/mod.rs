@@ -1,14 +1,16 @@
 //! Reads OpenAPI 3.0 and 3.1 documents, and Swagger 2.0, in JSON or YAML.
 //!
 //! Each operation becomes an action with sample values: those of the document's examples, or values that its schemas
-//! allow (`sample`). References are followed within the document only; cycles and sizes are bounded.
+//! allow (`sample`). References are followed within the document and to files in its folder; cycles and sizes are bounded.
 
 mod body;
 mod created;
 mod document;
 mod operation;
+mod references;
 mod sample;
 mod security;
+mod style;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,6 +22,7 @@ use crate::base::digits;
 use super::draft::Draft;
 use super::{ImportError, STEPS_MAX};
 use document::{Document, Operation};
+pub use references::ReadFile;
 
 /// The largest document, in bytes.
 pub const BYTES_MAX: u64 = 64 << 20;
@@ -37,16 +40,18 @@ pub struct Options {
     pub all_methods: bool,
 }
 
-/// The scenario of a document.
+/// The scenario of a document. `file` reads the other files that it is in.
 ///
 /// # Errors
 /// The input is not an OpenAPI document, or no operation is chosen.
-pub fn from_reader(input: impl Read, options: &Options) -> Result<Draft, ImportError> {
-    let document = Document::read(input)?;
-    let mut draft = Draft::default();
+pub fn from_reader(input: impl Read, options: &Options, file: &ReadFile<'_>) -> Result<Draft, ImportError> {
+    let mut root = document::read(input)?;
+    let mut draft = Draft { notes: references::gather(&mut root, file), ..Draft::default() };
+    let document = Document::of(root)?;
     let info = document.at(&["info"]);
     let title = info.and_then(|info| info.get("title")?.as_str()).unwrap_or("API");
-    draft.title = first_line(title, 100);
+    draft.title =
+        Some(first_line(title, 100)).filter(|title| !title.is_empty()).unwrap_or_else(|| "API".to_owned());
     let version = info.and_then(|info| info.get("version")).map(text_of).unwrap_or_default();
     draft.about.push(format!(
         "Made by `bench import openapi` from {}, version {}.",

@@ -4,21 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::base::digits;
-use crate::base::percent;
 use crate::import::draft::Step;
 use crate::import::multipart::Field;
 use crate::import::replace::escaped;
-use crate::import::request::{as_it_is, is_like_a_reference, method_key};
+use crate::import::request::method_key;
 use crate::import::secrets::{Variables, is_secret_name, variable_name};
 
 use super::created;
 use super::document::{Document, Operation};
 use super::security::Security;
-use super::{first_line, is_status_of_success, sample, text_of};
-
-/// The most values of a list in a query.
-const ITEMS_MAX: usize = 20;
+use super::{first_line, is_status_of_success, style, text_of};
 
 /// What operations answer and others need.
 #[derive(Default)]
@@ -106,6 +101,11 @@ impl<'d> Operation<'d> {
         let mut headers = self.named(document, "header", &parameters, variables);
         const OWN: [&str; 3] = ["accept", "content-type", "authorization"];
         headers.retain(|name, _| !OWN.contains(&name.to_ascii_lowercase().as_str()) && !name.is_empty());
+        let cookies = self.named(document, "cookie", &parameters, variables);
+        if !cookies.is_empty() {
+            let pairs = cookies.iter().map(|(name, value)| format!("{name}={}", text_of(value)));
+            headers.insert("Cookie".into(), pairs.collect::<Vec<_>>().join("; ").into());
+        }
         let body = self.body(document, &parameters, &mut headers, &mut links.stand_ins);
         if !headers.is_empty() {
             keys.insert("headers".into(), Value::Object(headers));
@@ -151,14 +151,12 @@ impl<'d> Operation<'d> {
             let variable = made.unwrap_or_else(|| {
                 let parameter =
                     parameters.iter().find(|p| p.get("name").and_then(Value::as_str) == Some(name)).copied();
-                let value =
-                    parameter.map_or_else(|| json!("1"), |parameter| parameter_value(document, parameter));
+                let value = style::in_path(document, parameter);
                 let described =
                     parameter.and_then(|p| p.get("description")?.as_str()).map(|text| first_line(text, 80));
                 let hint =
                     if name == "id" { id_name(&before_parameter(self.path, name)) } else { name.to_owned() };
-                let variable =
-                    variables.plain(&hint, encoded(&value), described.filter(|text| !text.is_empty()));
+                let variable = variables.plain(&hint, value, described.filter(|text| !text.is_empty()));
                 links.samples.insert(variable.clone());
                 variable
             });
@@ -188,25 +186,13 @@ impl<'d> Operation<'d> {
             if !is_here || !(is_required || has_example) {
                 continue;
             }
-            if is_secret_name(name) {
+            // A cookie that the document itself shows is no secret.
+            if is_secret_name(name) && !(place == "cookie" && has_example) {
                 let variable = variables.secret(name, name);
                 map.insert(name.to_owned(), format!("{{{{ {variable} }}}}").into());
                 continue;
             }
-            let text = |value: &Value| {
-                let text: String = text_of(value).chars().filter(|c| !c.is_control()).collect();
-                template_or_text(&text)
-            };
-            let value = match parameter_value(document, parameter) {
-                Value::Array(items)
-                    if place == "query" && is_repeated(document, parameter) && !items.is_empty() =>
-                {
-                    items.iter().take(ITEMS_MAX).map(|item| Value::from(text(item))).collect()
-                }
-                Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(",").into(),
-                other => text(&other).into(),
-            };
-            map.insert(name.to_owned(), value);
+            map.extend(style::named(document, place, name, parameter));
         }
         map
     }
@@ -275,56 +261,4 @@ fn linked_member(response: &Value, parameter: &str) -> Option<String> {
     let pointer = expression.strip_prefix("$response.body#/")?;
     let plain = pointer.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '/');
     plain.then(|| format!("$.{}", pointer.replace('/', ".")))
-}
-
-/// The example of a parameter, or a value of its schema.
-fn parameter_value(document: &Document, parameter: &Value) -> Value {
-    sample::example(document, parameter).unwrap_or_else(|| {
-        // In Swagger 2, the parameter is its own schema.
-        sample::of_schema(document, parameter.get("schema").unwrap_or(parameter))
-    })
-}
-
-/// A value for a segment of a path.
-fn encoded(value: &Value) -> Value {
-    match value {
-        Value::Bool(_) => value.clone(),
-        number if digits::of_number(number).is_some() => number.clone(),
-        Value::String(text) if text == "{{ uuid() }}" => json!("00000000-0000-4000-8000-000000000001"),
-        other => {
-            let text: String = text_of(other).chars().take(200).collect();
-            json!(if text.is_empty() { "1".to_owned() } else { percent::encode(&text) })
-        }
-    }
-}
-
-/// True if a list in the query is sent as several parameters of the same name, which is usual in OpenAPI 3 (`explode`);
-/// Swagger 2 calls it `multi`.
-fn is_repeated(document: &Document, parameter: &Value) -> bool {
-    let word = |key: &str| parameter.get(key).and_then(Value::as_str);
-    if document.is_swagger() {
-        return word("collectionFormat") == Some("multi");
-    }
-    let explode = parameter.get("explode").and_then(Value::as_bool);
-    explode.unwrap_or_else(|| word("style").is_none_or(|style| style == "form"))
-}
-
-/// A text of the document means nothing as a template; the samples of this module do.
-pub(super) fn template_or_text(text: &str) -> String {
-    if text == "{{ uuid() }}" { text.to_owned() } else { escaped(text) }
-}
-
-pub(super) fn json_text(value: &Value) -> Value {
-    match value {
-        Value::String(text) => template_or_text(text).into(),
-        Value::Array(items) => items.iter().map(json_text).collect(),
-        Value::Object(map) if is_like_a_reference(map) => as_it_is(map),
-        Value::Object(map) => Value::Object(
-            map.iter()
-                .filter(|(key, _)| *key != "<<")
-                .map(|(k, item)| (k.clone(), json_text(item)))
-                .collect(),
-        ),
-        other => other.clone(),
-    }
 }

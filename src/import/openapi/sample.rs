@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::base::digits;
+use crate::import::replace::escaped;
+use crate::import::request::{as_it_is, is_like_a_reference};
 
 use super::document::Document;
 
@@ -10,6 +12,7 @@ use super::document::Document;
 const LEVELS_MAX: usize = 8;
 const VALUES_MAX: usize = 500;
 const TEXT_CHARS_MAX: usize = 200;
+const TUPLE_MAX: usize = 20;
 
 /// The example of a parameter, a media type or a schema, if it has one.
 pub(super) fn example(document: &Document, holder: &Value) -> Option<Value> {
@@ -89,6 +92,11 @@ impl Sampler<'_> {
     fn typed(&mut self, schema: &Value, level: usize) -> Value {
         match kind(schema) {
             "object" => self.object(schema, level),
+            "array" if schema.get("prefixItems").is_some_and(Value::is_array) => {
+                // Each place has a schema of its own; some allow further items, which are not needed.
+                let places = schema.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
+                places.take(TUPLE_MAX).map(|place| self.value(place, level + 1)).collect()
+            }
             "array" => {
                 let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 3);
                 let items = schema.get("items");
@@ -146,7 +154,7 @@ fn kind(schema: &Value) -> &str {
         let has = |key: &str| schema.get(key).is_some();
         match () {
             () if has("properties") || has("additionalProperties") => "object",
-            () if has("items") => "array",
+            () if has("items") || has("prefixItems") => "array",
             () if has("minimum") || has("maximum") => "number",
             () => "string",
         }
@@ -221,4 +229,24 @@ fn text(schema: &Value) -> String {
         text.truncate(most.max(1));
     }
     text
+}
+
+/// A text of the document means nothing as a template; the samples of this module do.
+pub(super) fn template_or_text(text: &str) -> String {
+    if text == "{{ uuid() }}" { text.to_owned() } else { escaped(text) }
+}
+
+pub(super) fn json_text(value: &Value) -> Value {
+    match value {
+        Value::String(text) => template_or_text(text).into(),
+        Value::Array(items) => items.iter().map(json_text).collect(),
+        Value::Object(map) if is_like_a_reference(map) => as_it_is(map),
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .filter(|(key, _)| *key != "<<")
+                .map(|(k, item)| (k.clone(), json_text(item)))
+                .collect(),
+        ),
+        other => other.clone(),
+    }
 }

@@ -6,7 +6,8 @@ const V3: &str = include_str!("../../../tests/vectors/import/petstore-v3.yaml");
 const V2: &str = include_str!("../../../tests/vectors/import/petstore-v2.yaml");
 
 fn imported(text: &str, options: &Options) -> Draft {
-    from_reader(text.as_bytes(), options).unwrap_or_else(|error| panic!("{error}"))
+    from_reader(text.as_bytes(), options, &|_| Err("no file".to_owned()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn steps(draft: &Draft) -> Vec<Value> {
@@ -140,7 +141,8 @@ fn forms_files_and_lists_become_their_keys() {
         ),
         (tags(json!({})), "query", json!({ "tag": ["a", "b"] })),
         (tags(json!({ "explode": false })), "query", json!({ "tag": "a,b" })),
-        (tags(json!({ "style": "pipeDelimited" })), "query", json!({ "tag": "a,b" })),
+        (tags(json!({ "style": "pipeDelimited" })), "query", json!({ "tag": "a|b" })),
+        (tags(json!({ "style": "spaceDelimited" })), "query", json!({ "tag": "a b" })),
     ] {
         let draft = imported(&document(operation, json!({})), &all());
         assert_eq!(steps(&draft)[0][key], expected);
@@ -259,7 +261,10 @@ fn hostile_documents_are_refused_or_bounded() {
         (format!("a: {}", "[".repeat(200)), "recursion limit"),
         (bomb, "repetition limit"),
     ] {
-        let error = from_reader(text.as_bytes(), &all()).err().map(|error| error.what).unwrap_or_default();
+        let error = from_reader(text.as_bytes(), &all(), &|_| Err("no file".to_owned()))
+            .err()
+            .map(|error| error.what)
+            .unwrap_or_default();
         assert!(error.contains(part), "{part}: {error}");
     }
     // Wrong types are no panic.
@@ -271,4 +276,70 @@ fn hostile_documents_are_refused_or_bounded() {
         let draft = imported(text, &all());
         let _ = draft.write("d.yaml");
     }
+}
+
+/// The table of "Style Examples" in the specification, and Swagger's formats.
+#[test]
+fn parameters_are_written_in_their_styles() {
+    let list = json!(["blue", "black"]);
+    let map = json!({ "R": 100, "G": 200 });
+    let of = |place: &str, style: &str, explode: Option<bool>, example: &Value| {
+        let mut parameter = json!({ "name": "color", "in": place, "required": true, "example": example });
+        for (key, value) in [("style", json!(style)), ("explode", json!(explode))] {
+            if value != json!("") && !value.is_null() {
+                parameter[key] = value;
+            }
+        }
+        let path = if place == "path" { "/c/{color}" } else { "/c" };
+        let document = json!({
+            "openapi": "3.1.0", "info": { "title": "T", "version": "1" },
+            "paths": { path: { "get": { "parameters": [parameter] } } }
+        });
+        let draft = imported(&document.to_string(), &all());
+        match place {
+            "path" => draft.variables.written(&mut crate::base::yaml_text::Comments::new())["color"].clone(),
+            "query" => steps(&draft)[0]["query"].clone(),
+            _ => steps(&draft)[0]["headers"].clone(),
+        }
+    };
+    for (place, style, explode, example, expected) in [
+        ("path", "", None, &list, json!("blue,black")),
+        ("path", "simple", Some(true), &map, json!("R=100,G=200")),
+        ("path", "simple", Some(false), &map, json!("R,100,G,200")),
+        ("path", "label", Some(false), &list, json!(".blue,black")),
+        ("path", "label", Some(true), &list, json!(".blue.black")),
+        ("path", "label", Some(true), &map, json!(".R=100.G=200")),
+        ("path", "label", None, &json!("blue"), json!(".blue")),
+        ("path", "matrix", None, &json!("blue"), json!(";color=blue")),
+        ("path", "matrix", Some(false), &list, json!(";color=blue,black")),
+        ("path", "matrix", Some(true), &list, json!(";color=blue;color=black")),
+        ("path", "matrix", Some(false), &map, json!(";color=R,100,G,200")),
+        ("path", "matrix", Some(true), &map, json!(";R=100;G=200")),
+        ("path", "", None, &json!(7), json!(7)),
+        ("query", "", None, &list, json!({ "color": ["blue", "black"] })),
+        ("query", "form", Some(false), &list, json!({ "color": "blue,black" })),
+        ("query", "", None, &map, json!({ "R": "100", "G": "200" })),
+        ("query", "form", Some(false), &map, json!({ "color": "R,100,G,200" })),
+        ("query", "spaceDelimited", None, &list, json!({ "color": "blue black" })),
+        ("query", "pipeDelimited", None, &list, json!({ "color": "blue|black" })),
+        ("query", "pipeDelimited", None, &map, json!({ "color": "R|100|G|200" })),
+        ("query", "deepObject", Some(true), &map, json!({ "color[R]": "100", "color[G]": "200" })),
+        ("header", "", None, &list, json!({ "color": "blue,black" })),
+        ("header", "simple", Some(true), &map, json!({ "color": "R=100,G=200" })),
+        ("cookie", "", None, &json!("blue"), json!({ "Cookie": "color=blue" })),
+    ] {
+        assert_eq!(of(place, style, explode, example), expected, "{place} {style} {explode:?} {example}");
+    }
+}
+
+#[test]
+fn tuples_and_empty_titles() {
+    let tuple =
+        json!({ "prefixItems": [{ "type": "integer" }, { "enum": ["a"] }], "items": { "type": "boolean" } });
+    let operation = json!({ "requestBody": { "content": { "application/json": { "schema": tuple } } } });
+    let mut text: Value = serde_json::from_str(&document(operation, json!({}))).unwrap();
+    text["info"]["title"] = json!(" ");
+    let draft = imported(&text.to_string(), &all());
+    assert_eq!(steps(&draft)[0]["json"], json!([1, "a"]));
+    assert_eq!(draft.title, "API");
 }

@@ -1,0 +1,158 @@
+//! How the values of parameters are written: `style`, `explode` and `content` of OpenAPI 3 ("Style Values"), and
+//! `collectionFormat` of Swagger 2.
+
+use serde_json::{Map, Value};
+
+use crate::base::digits;
+use crate::base::percent;
+
+use super::document::Document;
+use super::sample::{self, template_or_text};
+use super::text_of;
+
+/// The most values of a list or of a map that are written.
+const ITEMS_MAX: usize = 20;
+/// The most characters of a path's parameter.
+const PATH_CHARS_MAX: usize = 200;
+
+/// How a parameter says that it is written.
+struct Style<'d> {
+    name: &'d str,
+    /// Each value has a name of its own.
+    explode: bool,
+}
+
+impl<'d> Style<'d> {
+    fn of(document: &Document, parameter: &'d Value, usual: &'static str) -> Self {
+        let word = |key: &str| parameter.get(key).and_then(Value::as_str);
+        if document.is_swagger() {
+            return match word("collectionFormat") {
+                Some("multi") => Self { name: "form", explode: true },
+                Some("ssv") => Self { name: "spaceDelimited", explode: false },
+                Some("tsv") => Self { name: "tabDelimited", explode: false },
+                Some("pipes") => Self { name: "pipeDelimited", explode: false },
+                _ => Self { name: usual, explode: false },
+            };
+        }
+        let name = word("style").unwrap_or(usual);
+        let explode = parameter.get("explode").and_then(Value::as_bool);
+        Self { name, explode: explode.unwrap_or(name == "form") }
+    }
+
+    fn separator(&self) -> &'static str {
+        match self.name {
+            "spaceDelimited" => " ",
+            "tabDelimited" => "\t",
+            "pipeDelimited" => "|",
+            _ => ",",
+        }
+    }
+}
+
+/// The example of a parameter, or a value of its schema; a text if the parameter has a `content`.
+pub(super) fn value(document: &Document, parameter: &Value) -> Value {
+    let media = parameter.get("content").and_then(Value::as_object).and_then(|content| content.iter().next());
+    if let Some((kind, media)) = media {
+        let value = sample::example(document, media)
+            .unwrap_or_else(|| sample::of_schema(document, media.get("schema").unwrap_or(&Value::Null)));
+        let is_json = kind.contains("json") && !value.is_string();
+        return if is_json { digits::to_text(&value).into() } else { value };
+    }
+    sample::example(document, parameter).unwrap_or_else(|| {
+        // In Swagger 2, the parameter is its own schema.
+        sample::of_schema(document, parameter.get("schema").unwrap_or(parameter))
+    })
+}
+
+/// A parameter's value as it stands in a path, encoded. Numbers and booleans stay what they are.
+pub(super) fn in_path(document: &Document, parameter: Option<&Value>) -> Value {
+    let value = parameter.map_or_else(|| "1".into(), |parameter| self::value(document, parameter));
+    let none = Value::Null;
+    let style = Style::of(document, parameter.unwrap_or(&none), "simple");
+    let name = parameter.and_then(|parameter| parameter.get("name")?.as_str()).unwrap_or_default();
+    let of_text = |value: &Value| percent::encode(&chars(&text_of(value), PATH_CHARS_MAX));
+    let pairs = |map: &Map<String, Value>, between: &str| -> Vec<String> {
+        let one =
+            |(key, value): (&String, &Value)| format!("{}{between}{}", percent::encode(key), of_text(value));
+        map.iter().take(ITEMS_MAX).map(one).collect()
+    };
+    let list = |items: &[Value]| -> Vec<String> { items.iter().take(ITEMS_MAX).map(of_text).collect() };
+    let matrix = |items: Vec<String>| match style.explode {
+        true => items.iter().map(|item| format!(";{name}={item}")).collect::<String>(),
+        false => format!(";{name}={}", items.join(",")),
+    };
+    let text = match (&value, style.name) {
+        (Value::String(text), "simple") if text == "{{ uuid() }}" => {
+            "00000000-0000-4000-8000-000000000001".to_owned()
+        }
+        (Value::Object(_), _) if digits::of_number(&value).is_some() => return value,
+        (Value::Array(items), "label") => {
+            format!(".{}", list(items).join(if style.explode { "." } else { "," }))
+        }
+        (Value::Array(items), "matrix") => matrix(list(items)),
+        (Value::Array(items), _) => list(items).join(","),
+        (Value::Object(map), "label") if style.explode => format!(".{}", pairs(map, "=").join(".")),
+        (Value::Object(map), "label") => format!(".{}", pairs(map, ",").join(",")),
+        (Value::Object(map), "matrix") if style.explode => {
+            pairs(map, "=").iter().map(|pair| format!(";{pair}")).collect()
+        }
+        (Value::Object(map), "matrix") => format!(";{name}={}", pairs(map, ",").join(",")),
+        (Value::Object(map), _) => pairs(map, if style.explode { "=" } else { "," }).join(","),
+        (_, "label") => format!(".{}", of_text(&value)),
+        (_, "matrix") => format!(";{name}={}", of_text(&value)),
+        (Value::Bool(_) | Value::Number(_), _) => return value,
+        _ => of_text(&value),
+    };
+    if text.is_empty() { "1".into() } else { text.into() }
+}
+
+/// The names and values that a parameter of a query, of a header or of a cookie stands for. A list is sent with its name
+/// several times.
+pub(super) fn named(document: &Document, place: &str, name: &str, parameter: &Value) -> Vec<(String, Value)> {
+    let usual = if place == "header" { "simple" } else { "form" };
+    let style = Style::of(document, parameter, usual);
+    let in_query = place == "query";
+    let pair = |key: &String, between: &str, value: &Value| format!("{key}{between}{}", plain(value));
+    let value = value(document, parameter);
+    let is_number = digits::of_number(&value).is_some();
+    match value {
+        Value::Object(map) if !is_number => {
+            let map = map.iter().take(ITEMS_MAX);
+            match (style.name, style.explode) {
+                ("deepObject", _) => {
+                    map.map(|(key, value)| (format!("{name}[{key}]"), text(&plain(value)))).collect()
+                }
+                ("form", true) if in_query => {
+                    map.map(|(key, value)| (key.clone(), text(&plain(value)))).collect()
+                }
+                (_, explode) => {
+                    let between = if explode { "=" } else { style.separator() };
+                    let pairs: Vec<String> = map.map(|(key, value)| pair(key, between, value)).collect();
+                    vec![(name.to_owned(), text(&pairs.join(style.separator())))]
+                }
+            }
+        }
+        Value::Array(items) if in_query && style.explode && !items.is_empty() => {
+            let items = items.iter().take(ITEMS_MAX).map(|item| text(&plain(item)));
+            vec![(name.to_owned(), items.collect())]
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().take(ITEMS_MAX).map(plain).collect();
+            vec![(name.to_owned(), text(&items.join(style.separator())))]
+        }
+        other => vec![(name.to_owned(), text(&plain(&other)))],
+    }
+}
+
+/// A text that a line can hold.
+fn plain(value: &Value) -> String {
+    text_of(value).chars().filter(|c| !c.is_control() || *c == '\t').collect()
+}
+
+fn text(text: &str) -> Value {
+    template_or_text(text).into()
+}
+
+fn chars(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
