@@ -8,7 +8,7 @@ use super::compared::Traces;
 use super::comparison::{Judged, judge};
 use super::explanation;
 use super::levels::Level;
-use super::moments::moments;
+use super::moments::{UnderWay, moments};
 use super::places::{Population, places};
 use super::some::{CALLERS_MIN, Called, called_by_some};
 use super::tails::{SLOW_PERCENT, Tail, tails};
@@ -38,7 +38,7 @@ pub struct Causes {
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
-    let sides = Sides::of(&traces, population.total);
+    let sides = Sides::of(&traces, population);
     let found = sides.compared(&traces, Level::Place, seed);
     let further = found.as_ref().and_then(|found| sides.further(&traces, found, seed));
     let overall = found.as_ref().filter(|_| further.is_none());
@@ -56,7 +56,7 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
         comparison.places = places(
             &samples(&found.slow),
             &samples(all_slow),
-            &Population { typical: &typical, ..*population },
+            &Population { typical: &typical, ..population.clone() },
         );
         comparison.missing = missing(&comparison, population.total).filter(|_| overall.is_none());
         comparison.overall = overall;
@@ -73,6 +73,8 @@ struct Sides {
     /// The slowest of few.
     few: Option<Tail>,
     typical: Vec<usize>,
+    /// When the longest iterations of the workload began, and how long they took, also those without a trace.
+    longest: Vec<UnderWay>,
 }
 
 /// A comparison, and which slow iterations it is of.
@@ -93,13 +95,15 @@ impl Found {
 }
 
 impl Sides {
-    fn of(traces: &Traces<'_>, total: u64) -> Self {
+    fn of(traces: &Traces<'_>, population: &Population<'_>) -> Self {
+        let total = population.total;
         let top = traces.which(|one| one.side == Side::Slow && one.top);
         let slow = traces.which(|one| one.side == Side::Slow);
         Self {
             tails: tails(traces, top, slow, total),
             few: slowest_of_few(traces, total),
             typical: traces.which(|one| one.side == Side::Typical),
+            longest: population.longest.clone(),
         }
     }
 
@@ -111,19 +115,24 @@ impl Sides {
     }
 
     /// The moments at which these slow iterations come, or the longer half of them: those of a stop are longer than others
-    /// beside them.
+    /// beside them. If these are too few to tell, all of the run that took about as long.
     fn moments(&self, traces: &Traces<'_>, slow: &[usize]) -> Option<SlowMoments> {
-        let samples = |of: &[usize]| -> Vec<&IterationSample> {
-            of.iter().map(|&one| &traces.compared[one].sample).collect()
+        let times = |of: &[usize]| -> Vec<UnderWay> {
+            let of = of.iter().map(|&one| &traces.compared[one].sample);
+            of.map(|sample| (sample.start_ns, sample.duration_ns)).collect()
         };
-        let typical = samples(&self.typical);
-        let typical_ms =
-            typical.iter().map(|one| one.duration_ns as f64 / 1e6).sum::<f64>() / typical.len().max(1) as f64;
+        let mean_ms = |times: &[UnderWay]| {
+            times.iter().map(|one| one.1 as f64 / 1e6).sum::<f64>() / times.len().max(1) as f64
+        };
+        let typical_ms = mean_ms(&times(&self.typical));
         let mut longest = slow.to_vec();
         longest.sort_by_key(|&one| std::cmp::Reverse(traces.compared[one].sample.response_ns()));
         longest.truncate(slow.len() / 2);
-        let all: Vec<&IterationSample> = traces.compared.iter().map(|one| &one.sample).collect();
-        [slow, &longest].into_iter().find_map(|of| moments(&samples(of), &all, typical_ms))
+        let from_ms = (typical_ms + mean_ms(&times(slow))) / 2.0;
+        let as_long = self.longest.iter().copied().filter(|one| one.1 as f64 / 1e6 >= from_ms).collect();
+        let all: Vec<usize> = (0..traces.compared.len()).collect();
+        let all = times(&all);
+        [times(slow), times(&longest), as_long].iter().find_map(|of| moments(of, &all, typical_ms))
     }
 
     /// How slow iterations are slow as a whole, if nothing in them stands out, and in which of them that is seen.

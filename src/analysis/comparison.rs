@@ -15,7 +15,7 @@ use super::explained::{is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
 use super::features::point_value;
 use super::functions::{self, Iteration};
-use super::levels::Level;
+use super::levels::{ALL_POINTS, Level};
 use super::mean_tree::mean_tree;
 use super::overall::overall;
 use super::polls::{PAUSE, is_one_request_more};
@@ -70,7 +70,11 @@ pub(super) fn judge(
     }
     let services = services(breakdowns, &called);
     let is_enough = match level {
-        Level::Service => stands_out(&found.causes, &services, &typical_parts),
+        // That the only service of all traces is slower says no more than that they are slow.
+        Level::Service => {
+            breakdowns.kinds.iter().filter(|kind| kind.name == ALL_POINTS).nth(1).is_some()
+                && stands_out(&found.causes, &services, &typical_parts)
+        }
         _ => is_explained(&found.causes, &services, &typical_parts),
     };
     if !is_enough {

@@ -18,7 +18,7 @@ use crate::measure::sample::IterationSample;
 use crate::results::model::{Series, SlowPlaces};
 
 /// The workload that the slow iterations are from.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Population<'a> {
     /// How many iterations it had, without the warm-up.
     pub total: u64,
@@ -28,6 +28,8 @@ pub struct Population<'a> {
     pub series: Option<&'a Series>,
     /// The slowest of the run.
     pub slowest: &'a [IterationSample],
+    /// When its longest iterations without fault began, and how long they took, in nanoseconds.
+    pub longest: Vec<(u64, u64)>,
     /// Typical iterations: a rhythm that these have too is that of the load.
     pub typical: &'a [&'a IterationSample],
     /// True if virtual users set the pace: then an iteration begins when another has ended.

@@ -243,6 +243,7 @@ fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workloa
         warm_up: stats.map_or(0, |stats| stats.warm_up.total),
         series: workload.series.as_ref(),
         slowest: &aggregate.slowest,
+        longest: stats.map(|stats| stats.longest_times.times().collect()).unwrap_or_default(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::osprofiler::record::Record;
 use super::candidates::Candidates;
 use super::client_points::{self, Known};
 use super::counting::Counted;
-use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
+use super::largest::{EXEMPLARS_MAX, LongestTimes, keep_first, keep_largest, size};
 use super::load::LoadBuilder;
 use super::model::Counts;
 use super::series::SeriesBuilder;
@@ -131,6 +131,8 @@ pub struct WorkloadStats {
     pub load: LoadBuilder,
     /// The longest iterations that were not cut off, longest first.
     pub longest: Vec<(u64, SampleId)>,
+    /// When the longest iterations without fault began, and how long they took.
+    pub longest_times: LongestTimes,
     /// One more than the highest number that was read; of a shard, by its own numbers.
     pub numbers: u64,
     /// How many shards share the numbers.
@@ -353,6 +355,7 @@ impl WorkloadStats {
             series: SeriesBuilder::default(),
             load: LoadBuilder::default(),
             longest: Vec::new(),
+            longest_times: LongestTimes::default(),
             numbers: 0,
             shards: shards.max(1),
             cut_longest: None,
@@ -394,6 +397,7 @@ impl WorkloadStats {
         }
         if head.ended == Ended::Ok {
             self.ok_service_sum_ns += u128::from(head.duration_ns);
+            self.longest_times.offer(head.start_ns, head.duration_ns, id);
         }
         self.add_error(head, id);
         for action in row.actions {

@@ -1,6 +1,7 @@
 //! The largest entries of a stream, largest first: the same ones in whatever order they come.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::base::clock::Nanos;
 use crate::measure::latency::SampleId;
@@ -15,6 +16,33 @@ pub(super) type Size = (Nanos, Reverse<SampleId>);
 #[inline]
 pub(super) fn size(size_ns: Nanos, iteration: impl Into<SampleId>) -> Size {
     (size_ns, Reverse(iteration.into()))
+}
+
+/// How many of the longest iterations have their times kept.
+const TIMES_MAX: usize = 400;
+
+/// When the longest iterations began, and how long they took.
+#[derive(Clone, Debug, Default)]
+pub struct LongestTimes(BinaryHeap<Reverse<(Nanos, Reverse<SampleId>, Nanos)>>);
+
+impl LongestTimes {
+    /// Keeps an iteration if it is one of the longest.
+    #[inline]
+    pub(super) fn offer(&mut self, start_ns: Nanos, duration_ns: Nanos, iteration: SampleId) {
+        let entry = Reverse((duration_ns, Reverse(iteration), start_ns));
+        if self.0.len() < TIMES_MAX {
+            self.0.push(entry);
+        } else if let Some(mut shortest) = self.0.peek_mut()
+            && entry < *shortest
+        {
+            *shortest = entry;
+        }
+    }
+
+    /// The start and the duration of each, in no order.
+    pub fn times(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
+        self.0.iter().map(|Reverse((duration_ns, _, start_ns))| (*start_ns, *duration_ns))
+    }
 }
 
 /// Puts an entry in its place among the `max` largest.
@@ -62,5 +90,22 @@ mod tests {
             assert_eq!(kept, [(9, 1), (9, 3), (4, 4), (4, 5)]);
             assert_eq!(first.iter().map(|id| id.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         }
+    }
+    #[test]
+    fn the_times_of_the_longest_are_the_same_in_whatever_order_they_come() {
+        let offered = |numbers: &mut dyn Iterator<Item = u64>| {
+            let mut longest = LongestTimes::default();
+            for number in numbers {
+                // Many last equally long.
+                longest.offer(number, number / 7, SampleId { workload: 0, number });
+            }
+            let mut times: Vec<(Nanos, Nanos)> = longest.times().collect();
+            times.sort_unstable();
+            times
+        };
+        let times = offered(&mut (0..3_000));
+        assert_eq!(times, offered(&mut (0..3_000).rev()));
+        assert_eq!(times.len(), TIMES_MAX);
+        assert!(times.iter().all(|(_, duration_ns)| *duration_ns >= (3_000 - TIMES_MAX as u64) / 7));
     }
 }
