@@ -36,7 +36,7 @@ use traces::Sampled;
 use words::{percent, percent_beside};
 
 /// Two failure rates that differ by at most this count as equal, even when the difference is significant.
-const FAILS_ALIKE: f64 = 0.001;
+pub const FAILS_ALIKE: f64 = 0.001;
 /// A failure rate that is higher by this much matters, significant or not. A round in which a larger share of
 /// iterations fails counts as affected.
 const FAILS_MORE: f64 = 0.01;

@@ -215,6 +215,30 @@ fn a_slower_build_in_timed_rounds_fails() {
     assert!(ended.stderr.contains("B had "), "{}", ended.stderr);
 }
 
+/// JSON that is deeper than bench reads says nothing of the build that sends it.
+#[test]
+fn a_limit_of_bench_is_no_difference_between_builds() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let server = Server::start(move |seen, wire| {
+        let body = if seen.path.starts_with("/deep") { deep.as_str() } else { "[]" };
+        wire.answer("200 OK", "application/json", body)
+    });
+    let bench = folder();
+    let url = server.url();
+    bench.write(
+        "targets.yaml",
+        format!(
+            "name: both\ntargets: {{ flat: \"{url}/flat\", deep: \"{url}/deep\", default: \"{url}\" }}\n"
+        ),
+    );
+    bench.write("scenario.yaml", SCENARIO.replace("status: 200", "json: { $: { exists: true } }"));
+    let arguments = ["ab", "scenario.yaml", "-d", "targets.yaml", "--target-a", "flat", "--target-b", "deep"];
+    let further = ["--metric", "p50", "--pairs", "10", "--no-profile"];
+    let ended = bench.run(&[&arguments[..], &further[..]].concat()).expect_code(3);
+    assert!(ended.stdout.contains("failed at a limit of bench or of this machine"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("FAIL ·"), "{}", ended.stdout);
+}
+
 #[test]
 fn what_cannot_be_compared_is_refused_before_anything_runs() {
     let bench = folder();

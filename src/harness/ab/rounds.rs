@@ -8,9 +8,10 @@ use crate::harness::options::{LoadOptions, RunOptions};
 use crate::harness::run::{self, RoundEnded};
 use crate::plan::SEED_MAX;
 use crate::report::pairs::{Further, Pair, RoundInfo};
-use crate::results::aggregate::Aggregate;
+use crate::results::aggregate::{Aggregate, WorkloadStats};
 use crate::results::choice::Side;
 use crate::results::model::RunStatus;
+use crate::verdict::FAILS_ALIKE;
 use crate::verdict::paired::{Offered, Round, Span};
 
 use super::arms::Arm;
@@ -31,7 +32,9 @@ struct UnderWay {
 impl UnderWay {
     /// Why the pair does not count, if so.
     fn invalid(&self) -> Option<String> {
-        self.a.iter().chain(&self.b).flat_map(|round| &round.results.verdict.invalid).next().cloned()
+        let rounds = || self.a.iter().chain(&self.b);
+        let of_run = rounds().flat_map(|round| &round.results.verdict.invalid).next().cloned();
+        of_run.or_else(|| rounds().find_map(|round| failed_of_bench(&round.aggregate)))
     }
 
     fn span(&self) -> Span {
@@ -42,6 +45,19 @@ impl UnderWay {
             may_lengthen: self.a.iter().chain(&self.b).all(finished),
         }
     }
+}
+
+/// That iterations of a round failed at a limit of bench or of its machine: that is no difference between the builds.
+fn failed_of_bench(aggregate: &Aggregate) -> Option<String> {
+    let failed = |stats: &WorkloadStats| (aggregate.failed_of_bench(stats), stats.iterations.total);
+    let counts = aggregate.workloads.iter().map(failed);
+    let (count, total) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (count as f64 > FAILS_ALIKE * total as f64).then(|| {
+        format!(
+            "{count} of {total} iterations failed at a limit of bench or of this machine (class `client`, `body_limit` or \
+             `bench`)"
+        )
+    })
 }
 
 impl Comparison {
