@@ -219,7 +219,7 @@ fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
 }
 
 /// The demo's report on a phone, in px.
-const PHONE_HEIGHT_MAX: u64 = 4_000;
+const PHONE_HEIGHT_MAX: u64 = 4_300;
 /// Entries of the navigation that cannot be seen.
 const CUT_LINKS: &str = "return [...document.querySelectorAll('nav a')].filter((one) => { const box = one.getBoundingClientRect(); \
     return box.left < 0 || box.right > innerWidth }).map((one) => one.textContent)";

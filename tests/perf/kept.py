@@ -26,14 +26,14 @@ import tempfile
 import time
 
 DELAY_S, USERS, RATE = 0.010, 4, 300
-# In each tenth of a second; an undisturbed load asks for about 30 to 36.
-PLACES = 14
+# In each tenth of a second. An undisturbed load asks for about 30 to 36; a serial one for 8 or 9.
+PLACES, PLACES_OF_SERIAL = 14, 4
 RUNNERS = {
     "closed": "{ constant_for_duration: { duration: %d, concurrency: 4 } }",
-    "serial": "{ serial: { duration: %d } }",
+    "serial": "{ serial: { times: %d } }",
     "users": "{ ramping: { start: 4, stages: [ { duration: %d, concurrency: 4 } ] } }",
     "open": "{ rps: { rps: 300, duration: %d } }",
-    "ramping": "{ ramping: { start_rps: 300, stages: [ { duration: %d, rps: 300 } ] } }",
+    "ramping": "{ ramping: { start: 300, stages: [ { duration: %d, rps: 300 } ] } }",
 }
 # The stopped part and the whole of each period, in milliseconds.
 STOPS = [(0, 100), (10, 1000), (50, 1000), (10, 70), (20, 80), (35, 70), (50, 70), (18, 20), (180, 200)]
@@ -124,8 +124,14 @@ def disturbed(process, kind, how, quota):
     return process.communicate()
 
 
+def runner_of(runner, seconds):
+    # A serial run has a number of iterations only.
+    return RUNNERS[runner] % (seconds * 80 if runner == "serial" else seconds)
+
+
 def run(bench, runner, seconds, bad, kind, how, quota):
-    service = subprocess.Popen([sys.executable, __file__, "--serve", str(PLACES if bad else 0)],
+    places = PLACES_OF_SERIAL if runner == "serial" else PLACES
+    service = subprocess.Popen([sys.executable, __file__, "--serve", str(places if bad else 0)],
                                stdout=subprocess.PIPE, text=True)
     hogs = []
     with tempfile.TemporaryDirectory() as folder:
@@ -134,11 +140,11 @@ def run(bench, runner, seconds, bad, kind, how, quota):
             with open(f"{folder}/d.yaml", "w") as file:
                 file.write(f"targets: {{ default: 'http://127.0.0.1:{port}' }}\n")
             with open(f"{folder}/s.yaml", "w") as file:
-                file.write(f"title: t\ndeployment: d.yaml\nprofile: false\nrunner: {RUNNERS[runner] % seconds}\n"
+                file.write(f"title: t\ndeployment: d.yaml\nprofile: false\nrunner: {runner_of(runner, seconds)}\n"
                            "iteration: [ { get: /x } ]\n"
                            "sla: { failure_rate: { max: 20 }, thresholds: [ p90 < 60ms ] }\n"
                            if not bad else
-                           f"title: t\ndeployment: d.yaml\nprofile: false\nrunner: {RUNNERS[runner] % seconds}\n"
+                           f"title: t\ndeployment: d.yaml\nprofile: false\nrunner: {runner_of(runner, seconds)}\n"
                            "iteration: [ { get: /x } ]\nsla: { failure_rate: { max: 20 } }\n")
             command = [bench, "run", "s.yaml"]
             if kind == "busy":

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Write as _};
 
 use flate2::Compression;
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use prost::Message;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -217,7 +217,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<u8>, PprofError> {
     }
     let mut unpacked = Vec::new();
     let limit = FILE_BYTES_MAX as u64 + 1;
-    GzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked).map_err(PprofError::Gzip)?;
+    MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked).map_err(PprofError::Gzip)?;
     if unpacked.len() > FILE_BYTES_MAX { Err(PprofError::TooLong) } else { Ok(unpacked) }
 }
 
