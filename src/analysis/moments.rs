@@ -33,8 +33,7 @@ pub fn moments(slow: &[UnderWay], others: &[UnderWay], typical_ms: f64) -> Optio
     let begin_s = |one: &UnderWay| one.0 as f64 / 1e9;
     let end_s = |one: &UnderWay| (one.0 + one.1) as f64 / 1e9;
     let all = || slow.iter().chain(others);
-    let length_s = all().map(|one| end_s(one)).fold(f64::MIN, f64::max)
-        - all().map(|one| begin_s(one)).fold(f64::MAX, f64::min);
+    let length_s = all().map(end_s).fold(f64::MIN, f64::max) - all().map(begin_s).fold(f64::MAX, f64::min);
     let typical_s = typical_ms / 1e3;
     let mean_s = slow.iter().map(|one| end_s(one) - begin_s(one)).sum::<f64>() / slow.len() as f64;
     let reach_s = REACH * typical_s;

@@ -111,7 +111,7 @@ fn redirecting() -> Server {
                     // Who has no session gets one, and is sent back.
                     "/self" | "/login" if !has_session(seen) => {
                         let back = if path == "/self" { "/self" } else { "/app" };
-                        wire.send(&format!(
+                        wire.send(format!(
                             "HTTP/1.1 302 Go\r\nLocation: {back}\r\nSet-Cookie: session=1; Path=/\r\nContent-Length: 0\r\n\r\n"
                         ));
                         After::Keep
