@@ -1,5 +1,6 @@
 //! Shared by several tests: the binary in a temporary folder, and the results of a run.
 
+use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -54,22 +55,8 @@ impl Bench {
         command
     }
 
-    /// Runs the command to its end. A load that other programs of the machine disturbed is made again, as its user would.
+    /// Runs the command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
-        let runs = |bench: &Self| {
-            let entries = std::fs::read_dir(bench.path().join("runs")).into_iter().flatten();
-            entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
-        };
-        for _ in 1..TRIES {
-            let before = runs(self);
-            let ended = Self::end(&mut self.command(arguments));
-            if !ended.was_disturbed() {
-                return ended;
-            }
-            for new in runs(self).iter().filter(|directory| !before.contains(directory)) {
-                std::fs::remove_dir_all(new).unwrap();
-            }
-        }
         Self::end(&mut self.command(arguments))
     }
 
@@ -80,8 +67,21 @@ impl Bench {
         self.write("scenario.yaml", format!("title: t\ndeployment: deployment.yaml\n{scenario}\n"));
     }
 
-    /// Runs a command that [`Bench::command`] made to its end.
+    /// Runs a command that [`Bench::command`] made to its end. A load that other programs of the machine disturbed is made
+    /// again, as its user would.
     pub(crate) fn end(command: &mut Command) -> Ended {
+        for _ in 1..TRIES {
+            let before = directories_of_runs(command);
+            let ended = Ended::from(command.output().unwrap());
+            let mut new = directories_of_runs(command);
+            new.retain(|directory| !before.contains(directory));
+            if !ended.was_disturbed() && !new.iter().any(|directory| was_disturbed(directory)) {
+                return ended;
+            }
+            for directory in new {
+                std::fs::remove_dir_all(directory).unwrap();
+            }
+        }
         Ended::from(command.output().unwrap())
     }
 
@@ -214,11 +214,31 @@ impl From<Output> for Ended {
     }
 }
 
+/// The directories that are where a command puts those of its runs.
+fn directories_of_runs(command: &Command) -> Vec<PathBuf> {
+    let arguments: Vec<&OsStr> = command.get_args().collect();
+    let out = arguments.iter().position(|argument| *argument == "--out").and_then(|at| arguments.get(at + 1));
+    let Some(folder) = command.get_current_dir() else { return Vec::new() };
+    let entries = std::fs::read_dir(folder.join(out.unwrap_or(&OsStr::new("runs")))).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+}
+
+/// Why a run says nothing if other programs kept bench from the processors.
+const DISTURBED: [&str; 3] =
+    ["kept from running", "bench waited for a processor", "too busy with other processes"];
+
+/// True if the run in this directory is INVALID because of other programs, also if it has no gate.
+fn was_disturbed(directory: &Path) -> bool {
+    let Ok(results) = std::fs::read(directory.join("results.json")) else { return false };
+    let results: Value = serde_json::from_slice(&results).unwrap_or_default();
+    let invalid = results["verdict"]["invalid"].to_string();
+    DISTURBED.iter().any(|reason| invalid.contains(reason))
+}
+
 impl Ended {
     /// True if there is no verdict because other programs kept bench from the processors.
     pub(crate) fn was_disturbed(&self) -> bool {
-        let reasons = ["kept from running", "bench waited for a processor", "too busy with other processes"];
-        self.code == Some(3) && reasons.iter().any(|reason| self.stdout.contains(reason))
+        self.code == Some(3) && DISTURBED.iter().any(|reason| self.stdout.contains(reason))
     }
 
     /// Asserts the exit code, showing what was printed if it is another.
