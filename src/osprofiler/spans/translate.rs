@@ -4,7 +4,7 @@
 //! Nothing of a span is lost, links and flags included. No tree of values is built: the fields are written while the
 //! text is read, and the output is not longer than the input. The depth is bounded by the JSON reader.
 //!
-//! [`to_protobuf`] is for a receiver: whatever is invalid is an error, so that the sender learns of it. [`of_answer`] is for
+//! [`to_protobuf`] is for a receiver: whatever is invalid is an error, so that the sender learns of it. `of_answer` is for
 //! answers of backends and for files, from which as much as possible is wanted: a value that cannot be read is left out and
 //! counted, ids may be in base64, and the names of Tempo and of older releases are known.
 //!
