@@ -128,6 +128,7 @@ mod tests {
             }
         }
     }
+
     /// Stops that hold up more iterations than are compared: in some of these, hardly any has a neighbour left.
     #[test]
     fn of_all_that_stops_hold_up_the_moments_are_seen_where_some_of_them_do_not_tell() {

@@ -146,7 +146,7 @@ mod tests {
         // Of all, not only of those in which it was found.
         assert!((0.35..0.6).contains(&found.share), "{found:?}");
     }
-    /// Pauses hold up five iterations each. Of all of these, the slowest are those of some pauses.
+    /// Each pause holds up five iterations, and the slowest of them all belong to only some of the pauses.
     #[test]
     fn a_rhythm_of_more_slow_iterations_is_found_where_the_slowest_miss_some_beats() {
         let series = Series { start_s: 0.0, step_s: 0.5, completed: vec![25; 48], ..Series::default() };

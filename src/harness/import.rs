@@ -182,7 +182,7 @@ pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, HarnessError> {
     Ok(Box::new(opened))
 }
 
-/// Reads a file that a document names. It must be in the document's folder: the document may be somebody else's.
+/// Reads another file of a document. It must be in the document's folder, because documents also come from strangers.
 pub(super) fn beside(document: &Path, name: &str) -> Result<Vec<u8>, String> {
     if document.as_os_str() == "-" {
         return Err("a document from standard input has no folder".to_owned());

@@ -143,7 +143,7 @@ fn packets(query: &[u8], answer: &Answer, over_tcp: bool) -> Vec<Vec<u8>> {
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const TWO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const THREE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
-/// Nobody listens there.
+/// An address at which no server listens.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 /// Two servers, at the same port of two addresses.

@@ -214,7 +214,7 @@ impl From<Output> for Ended {
     }
 }
 
-/// The directories that are where a command puts those of its runs.
+/// The run directories in the folder that a command writes its runs to.
 fn directories_of_runs(command: &Command) -> Vec<PathBuf> {
     let arguments: Vec<&OsStr> = command.get_args().collect();
     let out = arguments.iter().position(|argument| *argument == "--out").and_then(|at| arguments.get(at + 1));
