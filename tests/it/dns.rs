@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ struct Dns {
 }
 
 impl Dns {
-    fn start(script: impl Fn(Duration) -> Answer + Send + Sync + 'static) -> Self {
+    fn start(script: impl Fn() -> Answer + Send + Sync + 'static) -> Self {
         // A port that is free for both.
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
@@ -51,7 +51,7 @@ impl Dns {
         };
         let address = udp.local_addr().unwrap();
         let (queries, stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (started, script) = (Instant::now(), Arc::new(script));
+        let script = Arc::new(script);
         udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let (count, ended, over_udp) = (Arc::clone(&queries), Arc::clone(&stopping), Arc::clone(&script));
         let datagrams = std::thread::spawn(move || {
@@ -59,7 +59,7 @@ impl Dns {
             while !ended.load(Ordering::SeqCst) {
                 let Ok((length, client)) = udp.recv_from(&mut buffer) else { continue };
                 count.fetch_add(1, Ordering::SeqCst);
-                for packet in packets(&buffer[..length], &over_udp(started.elapsed()), false) {
+                for packet in packets(&buffer[..length], &over_udp(), false) {
                     udp.send_to(&packet, client).unwrap();
                 }
             }
@@ -75,7 +75,7 @@ impl Dns {
                 stream.read_exact(&mut length).unwrap();
                 let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
                 stream.read_exact(&mut query).unwrap();
-                for packet in packets(&query, &script(started.elapsed()), true) {
+                for packet in packets(&query, &script(), true) {
                     let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
                     stream.write_all(&[&length, packet.as_slice()].concat()).unwrap();
                 }
@@ -146,10 +146,26 @@ const THREE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// An address at which no server listens.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
+/// When a server answered first. What DNS says changes with the load, not with the test's clock: a
+/// busy machine may begin the load late.
+type Answered = Arc<OnceLock<Instant>>;
+
+fn answered_a_second_ago(answered: &Answered) -> bool {
+    answered.get().is_some_and(|first| first.elapsed() >= Duration::from_secs(1))
+}
+
 /// Two servers, at the same port of two addresses.
 fn two_servers() -> (Server, Server) {
+    two_servers_and(&Answered::default())
+}
+
+fn two_servers_and(answered: &Answered) -> (Server, Server) {
     loop {
-        let one = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "one"));
+        let answered = Arc::clone(answered);
+        let one = Server::start(move |_, wire| {
+            answered.get_or_init(Instant::now);
+            wire.answer("200 OK", "text/plain", "one")
+        });
         let two = SocketAddr::new(TWO.into(), one.address().port());
         if TcpListener::bind(two).is_ok() {
             return (one, Server::start_at(two, |_, wire| wire.answer("200 OK", "text/plain", "two")));
@@ -181,7 +197,7 @@ const FEW: &str =
 #[test]
 fn connections_go_round_all_addresses_and_ask_once() {
     let (one, two) = two_servers();
-    let dns = Dns::start(|_| Answer::Addresses(vec![ONE, TWO], 60));
+    let dns = Dns::start(|| Answer::Addresses(vec![ONE, TWO], 60));
     let workload = run(&[dns.address], one.address().port(), FEW);
     assert_eq!(workload["iterations"]["ok"], 40, "{}", workload["errors"]);
     assert_eq!(workload["actions"][0]["connections_opened"], 40);
@@ -195,9 +211,10 @@ fn connections_go_round_all_addresses_and_ask_once() {
 
 #[test]
 fn an_address_that_changes_is_found_when_its_time_is_over() {
-    let (one, two) = two_servers();
-    let dns = Dns::start(|since| {
-        Answer::Addresses(vec![if since < Duration::from_secs(2) { ONE } else { TWO }], 1)
+    let answered = Answered::default();
+    let (one, two) = two_servers_and(&answered);
+    let dns = Dns::start(move || {
+        Answer::Addresses(vec![if answered_a_second_ago(&answered) { TWO } else { ONE }], 1)
     });
     let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
     let workload = run(&[dns.address], one.address().port(), scenario);
@@ -209,10 +226,15 @@ fn an_address_that_changes_is_found_when_its_time_is_over() {
 
 #[test]
 fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
-    let (one, _two) = two_servers();
-    let dns = Dns::start(|since| match since.as_millis() {
-        1500..3500 => Answer::Code(3),
-        _ => Answer::Addresses(vec![ONE], 1),
+    let answered = Answered::default();
+    let (one, _two) = two_servers_and(&answered);
+    // Four questions are about two lookups.
+    let lost = AtomicUsize::new(0);
+    let dns = Dns::start(move || {
+        if answered_a_second_ago(&answered) && lost.fetch_add(1, Ordering::SeqCst) < 4 {
+            return Answer::Code(3);
+        }
+        Answer::Addresses(vec![ONE], 1)
     });
     let scenario = "runner: { constant_for_duration: { duration: 7, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
     let (bench, _) = load(&[dns.address], one.address().port(), scenario);
@@ -233,8 +255,8 @@ fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
 #[test]
 fn what_dns_servers_may_answer() {
     let (one, _two) = two_servers();
-    let silent = Dns::start(|_| Answer::Silence);
-    let broken = Dns::start(|_| Answer::Code(2));
+    let silent = Dns::start(|| Answer::Silence);
+    let broken = Dns::start(|| Answer::Code(2));
     for answer in [
         Answer::Addresses(vec![ONE], 0),
         Answer::Alias(5, ONE, 300),
@@ -246,12 +268,12 @@ fn what_dns_servers_may_answer() {
         Answer::Addresses(vec![Ipv4Addr::new(127, 0, 0, 3), ONE], 60),
     ] {
         let shown = format!("{answer:?}");
-        let dns = Dns::start(move |_| answer.clone());
+        let dns = Dns::start(move || answer.clone());
         // A server that is broken, and one that is silent, are passed over.
         let workload = run(&[broken.address, dns.address], one.address().port(), FEW);
         assert_eq!(workload["iterations"]["ok"], 40, "{shown}: {}", workload["errors"]);
     }
-    let dns = Dns::start(|_| Answer::Addresses(vec![ONE], 60));
+    let dns = Dns::start(|| Answer::Addresses(vec![ONE], 60));
     let few = FEW.replace("40", "2");
     assert_eq!(run(&[silent.address, dns.address], one.address().port(), &few)["iterations"]["ok"], 2);
 }
@@ -279,7 +301,7 @@ fn an_address_that_is_silent_holds_no_connection_up_for_long() {
         })
         .collect();
     for addresses in [vec![THREE, ONE], vec![ONE, THREE], vec![NOBODY, THREE, ONE]] {
-        let dns = Dns::start(move |_| Answer::Addresses(addresses.clone(), 60));
+        let dns = Dns::start(move || Answer::Addresses(addresses.clone(), 60));
         let workload = run(&[dns.address], port, &FEW.replace("40", "6"));
         assert_eq!(workload["iterations"]["ok"], 6, "{}", workload["errors"]);
     }
@@ -317,7 +339,7 @@ fn names_without_an_address_end_the_run_before_the_load() {
         (Answer::Silence, "did not answer within 2 s"),
     ] {
         let shown = format!("{answer:?}");
-        let dns = Dns::start(move |_| answer.clone());
+        let dns = Dns::start(move || answer.clone());
         let (bench, _) = load(&[dns.address], 80, FEW);
         let ended = bench.run(&["run", "scenario.yaml"]).expect_code(69);
         assert!(ended.stderr.contains("cannot resolve svc.example"), "{shown}: {}", ended.stderr);
@@ -347,7 +369,7 @@ fn a_host_that_a_redirect_names_is_not_resolved_unless_it_is_allowed_and_not_rea
         ("elsewhere.test", [169, 254, 169, 254], 1, "has the address 169.254.169.254"),
         ("'*.below.test', elsewhere.test", [127, 0, 0, 1], 1, "has the address 127.0.0.1"),
     ] {
-        let dns = Dns::start(move |_| Answer::Addresses(vec![Ipv4Addr::from(address)], 60));
+        let dns = Dns::start(move || Answer::Addresses(vec![Ipv4Addr::from(address)], 60));
         let bench = Bench::new();
         let deployment = format!("targets_allowed: [{allowed}]\ndns: {{ servers: ['{}'] }}", dns.address);
         let scenario =
