@@ -2,6 +2,7 @@
 
 mod content;
 mod globs;
+mod known;
 mod network;
 mod options;
 
@@ -156,6 +157,8 @@ struct Command {
     /// The path of the file from the scenario, and its own name.
     upload: Option<(String, String)>,
     in_query: bool,
+    /// What `--url-query` adds to every URL, encoded.
+    query: Vec<String>,
     head_only: bool,
     user: Option<String>,
     /// Ways to log in that never send the password in clear.
@@ -222,9 +225,11 @@ impl Command {
     }
 
     fn request(&self, mut path: String) -> Recorded {
-        if self.in_query && !self.data.is_empty() {
+        // curl leaves out what --url-query adds if --get adds data.
+        let of_data = (self.in_query && !self.data.is_empty()).then(|| self.text());
+        if let Some(added) = of_data.or_else(|| (!self.query.is_empty()).then(|| self.query.join("&"))) {
             path.push(if path.contains('?') { '&' } else { '?' });
-            path.push_str(&self.text());
+            path.push_str(&added);
         }
         if let Some((_, name)) = &self.upload
             && path.ends_with('/')

@@ -27,19 +27,16 @@ impl Command {
     }
 
     pub(super) fn urlencoded(&mut self, text: &str) -> Result<(), ImportError> {
-        let at = text.find(['=', '@']);
-        let encoded = match at.map(|at| (&text[..at], &text[at..=at], &text[at + 1..])) {
-            Some((_, "@", path)) => {
-                return Err(ImportError::new(
-                    format!("--data-urlencode encodes the file {path}, which a step cannot do"),
-                    "encode it into another file, and name that one with -d @FILE",
-                ));
-            }
-            Some(("", _, content)) => percent::encode(content),
-            Some((name, _, content)) => format!("{name}={}", percent::encode(content)),
-            None => percent::encode(text),
-        };
-        self.data.push(Data::Text(encoded));
+        self.data.push(Data::Text(encoded("--data-urlencode", text)?));
+        Ok(())
+    }
+
+    /// `--url-query`: as `--data-urlencode`, or `+` and text that is already encoded.
+    pub(super) fn url_query(&mut self, text: &str) -> Result<(), ImportError> {
+        self.query.push(match text.strip_prefix('+') {
+            Some(text) => text.to_owned(),
+            None => encoded("--url-query", text)?,
+        });
         Ok(())
     }
 
@@ -137,6 +134,27 @@ impl Command {
             ));
         }
     }
+}
+
+/// As in a form, where a space is a plus.
+fn as_form(text: &str) -> String {
+    percent::encode(text).replace("%20", "+")
+}
+
+/// A text of `--data-urlencode`: `CONTENT`, `=CONTENT` or `NAME=CONTENT`.
+fn encoded(option: &str, text: &str) -> Result<String, ImportError> {
+    let at = text.find(['=', '@']);
+    Ok(match at.map(|at| (&text[..at], &text[at..=at], &text[at + 1..])) {
+        Some((_, "@", path)) => {
+            return Err(ImportError::new(
+                format!("{option} encodes the file {path}, which a step cannot do"),
+                "encode it into another file, and name that one with -d @FILE",
+            ));
+        }
+        Some(("", _, content)) => as_form(content),
+        Some((name, _, content)) => format!("{name}={}", as_form(content)),
+        None => as_form(text),
+    })
 }
 
 /// A value in quotes or up to the next semicolon, and what follows.

@@ -88,7 +88,10 @@ impl Command {
         }
         // A file with the certificate may have the key, too.
         let cert = self.cert.as_deref().map(|cert| match cert.split_once(':') {
-            Some((path, _)) => path,
+            Some((path, _)) => {
+                draft.notes.push("the password of --cert is left out: name a key without one".to_owned());
+                path
+            }
             None => cert,
         });
         let key = self.key.as_deref().or(cert).filter(|_| cert.is_some());
@@ -109,6 +112,10 @@ impl Command {
     }
 
     fn through_proxy(&self, draft: &mut Draft) {
+        let wrong = self.no_proxy.split(',').map(str::trim).filter(|host| !host.is_empty() && !is_host(host));
+        draft
+            .notes
+            .extend(wrong.map(|host| format!("--noproxy: {} is no host and was left out", shown(host))));
         let except: Vec<&str> =
             self.no_proxy.split(',').map(str::trim).filter(|host| is_host(host)).collect();
         let Some(proxy) = self.proxy.as_deref().filter(|_| !except.contains(&"*")) else {
@@ -160,7 +167,7 @@ fn is_host(text: &str) -> bool {
 }
 
 /// A text of the command in a note, unless it may have a secret.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     if secrets::is_secret_value(text) || text.contains('@') {
         "…".to_owned()
     } else {

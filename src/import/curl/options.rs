@@ -4,123 +4,12 @@ use crate::import::ImportError;
 use crate::import::multipart::Field;
 
 use super::content::Data;
+use super::known::{self, Fate, Known};
+use super::network::shown;
 use super::{Command, NameFile};
 
-/// Long names of the short options that have an equivalent, and whether they take a value.
-const SHORT: [(char, &str, bool); 40] = [
-    ('X', "request", true),
-    ('H', "header", true),
-    ('d', "data", true),
-    ('F', "form", true),
-    ('u', "user", true),
-    ('b', "cookie", true),
-    ('A', "user-agent", true),
-    ('e', "referer", true),
-    ('m', "max-time", true),
-    ('E', "cert", true),
-    ('G', "get", false),
-    ('I', "head", false),
-    ('k', "insecure", false),
-    ('L', "location", false),
-    ('0', "http1.0", false),
-    ('s', "silent", false),
-    ('S', "show-error", false),
-    ('v', "verbose", false),
-    ('i', "include", false),
-    ('f', "fail", false),
-    ('g', "globoff", false),
-    ('N', "no-buffer", false),
-    ('#', "progress-bar", false),
-    ('4', "ipv4", false),
-    ('6', "ipv6", false),
-    ('O', "remote-name", false),
-    ('J', "remote-header-name", false),
-    ('o', "output", true),
-    ('w', "write-out", true),
-    ('c', "cookie-jar", true),
-    ('x', "proxy", true),
-    ('T', "upload-file", true),
-    ('U', "proxy-user", true),
-    ('K', "config", true),
-    ('r', "range", true),
-    ('D', "dump-header", true),
-    ('C', "continue-at", true),
-    ('z', "time-cond", true),
-    ('n', "netrc", false),
-    ('q', "disable", false),
-];
-
-/// Options that change nothing about the requests that a load sends.
-const WITHOUT_EFFECT: [(&str, bool); 21] = [
-    ("silent", false),
-    ("show-error", false),
-    ("verbose", false),
-    ("include", false),
-    ("fail", false),
-    ("fail-with-body", false),
-    ("no-buffer", false),
-    ("progress-bar", false),
-    ("no-progress-meter", false),
-    ("remote-name", false),
-    ("remote-header-name", false),
-    ("output", true),
-    ("write-out", true),
-    ("stderr", true),
-    ("trace", true),
-    ("trace-ascii", true),
-    ("retry", true),
-    ("retry-delay", true),
-    ("connect-timeout", true),
-    ("keepalive-time", true),
-    ("parallel", false),
-];
-
-/// Options with an effect that bench has no equivalent for, and that take a value.
-const WITH_VALUE: [&str; 43] = [
-    "abstract-unix-socket",
-    "alt-svc",
-    "capath",
-    "cert-type",
-    "ciphers",
-    "config",
-    "connect-to",
-    "continue-at",
-    "cookie-jar",
-    "create-file-mode",
-    "crlfile",
-    "curves",
-    "dns-interface",
-    "dns-servers",
-    "doh-url",
-    "dump-header",
-    "etag-compare",
-    "etag-save",
-    "hsts",
-    "interface",
-    "key-type",
-    "limit-rate",
-    "local-port",
-    "max-filesize",
-    "netrc-file",
-    "output-dir",
-    "parallel-max",
-    "pass",
-    "pinnedpubkey",
-    "postquote",
-    "preproxy",
-    "proxy-header",
-    "range",
-    "rate",
-    "request-target",
-    "socks4",
-    "socks5",
-    "socks5-hostname",
-    "time-cond",
-    "tls-max",
-    "tls13-ciphers",
-    "url-query",
-    "variable",
-];
+/// The longest time limit of a request, in seconds.
+const SECONDS_MAX: f64 = 86_400.0;
 
 impl Command {
     /// Reads the options up to `--next`; returns those behind it.
@@ -156,105 +45,164 @@ impl Command {
     ) -> Result<(), ImportError> {
         while let Some(letter) = letters.chars().next() {
             letters = &letters[letter.len_utf8()..];
-            let Some((_, long, takes_value)) = SHORT.iter().find(|(short, ..)| *short == letter) else {
+            let Some(known) = known::lettered(letter) else {
                 self.unknown.push(format!("-{letter}"));
                 continue;
             };
-            if *takes_value && !letters.is_empty() {
-                return self.option(long, Some(letters), &mut std::iter::empty(), file);
+            if known.takes_value && !letters.is_empty() {
+                return self.option(known, &mut std::iter::once(letters), file);
             }
-            self.option(long, None, words, file)?;
+            self.option(known, words, file)?;
         }
         Ok(())
     }
 
     fn long<'w>(
         &mut self,
-        word: &'w str,
+        name: &str,
         words: &mut impl Iterator<Item = &'w str>,
         file: &NameFile<'_>,
     ) -> Result<(), ImportError> {
-        self.option(word, None, words, file)
+        if let Some(known) = known::named(name) {
+            return self.option(known, words, file);
+        }
+        // The value of a variable may be anything: `--expand-data '{{name}}'`.
+        let expanded = name.strip_prefix("expand-").and_then(known::named);
+        if expanded.is_some_and(|known| known.takes_value) {
+            words.next();
+        }
+        match name.strip_prefix("no-").and_then(known::named) {
+            Some(known) if !known.takes_value => self.turned_off(known),
+            _ => self.unknown.push(format!("--{name}")),
+        }
+        Ok(())
+    }
+
+    /// `--no-NAME`. What is off unless a command turns it on needs no word.
+    fn turned_off(&mut self, known: Known) {
+        match known.name {
+            "get" => self.in_query = false,
+            "head" => self.head_only = false,
+            "insecure" => self.insecure = false,
+            "globoff" => self.without_globs = false,
+            "path-as-is" => self.paths_as_they_are = false,
+            "location" | "location-trusted" => self.redirects = None,
+            "compressed" => self.compressed = false,
+            "sessionid" => self.unknown.push("--no-sessionid".to_owned()),
+            name => self.unknown.retain(|other| other.trim_start_matches('-') != name),
+        }
     }
 
     fn option<'w>(
         &mut self,
-        name: &str,
-        attached: Option<&'w str>,
+        known: Known,
         words: &mut impl Iterator<Item = &'w str>,
         file: &NameFile<'_>,
     ) -> Result<(), ImportError> {
-        let mut value = || {
-            attached.or_else(|| words.next()).map(str::to_owned).ok_or_else(|| {
-                ImportError::new(format!("the option --{name} lacks its value"), "copy the whole command")
-            })
+        let Known { name, takes_value, fate, .. } = known;
+        let given = if takes_value { words.next() } else { Some("") };
+        let Some(value) = given.map(str::to_owned) else {
+            return Err(ImportError::new(
+                format!("the option --{name} lacks its value"),
+                "copy the whole command",
+            ));
         };
+        match fate {
+            Fate::Carried => return self.carried(name, value, file),
+            Fate::WithoutEffect => {}
+            Fate::Named => self.unknown.push(format!("--{name}")),
+        }
+        self.connect_to |= name == "connect-to";
+        Ok(())
+    }
+
+    fn carried(&mut self, name: &'static str, value: String, file: &NameFile<'_>) -> Result<(), ImportError> {
         match name {
-            "request" => self.method = Some(value()?),
-            "url" => self.urls.push(value()?),
-            "header" => self.header(&value()?),
-            "data" | "data-ascii" => self.data(&value()?, true, file)?,
-            "data-binary" => self.data(&value()?, false, file)?,
-            "data-raw" => self.data.push(Data::Text(value()?)),
-            "data-urlencode" => self.urlencoded(&value()?)?,
+            "request" => self.method = Some(value),
+            "url" => self.urls.push(value),
+            "header" => self.header(&value),
+            "data" | "data-ascii" => self.data(&value, true, file)?,
+            "data-binary" => self.data(&value, false, file)?,
+            "data-raw" => self.data.push(Data::Text(value)),
+            "data-urlencode" => self.urlencoded(&value)?,
             "json" => {
                 self.json = true;
-                self.data(&value()?, false, file)?;
+                self.data(&value, false, file)?;
             }
-            "form" => self.field(&value()?, file)?,
+            "url-query" => self.url_query(&value)?,
+            "form" => self.field(&value, file)?,
             "form-string" => {
-                let text = value()?;
-                let (name, text) = text.split_once('=').unwrap_or((&text, ""));
+                let (name, text) = value.split_once('=').unwrap_or((&value, ""));
                 self.fields.push(Field::text(name, text));
             }
-            "user" => self.user = Some(value()?),
-            "digest" | "ntlm" | "ntlm-wb" | "negotiate" | "anyauth" => {
-                self.challenges.push(format!("--{name}"))
-            }
-            "aws-sigv4" => {
-                value()?;
+            "user" => self.user = Some(value),
+            "basic" => self.challenges.clear(),
+            "digest" | "ntlm" | "ntlm-wb" | "negotiate" | "anyauth" | "aws-sigv4" => {
                 self.challenges.push(format!("--{name}"));
             }
-            "oauth2-bearer" => self.headers.push(("Authorization".into(), format!("Bearer {}", value()?))),
-            "cookie" => self.cookie(value()?),
-            "upload-file" => self.upload(&value()?, file)?,
-            "unix-socket" => self.socket = Some(value()?),
-            "proxy" => self.proxy = Some(value()?),
-            "proxy-user" => self.proxy_user = Some(value()?),
-            "noproxy" => self.no_proxy = value()?,
-            "resolve" => self.resolve(&value()?),
-            "user-agent" => self.headers.push(("User-Agent".into(), value()?)),
-            "referer" => self.headers.push(("Referer".into(), value()?)),
-            "max-time" => {
-                self.seconds = value()?.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
-            }
-            "max-redirs" => self.redirects = value()?.parse().ok(),
-            "cacert" => self.ca = Some(value()?),
-            "cert" => self.cert = Some(value()?),
-            "key" => self.key = Some(value()?),
+            "oauth2-bearer" => self.headers.push(("Authorization".into(), format!("Bearer {value}"))),
+            "cookie" => self.cookie(value),
+            "upload-file" => self.upload(&value, file)?,
+            "range" => self.headers.push(("Range".into(), format!("bytes={value}"))),
+            "user-agent" => self.own_header("User-Agent", &value),
+            // `URL;auto` and `;auto` are about redirects.
+            "referer" => self.own_header("Referer", value.strip_suffix(";auto").unwrap_or(&value)),
+            "max-time" => self.limit(&value),
+            "max-redirs" => match value.parse() {
+                Ok(count) => self.redirects = Some(count),
+                Err(_) => self.notes.push(format!("--max-redirs {} was ignored", shown(&value))),
+            },
             "get" => self.in_query = true,
             "head" => self.head_only = true,
-            "insecure" => self.insecure = true,
             "globoff" => self.without_globs = true,
             "path-as-is" => self.paths_as_they_are = true,
-            "location" | "location-trusted" => self.redirects = self.redirects.or(Some(10)),
+            "location" => self.redirects = self.redirects.or(Some(10)),
+            "location-trusted" => {
+                self.redirects = self.redirects.or(Some(10));
+                self.notes.push(
+                    "--location-trusted: redirects are followed, and credentials stay with their own host"
+                        .to_owned(),
+                );
+            }
             "compressed" => self.compressed = true,
+            _ => self.of_connection(name, value),
+        }
+        Ok(())
+    }
+
+    fn of_connection(&mut self, name: &str, value: String) {
+        match name {
+            "unix-socket" => self.socket = Some(value),
+            "proxy" => self.proxy = Some(value),
+            "proxy-user" => self.proxy_user = Some(value),
+            "noproxy" => self.no_proxy = value,
+            "resolve" => self.resolve(&value),
+            "cacert" => self.ca = Some(value),
+            "cert" => self.cert = Some(value),
+            "key" => self.key = Some(value),
+            "insecure" => self.insecure = true,
             "http1.1" => self.http_version = Some("1.1"),
             // A server that does not speak HTTP/2 answers with HTTP/1.1.
             "http2" => self.http_version = Some("auto"),
             "http2-prior-knowledge" => self.http_version = Some("2"),
-            _ => {
-                if let Some((_, takes_value)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
-                    return if *takes_value { value().map(drop) } else { Ok(()) };
-                }
-                self.connect_to |= name == "connect-to";
-                self.unknown.push(format!("--{name}"));
-                if WITH_VALUE.contains(&name) {
-                    value()?;
-                }
-            }
+            name => self.unknown.push(format!("--{name}")),
         }
-        Ok(())
+    }
+
+    /// A header that curl leaves out if it is empty.
+    fn own_header(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// `--max-time`; 0 is no limit.
+    fn limit(&mut self, value: &str) {
+        let seconds = value.parse().ok();
+        self.seconds = seconds.filter(|seconds| (0.001..=SECONDS_MAX).contains(seconds));
+        if self.seconds.is_none() && seconds != Some(0.0) {
+            self.notes.push(format!("--max-time {} was ignored", shown(value)));
+        }
     }
 
     fn header(&mut self, text: &str) {

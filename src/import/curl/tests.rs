@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::known::Fate;
 use super::*;
 
 /// Every file but `none` is there.
@@ -182,10 +183,122 @@ fn credentials_and_connections_become_keys_of_the_deployment_and_are_never_writt
     }
 }
 
+/// Every option, on a command in which it matters.
+#[test]
+fn each_option_is_carried_named_or_without_effect() {
+    for known in known::all() {
+        let value = match known.name {
+            "max-time" | "max-redirs" => " 7",
+            "resolve" => " h:80:10.0.0.1",
+            "request" => " PURGE",
+            "url" => " http://g/",
+            "unix-socket" => " /run/app.sock",
+            "user" | "header" | "proxy-user" => " user:word",
+            "http2" => "",
+            _ if known.takes_value => " a=b",
+            _ => "",
+        };
+        // What an option needs before it matters.
+        let rest = match known.name {
+            "basic" => "--digest -u user:word",
+            "digest" | "anyauth" | "ntlm" | "ntlm-wb" | "negotiate" | "aws-sigv4" => "-u user:word",
+            "get" => "-d a=b",
+            "key" => "--cert c",
+            "noproxy" | "proxy-user" => "-x http://p:1",
+            "next" => "http://g/",
+            "location-trusted" => "-u user:word",
+            _ => "",
+        };
+        let plain = imported(&format!("curl 'http://h/a/../{{b,c}}' {rest}"));
+        let whole = if known.name == "next" { String::new() } else { rest.to_owned() };
+        let command = format!("curl 'http://h/a/../{{b,c}}' {whole} --{}{value} ", known.name);
+        let command = if known.name == "next" { command + rest } else { command };
+        let draft = from_text(&command, &read).unwrap_or_else(|error| panic!("{command}: {}", error.what));
+        let with = imported(&command);
+        let steps = match known.name {
+            "url" | "next" => 3,
+            "globoff" => 1,
+            _ => 2,
+        };
+        assert_eq!(draft.steps.len(), steps, "{command}: a value is no URL");
+        let is_named = with.2.iter().any(|note| note.contains(&format!("--{}", known.name)));
+        match known.fate {
+            Fate::Named => assert!(is_named, "{command}: {:?}", with.2),
+            Fate::WithoutEffect => assert_eq!((&with, draft.http.is_empty()), (&plain, true), "{command}"),
+            Fate::Carried => {
+                let adds_steps = matches!(known.name, "url" | "next");
+                assert!(
+                    adds_steps || with != plain || !draft.http.is_empty() || is_named,
+                    "{command}: {with:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_options_of_the_curl_that_is_installed_are_known() {
+    let Ok(help) = std::process::Command::new("curl").args(["--help", "all"]).output() else {
+        println!("skipped: curl is not installed");
+        return;
+    };
+    let help = String::from_utf8(help.stdout).unwrap();
+    let mut seen = 0;
+    for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let letter = words[0].strip_suffix(',').and_then(|word| word.chars().nth(1));
+        let at = usize::from(letter.is_some());
+        let name = words[at].trim_start_matches("--");
+        let takes_value = words.get(at + 1).is_some_and(|word| word.starts_with(['<', '[']));
+        let base = name.strip_prefix("no-").filter(|base| known::named(base).is_some()).unwrap_or(name);
+        let known = known::named(base).unwrap_or_else(|| panic!("--{name} is new"));
+        let expected = (base, letter.or(known.letter), takes_value);
+        assert_eq!((known.name, known.letter, known.takes_value), expected, "{line}");
+        seen += 1;
+    }
+    assert!(seen > 200, "{seen} options:\n{help}");
+}
+
+#[test]
+fn options_may_be_cut_and_turned_off() {
+    for (command, expected) in [
+        ("curl http://h --insec", json!({ "tls": { "verify": false } })),
+        ("curl http://h -k --no-insecure", json!({})),
+        ("curl http://h --no-keepalive --no-buffer", json!({})),
+        ("curl http://h -4 --no-ipv4", json!({})),
+    ] {
+        let (_, deployment, notes) = imported(command);
+        assert_eq!((deployment, notes), (expected, Vec::new()), "{command}");
+    }
+    for (command, note) in [
+        ("curl http://h --no-sessionid", "these options were ignored: --no-sessionid"),
+        ("curl http://h --expand-data '{{x}}'", "these options were ignored: --expand-data"),
+        ("curl http://h --no-such", "these options were ignored: --no-such"),
+        ("curl http://h -m abc", "--max-time abc was ignored"),
+        ("curl http://h --max-redirs -1", "--max-redirs -1 was ignored"),
+    ] {
+        let (.., notes) = imported(command);
+        assert_eq!(notes, [note], "{command}");
+    }
+    for (command, expected) in [
+        ("curl http://h -r 0-9", json!({ "get": "/", "headers": { "Range": "bytes=0-9" } })),
+        ("curl http://h -A ''", json!({ "get": "/" })),
+        ("curl http://h -e 'http://g/;auto'", json!({ "get": "/", "headers": { "Referer": "http://g/" } })),
+        (
+            "curl http://h/a --url-query 'q=x y' --url-query +r=1",
+            json!({ "get": "/a", "query": { "q": "x y", "r": "1" } }),
+        ),
+        ("curl http://h/a --url-query q=1 -G -d r=2", json!({ "get": "/a", "query": { "r": "2" } })),
+    ] {
+        let (step, ..) = imported(command);
+        assert_eq!(step, expected, "{command}");
+    }
+}
+
 #[test]
 fn what_cannot_be_imported_is_said() {
     let (_, _, notes) = imported("curl http://h --tr-encoding -Z -sS -o x --socks5 p:1");
-    assert_eq!(notes, ["these options were ignored: --tr-encoding, -Z, --socks5"]);
+    assert_eq!(notes, ["these options were ignored: --tr-encoding, --parallel, --socks5"]);
     for (command, part) in [
         ("curl http://h -b jar.txt", "the cookies in the file jar.txt are not sent"),
         ("curl http://h -H @headers.txt", "the headers in the file headers.txt are not sent"),
@@ -198,6 +311,8 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h -F 'f=x;type=a/b'", "the field `f` is sent as text, without a content type"),
         ("curl http://h -F 'f=@x;encoder=base64'", "`;encoder` of the field `f` was ignored"),
         ("curl http://h --connect-to a:1:b:2", "instead of --connect-to"),
+        ("curl http://h -x http://p:1 --noproxy 'h,a=b'", "--noproxy: a=b is no host"),
+        ("curl http://h -E c.pem:word", "the password of --cert is left out"),
     ] {
         let (.., notes) = imported(command);
         assert!(notes.iter().any(|note| note.contains(part)), "{command}: {notes:?}");

@@ -7,7 +7,7 @@
 mod links;
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ use read::{Archive, Entry};
 pub const BYTES_MAX: u64 = 1 << 30;
 /// Shorter pauses are left out.
 const THINK_MIN: Duration = Duration::from_millis(100);
+/// How many headers a note names.
+const HEADERS_SHOWN: usize = 30;
 /// Longer pauses are shortened to this.
 const THINK_MAX: Duration = Duration::from_secs(10);
 
@@ -138,6 +140,10 @@ struct Kept {
     recorded: Recorded,
     found: Vec<links::Found>,
     unread: bool,
+    /// The archive tells of a body and does not have it.
+    lacks_body: bool,
+    /// Headers that are left out although a service may look at them.
+    left_out: Vec<String>,
 }
 
 impl Kept {
@@ -145,6 +151,7 @@ impl Kept {
     /// A scenario cannot hold the body: why.
     fn of(entry: Entry) -> Result<Self, &'static str> {
         let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
+        let had_body = entry.request.had_body();
         let usual = method_key(&entry.request.method).is_some_and(|(key, _)| key != "request");
         let method = match usual {
             true => entry.request.method.to_ascii_uppercase(),
@@ -156,7 +163,9 @@ impl Kept {
             Some(data) => data.body()?,
             None => Body::Empty,
         };
+        let lacks_body = had_body && body == Body::Empty;
         let headers = headers_to_send(&entry.request.headers, &origin, &body);
+        let left_out = left_out(&entry.request.headers, &headers);
         Ok(Self {
             started: entry.started.parse().ok(),
             took: Duration::try_from_secs_f64(entry.time.unwrap_or(0.0) / 1000.0).unwrap_or_default(),
@@ -167,6 +176,8 @@ impl Kept {
             recorded: Recorded { method, target: None, path, headers, body },
             found,
             unread,
+            lacks_body,
+            left_out,
         })
     }
 }
@@ -222,6 +233,26 @@ fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(St
     kept
 }
 
+/// The names of recorded headers that are not sent, in lower case, but for those that bench makes itself.
+fn left_out(recorded: &[read::Pair], sent: &[(String, String)]) -> Vec<String> {
+    const OWN: [&str; 11] = [
+        "host",
+        "connection",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "keep-alive",
+        "te",
+        "accept",
+        "accept-encoding",
+        "origin",
+        "",
+    ];
+    let names = recorded.iter().map(|header| header.name.to_ascii_lowercase());
+    let is_sent = |name: &str| sent.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    names.filter(|name| !name.starts_with(':') && !OWN.contains(&name.as_str()) && !is_sent(name)).collect()
+}
+
 fn draft(
     archive: &Archive,
     kept: Vec<Kept>,
@@ -237,6 +268,7 @@ fn draft(
     let mut step_of = Vec::new();
     let (mut page, mut ended): (Option<String>, Option<Timestamp>) = (None, None);
     let (mut names, mut shortened, mut unread) = (BTreeMap::<String, usize>::new(), 0, 0);
+    let (mut without_body, mut left_out) = (0, BTreeSet::new());
     for (number, entry) in kept.into_iter().enumerate() {
         if let Some(pause) = entry.started.and_then(|start| pause(ended?, start)).filter(|_| options.think) {
             shortened += usize::from(pause > THINK_MAX);
@@ -261,6 +293,8 @@ fn draft(
             None => String::new(),
         };
         unread += usize::from(entry.unread);
+        without_body += usize::from(entry.lacks_body);
+        left_out.extend(entry.left_out);
         step_of.push(steps.len());
         steps.push(Step { keys: action.into_iter().chain(keys).collect(), comment });
         linker.received(number, entry.found);
@@ -279,23 +313,50 @@ fn draft(
         .map(|title| sniff::shown(&title))
         .unwrap_or_else(|| format!("Recorded at {}", draft.name));
     draft.about.push(format!("Made by `bench import har` from a recording by {}.", archive.creator()));
-    let notes = [
-        skipped.note(),
-        (count > 0).then(|| {
-            let plural = if count == 1 { " is" } else { "s are" };
-            format!("{count} value{plural} extracted from a response and sent again; see `extract`")
-        }),
-        (shortened > 0)
-            .then(|| format!("pauses that were shortened to 10 s: {shortened}; --think no leaves all out")),
-        (unread > 0)
-            .then(|| format!("response bodies over 2 MiB were not searched for such values: {unread}")),
-        (draft.targets.len() > 1).then(|| {
-            let origins: Vec<&str> = draft.targets.iter().map(|(_, origin)| origin.as_str()).collect();
-            format!("requests go to several hosts; remove those that are not yours: {}", origins.join(", "))
-        }),
-    ];
-    draft.notes.extend(notes.into_iter().flatten());
+    let counts = Counts { extracted: count, shortened, unread, without_body, left_out };
+    let notes = counts.notes(skipped, &draft.targets);
+    draft.notes.extend(notes);
     Ok(draft)
+}
+
+/// What a note tells of an archive.
+struct Counts {
+    extracted: usize,
+    shortened: usize,
+    unread: usize,
+    without_body: usize,
+    left_out: BTreeSet<String>,
+}
+
+impl Counts {
+    fn notes(self, skipped: &Skipped, targets: &[(String, String)]) -> impl Iterator<Item = String> {
+        let Self { extracted, shortened, unread, without_body, left_out } = self;
+        let notes = [
+            skipped.note(),
+            (extracted > 0).then(|| {
+                let plural = if extracted == 1 { " is" } else { "s are" };
+                format!("{extracted} value{plural} extracted from a response and sent again; see `extract`")
+            }),
+            (shortened > 0)
+                .then(|| format!("pauses that were shortened to 10 s: {shortened}; --think no leaves all out")),
+            (unread > 0)
+                .then(|| format!("response bodies over 2 MiB were not searched for such values: {unread}")),
+            (without_body > 0).then(|| {
+                let (plural, its) = if without_body == 1 { (" was", "its body: the step sends") } else { ("s were", "their bodies: the steps send") };
+                format!("{without_body} request{plural} recorded without {its} none")
+            }),
+            (!left_out.is_empty()).then(|| {
+                let names: Vec<String> = left_out.iter().take(HEADERS_SHOWN).map(|name| sniff::shown(name)).collect();
+                let more = if left_out.len() > HEADERS_SHOWN { ", …" } else { "" };
+                format!("headers of the browser that are not sent: {}{more}; virtual users keep cookies of their own", names.join(", "))
+            }),
+            (targets.len() > 1).then(|| {
+                let origins: Vec<&str> = targets.iter().map(|(_, origin)| origin.as_str()).collect();
+                format!("requests go to several hosts; remove those that are not yours: {}", origins.join(", "))
+            }),
+        ];
+        notes.into_iter().flatten()
+    }
 }
 
 /// What is above the first step of a page.

@@ -72,9 +72,18 @@ pub(super) struct Request {
     pub(super) headers: Vec<Pair>,
     #[serde(default, rename = "postData")]
     pub(super) post_data: Option<PostData>,
+    /// How many bytes the body had; -1 if that is not known.
+    #[serde(default, rename = "bodySize")]
+    body_size: Option<f64>,
 }
 
 impl Request {
+    /// Whether the request had a body, by what the archive says of its length.
+    pub(super) fn had_body(&self) -> bool {
+        let stated = self.header("content-length").and_then(|length| length.trim().parse::<u64>().ok());
+        stated.is_some_and(|length| length > 0) || self.body_size.is_some_and(|size| size > 0.0)
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         header.map(|header| header.value.as_str())

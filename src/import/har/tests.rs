@@ -238,3 +238,116 @@ fn a_header_that_was_sent_twice_is_sent_twice() {
     let draft = imported(&[read], false);
     assert_eq!(draft.steps[0].keys["headers"], json!({ "X-A": ["1", "2"] }));
 }
+
+/// What becomes of a field.
+enum Fate {
+    /// The scenario or the deployment differs.
+    Carried,
+    /// A note has these words.
+    Named(&'static str),
+    /// It says nothing about the request.
+    WithoutEffect,
+}
+
+/// Every field of HAR 1.2 that is about requests, and those of answers that a scenario uses.
+#[test]
+fn each_field_is_carried_named_or_without_effect() {
+    use Fate::{Carried, Named, WithoutEffect};
+    let mut first = entry("POST", "http://h/a?q=1", 200, r#"{"token":"T0k3n-abcdef"}"#);
+    first["request"]["headers"] = json!([{ "name": "X-One", "value": "1" }]);
+    first["request"]["postData"] = json!({ "mimeType": "text/plain", "text": "abc" });
+    let mut second = entry("GET", "http://h/b", 200, "");
+    second["startedDateTime"] = json!("2026-01-01T00:00:00.200Z");
+    second["request"]["headers"] = json!([{ "name": "X-Token", "value": "T0k3n-abcdef" }]);
+    let plain = json!({ "log": { "version": "1.2", "creator": { "name": "c" }, "pages": [{ "id": "p" }],
+        "entries": [first, second] } });
+    let (log, entry, request) = ("/log", "/log/entries/0", "/log/entries/0/request");
+    let (data, response, content) =
+        ("/log/entries/0/request/postData", "/log/entries/0/response", "/log/entries/0/response/content");
+    let header = |name: &str, value: &str| json!([{ "name": "X-One", "value": "1" }, { "name": name, "value": value }]);
+    for (place, field, value, fate) in [
+        (log, "version", json!("1.1"), WithoutEffect),
+        (log, "creator", json!({ "name": "other" }), Carried),
+        (log, "browser", json!({ "name": "b" }), WithoutEffect),
+        (log, "pages", json!([{ "id": "p", "title": "A page" }]), Carried),
+        (log, "comment", json!("c"), WithoutEffect),
+        (entry, "pageref", json!("p"), WithoutEffect),
+        (entry, "startedDateTime", json!("2026-01-01T00:00:00.190Z"), Carried),
+        (entry, "time", json!(150), Carried),
+        (entry, "cache", json!({}), WithoutEffect),
+        (entry, "timings", json!({ "wait": 1 }), WithoutEffect),
+        (entry, "serverIPAddress", json!("127.0.0.1"), WithoutEffect),
+        (entry, "connection", json!("4711"), WithoutEffect),
+        (entry, "comment", json!("c"), WithoutEffect),
+        (entry, "_resourceType", json!("image"), Named("1 request was left out: 1 static files")),
+        (request, "method", json!("PUT"), Carried),
+        (request, "method", json!("CONNECT"), Named("with methods that bench cannot send")),
+        (request, "url", json!("http://g/a?q=1"), Carried),
+        (request, "url", json!("ws://h/a"), Named("not HTTP")),
+        (request, "httpVersion", json!("HTTP/2"), WithoutEffect),
+        (request, "cookies", json!([{ "name": "c", "value": "1" }]), WithoutEffect),
+        (request, "headers", header("X-Two", "2"), Carried),
+        (request, "headers", header("Cookie", "c=1"), Named("that are not sent: cookie; virtual users")),
+        (request, "headers", header("Accept-Language", "de"), Named("that are not sent: accept-language;")),
+        (request, "headers", header("User-Agent", "b"), Named("that are not sent: user-agent;")),
+        (request, "headers", header("X-Odd\n", "1"), Named("that are not sent: x-odd")),
+        // The URL has it.
+        (request, "queryString", json!([{ "name": "q", "value": "1" }]), WithoutEffect),
+        (request, "postData", json!({ "mimeType": "", "text": "other" }), Carried),
+        (request, "headersSize", json!(100), WithoutEffect),
+        (request, "bodySize", json!(3), WithoutEffect),
+        (data, "mimeType", json!("text/html"), Carried),
+        (data, "text", json!("other"), Carried),
+        (data, "params", json!([{ "name": "a", "value": "1" }]), WithoutEffect),
+        (data, "encoding", json!("base64"), Named("with a body that is not text")),
+        (data, "comment", json!("c"), WithoutEffect),
+        (response, "status", json!(201), Carried),
+        (response, "status", json!(0), Named("without a response")),
+        (response, "headers", json!([{ "name": "Location", "value": "/b" }]), WithoutEffect),
+        (response, "redirectURL", json!("/b"), WithoutEffect),
+        (content, "text", json!("{}"), Carried),
+        (content, "mimeType", json!("text/html"), WithoutEffect),
+        (content, "encoding", json!("base64"), Carried),
+    ] {
+        let mut changed = plain.clone();
+        changed.pointer_mut(place).unwrap()[field] = value.clone();
+        let [with, without] = [&changed, &plain].map(|archive| {
+            let options = Options { all: false, think: true };
+            let draft = from_reader(archive.to_string().as_bytes(), options).unwrap();
+            let written = draft.write("d.yaml").map(|written| (written.scenario, written.deployment));
+            (written.ok(), draft.notes.join("\n"))
+        });
+        match fate {
+            Carried => assert_ne!(with.0, without.0, "{place} {field} {value}"),
+            Named(words) => assert!(with.1.contains(words), "{place} {field} {value}: {}", with.1),
+            WithoutEffect => assert_eq!(with, without, "{place} {field} {value}"),
+        }
+    }
+}
+
+#[test]
+fn bodies_that_were_not_recorded_are_told() {
+    for (size, length, data, expected) in [
+        (json!(12), json!([]), Value::Null, true),
+        (
+            json!(-1),
+            json!([{ "name": "Content-Length", "value": "12" }]),
+            json!({ "mimeType": "text/plain" }),
+            true,
+        ),
+        (json!(12), json!([]), json!({ "mimeType": "text/plain", "text": "abc" }), false),
+        (json!(0), json!([{ "name": "content-length", "value": "0" }]), Value::Null, false),
+        (json!(-1), json!([]), Value::Null, false),
+    ] {
+        let mut one = entry("POST", "http://h/a", 200, "");
+        one["request"]["bodySize"] = size.clone();
+        one["request"]["headers"] = length;
+        one["request"]["postData"] = data;
+        let notes = imported(&[one], false).notes.join("\n");
+        assert_eq!(
+            notes.contains("1 request was recorded without its body: the step sends none"),
+            expected,
+            "{size}: {notes}"
+        );
+    }
+}

@@ -7,6 +7,7 @@ use crate::import::replace::Replace;
 use crate::import::secrets::variable_name;
 
 use super::document::{Document, Operation};
+use super::operation::Links;
 use super::sample::{self, json_text, template_or_text};
 use super::{first_line, text_of};
 
@@ -20,14 +21,15 @@ impl Replace for Samples {
 }
 
 impl<'d> Operation<'d> {
-    /// The keys of the body; `headers` gets a content type that the keys do not imply, and `files` what forms send.
+    /// The keys of the body; `headers` gets a content type that the keys do not imply, and `links` what forms send.
     pub(super) fn body(
         &self,
         document: &'d Document,
         parameters: &[&Value],
         headers: &mut Map<String, Value>,
-        files: &mut Vec<Field>,
+        links: &mut Links,
     ) -> Map<String, Value> {
+        let Links { stand_ins: files, left, .. } = links;
         if document.is_swagger() {
             return self.swagger_body(document, parameters, files);
         }
@@ -44,6 +46,9 @@ impl<'d> Operation<'d> {
             .or_else(|| of(&|mime| mime.starts_with("multipart/form-data")))
             .or_else(|| content.iter().next());
         let Some((mime, media)) = chosen else { return keys };
+        if content.len() > 1 {
+            left.add("further types of bodies");
+        }
         if mime.starts_with("multipart/form-data") {
             let fields = form_fields(document, media);
             if !fields.is_empty() && multipart::fits(&fields) {
@@ -73,6 +78,8 @@ impl<'d> Operation<'d> {
             if !mime.contains('*') {
                 headers.insert("Content-Type".into(), first_line(mime, 100).into());
             }
+        } else if let Value::Object(_) | Value::Array(_) = value {
+            left.add("bodies without an example whose type is neither JSON nor a form: write `body`");
         } else {
             headers.insert("Content-Type".into(), first_line(mime, 100).into());
             keys.insert("body".into(), template_or_text(&text_of(&value)).into());

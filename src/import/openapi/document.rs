@@ -35,6 +35,28 @@ pub(super) struct Base {
     pub(super) note: Option<String>,
 }
 
+/// Where a service is whose document does not say it.
+const UNKNOWN: &str = "http://127.0.0.1:8080";
+
+/// The first of a list of servers, its variables replaced.
+fn server_url(servers: &Value) -> Option<String> {
+    let server = servers.get(0)?;
+    let mut url = server.get("url")?.as_str()?.to_owned();
+    let variables = server.get("variables").and_then(Value::as_object);
+    for (name, variable) in variables.into_iter().flatten().take(50) {
+        let value = variable.get("default").map(super::text_of).unwrap_or_default();
+        url = url.replace(&format!("{{{name}}}"), &value);
+    }
+    Some(url)
+}
+
+/// A URL of HTTP without its query and its last slash.
+fn absolute(url: &str) -> Option<String> {
+    let (origin, path) = split_url(url)?;
+    let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    Some(format!("{origin}{}", escaped(path)))
+}
+
 /// The YAML reader takes quadratic time for brackets within brackets. Brackets in texts count too, so the limit is far
 /// above what documents have.
 fn is_too_nested(bytes: &[u8]) -> bool {
@@ -115,20 +137,17 @@ impl Document {
 
     /// The base URL: the first server's.
     pub(super) fn base(&self) -> Base {
-        const UNKNOWN: &str = "http://127.0.0.1:8080";
         let missing = |what: &str| Base {
             url: UNKNOWN.to_owned(),
             note: Some(format!("{what}: write the service's URL into `targets` of the deployment")),
         };
-        let url = if self.is_swagger() { self.swagger_url() } else { self.server_url() };
+        let url =
+            if self.is_swagger() { self.swagger_url() } else { self.at(&["servers"]).and_then(server_url) };
         let Some(url) = url.filter(|url| !url.is_empty()) else {
             return missing("the document names no server");
         };
-        match split_url(&url) {
-            Some((origin, path)) => {
-                let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
-                Base { url: format!("{origin}{}", escaped(path)), note: None }
-            }
+        match absolute(&url) {
+            Some(url) => Base { url, note: None },
             None if url.starts_with('/') => {
                 let base = missing("the document names a server without its host");
                 Base { url: format!("{UNKNOWN}{}", url.trim_end_matches('/')), ..base }
@@ -137,15 +156,19 @@ impl Document {
         }
     }
 
-    fn server_url(&self) -> Option<String> {
-        let server = self.at(&["servers"])?.get(0)?;
-        let mut url = server.get("url")?.as_str()?.to_owned();
-        let variables = server.get("variables").and_then(Value::as_object);
-        for (name, variable) in variables.into_iter().flatten().take(50) {
-            let value = variable.get("default").map(super::text_of).unwrap_or_default();
-            url = url.replace(&format!("{{{name}}}"), &value);
-        }
-        Some(url)
+    /// The base URL of an operation: its own server, or its path's, or else the document's. A server without a host is
+    /// on the document's.
+    ///
+    /// # Errors
+    /// The server's URL, which is none.
+    pub(super) fn base_of(&self, operation: &Operation<'_>, base: &Base) -> Result<String, String> {
+        let own = [operation.value, operation.item]
+            .into_iter()
+            .find_map(|holder| server_url(holder.get("servers")?));
+        let Some(url) = own.filter(|url| !url.is_empty()) else { return Ok(base.url.clone()) };
+        let origin = split_url(&base.url).map_or_else(|| UNKNOWN.to_owned(), |(origin, _)| origin);
+        let url = if url.starts_with('/') && !url.starts_with("//") { format!("{origin}{url}") } else { url };
+        absolute(&url).ok_or(url)
     }
 
     fn swagger_url(&self) -> Option<String> {

@@ -6,6 +6,7 @@
 mod body;
 mod created;
 mod document;
+mod left;
 mod operation;
 mod references;
 mod sample;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use crate::base::digits;
 
 use super::draft::Draft;
+use super::request::Targets;
 use super::{ImportError, STEPS_MAX};
 use document::{Document, Operation};
 pub use references::ReadFile;
@@ -60,8 +62,8 @@ pub fn from_reader(input: impl Read, options: &Options, file: &ReadFile<'_>) -> 
     ));
     let base = document.base();
     draft.name = base.url.split_once("://").map_or(base.url.as_str(), |(_, host)| host).to_owned();
-    draft.targets = vec![("default".to_owned(), base.url.clone())];
-    draft.notes.extend(base.note);
+    let mut targets = Targets::default();
+    targets.name(&base.url);
     let security = security::Security::read(&document, &mut draft);
     let (operations, mut skipped) = chosen(&document, options);
     let mut links = operation::Links::default();
@@ -72,10 +74,22 @@ pub fn from_reader(input: impl Read, options: &Options, file: &ReadFile<'_>) -> 
             continue;
         }
         match operation.step(&document, &security, &mut draft.variables, &mut links, &mut names) {
-            Some(step) => draft.steps.push(step),
+            Some(mut step) => {
+                match document.base_of(operation, &base) {
+                    Ok(url) => {
+                        step.keys.extend(targets.name(&url).map(|name| ("target".to_owned(), name.into())))
+                    }
+                    Err(_) => links.left.add("servers that are no URLs: the document's is used"),
+                }
+                draft.steps.push(step);
+            }
             None => *skipped.entry("with methods that bench cannot send").or_default() += 1,
         }
     }
+    draft.targets = targets.0;
+    draft.notes.extend(base.note);
+    links.left.of_document(&document);
+    draft.notes.extend(links.left.note());
     links.add_extracts(&mut draft.steps);
     draft.stand_ins(&links.stand_ins);
     note_skipped(&skipped, &mut draft.notes);

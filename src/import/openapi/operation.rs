@@ -12,6 +12,7 @@ use crate::import::secrets::{Variables, is_secret_name, variable_name};
 
 use super::created;
 use super::document::{Document, Operation};
+use super::left::Left;
 use super::security::Security;
 use super::{first_line, is_status_of_success, style, text_of};
 
@@ -28,6 +29,8 @@ pub(super) struct Links {
     pub(super) stand_ins: Vec<Field>,
     /// Variables whose values are samples.
     pub(super) samples: BTreeSet<String>,
+    /// What no step has.
+    pub(super) left: Left,
 }
 
 impl Links {
@@ -87,6 +90,14 @@ impl<'d> Operation<'d> {
     ) -> Option<Step> {
         let (key, before) = method_key(&self.method.to_ascii_uppercase())?;
         let parameters = self.parameters(document);
+        links.left.of_operation(self);
+        for parameter in &parameters {
+            if is_left_out(parameter) {
+                links.left.add("optional parameters without an example");
+            } else if parameter.get("allowReserved").and_then(Value::as_bool) == Some(true) {
+                links.left.add("parameters whose reserved characters are not to be encoded");
+            }
+        }
         let mut keys = Map::new();
         keys.insert("action".into(), self.name(names).into());
         let path = self.path_text(document, &parameters, variables, links);
@@ -106,7 +117,7 @@ impl<'d> Operation<'d> {
             let pairs = cookies.iter().map(|(name, value)| format!("{name}={}", text_of(value)));
             headers.insert("Cookie".into(), pairs.collect::<Vec<_>>().join("; ").into());
         }
-        let body = self.body(document, &parameters, &mut headers, &mut links.stand_ins);
+        let body = self.body(document, &parameters, &mut headers, links);
         if !headers.is_empty() {
             keys.insert("headers".into(), Value::Object(headers));
         }
@@ -180,14 +191,12 @@ impl<'d> Operation<'d> {
         let mut map = Map::new();
         for parameter in parameters {
             let is_here = parameter.get("in").and_then(Value::as_str) == Some(place);
-            let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
-            let has_example = parameter.get("example").is_some() || parameter.get("examples").is_some();
             let Some(name) = parameter.get("name").and_then(Value::as_str) else { continue };
-            if !is_here || !(is_required || has_example) {
+            if !is_here || is_left_out(parameter) {
                 continue;
             }
             // A cookie that the document itself shows is no secret.
-            if is_secret_name(name) && !(place == "cookie" && has_example) {
+            if is_secret_name(name) && !(place == "cookie" && has_example(parameter)) {
                 let variable = variables.secret(name, name);
                 map.insert(name.to_owned(), format!("{{{{ {variable} }}}}").into());
                 continue;
@@ -241,6 +250,17 @@ impl<'d> Operation<'d> {
         links.made.insert(below, variable.clone());
         links.extracts.push((links.next, variable, member));
     }
+}
+
+fn has_example(parameter: &Value) -> bool {
+    parameter.get("example").is_some() || parameter.get("examples").is_some()
+}
+
+/// Whether a parameter of a query, a header or a cookie need not be sent, and the document shows no value of it.
+fn is_left_out(parameter: &Value) -> bool {
+    let word = |key: &str| parameter.get(key).and_then(Value::as_str);
+    let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
+    matches!(word("in"), Some("query" | "header" | "cookie")) && !is_required && !has_example(parameter)
 }
 
 /// The path up to a parameter.

@@ -45,6 +45,7 @@ struct Sampler<'d> {
 
 impl Sampler<'_> {
     fn value(&mut self, schema: &Value, level: usize) -> Value {
+        let reference = schema.get("$ref").and_then(Value::as_str);
         let Some(schema) = self.document.resolve(schema) else { return Value::Null };
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || level > LEVELS_MAX {
@@ -61,19 +62,23 @@ impl Sampler<'_> {
             return value.clone();
         }
         if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
-            return self.all_of(schema, parts, level);
+            return self.all_of(schema, parts, level, reference);
         }
         let branches = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(*key)?.as_array());
         if let Some(branches) = branches
             && schema.get("properties").is_none()
         {
             let branch = branches.iter().find(|branch| branch.get("type").is_none_or(|kind| kind != "null"));
-            return branch.map_or(Value::Null, |branch| self.value(branch, level + 1));
+            let mut value = branch.map_or(Value::Null, |branch| self.value(branch, level + 1));
+            let taken = branch.and_then(|branch| branch.get("$ref")?.as_str());
+            tell(schema, taken, &mut value);
+            return value;
         }
         self.typed(schema, level)
     }
 
-    fn all_of(&mut self, schema: &Value, parts: &[Value], level: usize) -> Value {
+    /// `reference` is what led to the schema: the name by which a part may tell it from others.
+    fn all_of(&mut self, schema: &Value, parts: &[Value], level: usize, reference: Option<&str>) -> Value {
         let mut merged = Map::new();
         let own = schema.get("properties").map(|_| self.typed(schema, level));
         for part in parts.iter().take(50) {
@@ -86,7 +91,11 @@ impl Sampler<'_> {
         if let Some(Value::Object(map)) = own {
             merged.extend(map);
         }
-        Value::Object(merged)
+        let mut merged = Value::Object(merged);
+        for part in parts.iter().take(50).filter_map(|part| self.document.resolve(part)) {
+            tell(part, reference, &mut merged);
+        }
+        merged
     }
 
     fn typed(&mut self, schema: &Value, level: usize) -> Value {
@@ -141,6 +150,19 @@ impl Sampler<'_> {
         }
         Value::Object(map)
     }
+}
+
+/// Writes the value by which a schema's `discriminator` tells that an object is of the schema that `reference` leads to:
+/// the name that its `mapping` has for it, or else the schema's own.
+fn tell(schema: &Value, reference: Option<&str>, value: &mut Value) {
+    let property = schema.get("discriminator").and_then(|found| found.get("propertyName")?.as_str());
+    let (Some(property), Some(reference), Value::Object(map)) = (property, reference, value) else { return };
+    let own = reference.rsplit('/').next().unwrap_or_default();
+    let mapping = schema.pointer("/discriminator/mapping").and_then(Value::as_object);
+    let is_it = |target: &Value| target.as_str().is_some_and(|target| target == reference || target == own);
+    let mapped =
+        mapping.into_iter().flatten().find(|(_, target)| is_it(target)).map(|(name, _)| name.as_str());
+    map.insert(property.to_owned(), mapped.unwrap_or(own).into());
 }
 
 /// The type of a schema; from 3.1, there may be several.

@@ -343,3 +343,199 @@ fn tuples_and_empty_titles() {
     assert_eq!(steps(&draft)[0]["json"], json!([1, "a"]));
     assert_eq!(draft.title, "API");
 }
+
+#[test]
+fn the_nearest_server_counts() {
+    let of = |servers: Value, item: Value, operation: Value| {
+        let mut path = json!({ "get": { "operationId": "y" } });
+        path["servers"] = item;
+        path["get"]["servers"] = operation;
+        let document = json!({ "openapi": "3.0.3", "info": {}, "servers": servers,
+            "paths": { "/x": { "get": { "operationId": "x" } }, "/y": path } });
+        let draft = imported(&document.to_string(), &all());
+        let target = steps(&draft)[1].get("target").cloned();
+        let url = draft.targets.iter().find(|(name, _)| target.as_ref().is_some_and(|target| target == name));
+        (url.map(|(_, url)| url.clone()), draft.notes.join("\n"))
+    };
+    let base = || json!([{ "url": "https://h/a" }]);
+    for (item, operation, expected) in [
+        (json!([]), json!([]), None),
+        (json!([{ "url": "https://g/b/" }]), json!(null), Some("https://g/b")),
+        (json!([{ "url": "https://g/b" }]), json!([{ "url": "https://f" }]), Some("https://f")),
+        (json!(null), json!([{ "url": "/v2" }]), Some("https://h/v2")),
+        (json!(null), json!([{ "url": "https://h/a" }]), None),
+        (
+            json!(null),
+            json!([{ "url": "{u}/b", "variables": { "u": { "default": "http://e" } } }]),
+            Some("http://e/b"),
+        ),
+    ] {
+        let (url, _) = of(base(), item.clone(), operation.clone());
+        assert_eq!(url.as_deref(), expected, "{item} {operation}");
+    }
+    let (url, notes) = of(base(), json!(null), json!([{ "url": "ftp://g" }]));
+    assert!(url.is_none() && notes.contains("1 servers that are no URLs"), "{notes}");
+}
+
+#[test]
+fn objects_say_of_which_schema_they_are() {
+    let pet = json!({ "required": ["kind"], "properties": { "kind": { "type": "string" } },
+        "discriminator": { "propertyName": "kind", "mapping": { "feline": "#/components/schemas/Cat" } } });
+    let below =
+        |own: Value| json!({ "allOf": [{ "$ref": "#/components/schemas/Pet" }, { "properties": own }] });
+    let components = json!({ "schemas": {
+        "Pet": pet, "Cat": below(json!({ "lives": { "type": "integer" } })), "Dog": below(json!({})),
+        "Fish": { "properties": { "fins": { "type": "integer" } } } } });
+    let of = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let one_of = |names: &[&str], more: Value| {
+        let mut discriminator = json!({ "propertyName": "type" });
+        discriminator["mapping"] = more;
+        json!({ "oneOf": names.iter().map(|name| of(name)).collect::<Vec<_>>(), "discriminator": discriminator })
+    };
+    for (schema, expected) in [
+        (of("Cat"), json!({ "kind": "feline", "lives": 1 })),
+        (of("Dog"), json!({ "kind": "Dog" })),
+        (
+            one_of(&["Fish", "Cat"], json!({ "f": "#/components/schemas/Fish" })),
+            json!({ "fins": 1, "type": "f" }),
+        ),
+        (one_of(&["Fish"], json!({ "f": "Fish" })), json!({ "fins": 1, "type": "f" })),
+        (one_of(&["Fish"], json!(null)), json!({ "fins": 1, "type": "Fish" })),
+    ] {
+        let operation = json!({ "requestBody": { "content": { "application/json": { "schema": schema } } } });
+        let draft = imported(&document(operation, components.clone()), &all());
+        assert_eq!(steps(&draft)[0]["json"], expected, "{schema}");
+    }
+}
+
+/// What becomes of a field.
+enum Fate {
+    /// The scenario or the deployment differs.
+    Carried,
+    /// A note has these words.
+    Named(&'static str),
+    /// It says nothing about the request.
+    WithoutEffect,
+}
+
+/// Where fields are, with a value and what becomes of it.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn fields() -> Vec<(&'static str, &'static str, Value, Fate)> {
+    use Fate::{Carried, Named, WithoutEffect};
+    let (path, operation, parameter) =
+        ("/paths/~1things", "/paths/~1things/post", "/paths/~1things/post/parameters/0");
+    let body = "/paths/~1things/post/requestBody";
+    let media = "/paths/~1things/post/requestBody/content/application~1json";
+    let two = json!([{ "url": "https://h" }, { "url": "https://g" }]);
+    vec![
+        ("", "openapi", json!("3.0.0"), WithoutEffect),
+        ("", "info", json!({ "title": "U", "version": "2" }), Carried),
+        ("", "jsonSchemaDialect", json!("https://spec.openapis.org/oas/3.1/dialect/base"), WithoutEffect),
+        ("", "servers", json!([{ "url": "https://g" }]), Carried),
+        ("", "servers", two.clone(), Named("1 further servers of the document")),
+        ("", "paths", json!({ "/other": { "get": {} } }), Carried),
+        ("", "webhooks", json!({ "w": { "post": {} } }), Named("1 webhooks")),
+        (
+            "",
+            "components",
+            json!({ "securitySchemes": { "a": { "type": "http", "scheme": "basic" } } }),
+            Carried,
+        ),
+        ("", "security", json!([{ "a": [] }]), WithoutEffect),
+        ("", "tags", json!([{ "name": "t" }]), WithoutEffect),
+        ("", "externalDocs", json!({ "url": "https://d" }), WithoutEffect),
+        (path, "summary", json!("s"), WithoutEffect),
+        (path, "description", json!("s"), WithoutEffect),
+        (path, "get", json!({}), Carried),
+        (path, "trace", json!({}), Carried),
+        (path, "servers", json!([{ "url": "https://g" }]), Carried),
+        (path, "servers", two, Named("1 further servers of operations")),
+        (path, "parameters", json!([{ "name": "p", "in": "query", "required": true }]), Carried),
+        (operation, "tags", json!(["t"]), WithoutEffect),
+        (operation, "summary", json!("s"), Carried),
+        (operation, "description", json!("s"), Carried),
+        (operation, "externalDocs", json!({ "url": "https://d" }), WithoutEffect),
+        (operation, "operationId", json!("o"), Carried),
+        (operation, "parameters", json!([]), Carried),
+        (
+            operation,
+            "parameters",
+            json!([{ "name": "p", "in": "header" }]),
+            Named("1 optional parameters without an example"),
+        ),
+        (operation, "requestBody", json!({ "content": {} }), Carried),
+        (operation, "responses", json!({ "202": {} }), Carried),
+        (operation, "callbacks", json!({ "c": {} }), Named("1 callbacks")),
+        (operation, "deprecated", json!(true), Carried),
+        (
+            operation,
+            "security",
+            json!([{ "a": [] }, { "b": [] }]),
+            Named("1 further ways to authenticate of operations"),
+        ),
+        (operation, "servers", json!([{ "url": "https://g" }]), Carried),
+        (parameter, "name", json!("r"), Carried),
+        (parameter, "in", json!("header"), Carried),
+        (parameter, "description", json!("d"), WithoutEffect),
+        (parameter, "required", json!(true), WithoutEffect),
+        (parameter, "deprecated", json!(true), WithoutEffect),
+        (parameter, "allowEmptyValue", json!(true), WithoutEffect),
+        (parameter, "style", json!("pipeDelimited"), Carried),
+        (parameter, "explode", json!(false), Carried),
+        (
+            parameter,
+            "allowReserved",
+            json!(true),
+            Named("1 parameters whose reserved characters are not to be encoded"),
+        ),
+        (parameter, "schema", json!({ "type": "array" }), WithoutEffect),
+        (parameter, "example", json!("c"), Carried),
+        (parameter, "content", json!({ "application/json": { "example": { "a": 1 } } }), Carried),
+        (body, "description", json!("d"), WithoutEffect),
+        (body, "required", json!(true), WithoutEffect),
+        (body, "content", json!({ "application/json": { "example": 7 } }), Carried),
+        (
+            body,
+            "content",
+            json!({ "application/json": { "schema": {} }, "text/csv": {} }),
+            Named("1 further types of bodies"),
+        ),
+        (
+            body,
+            "content",
+            json!({ "application/xml": { "schema": { "type": "object" } } }),
+            Named("1 bodies without an example"),
+        ),
+        (media, "schema", json!({ "type": "boolean" }), Carried),
+        (media, "example", json!(7), Carried),
+        (media, "examples", json!({ "one": { "value": 7 } }), Carried),
+        (media, "encoding", json!({ "a": { "contentType": "text/plain" } }), WithoutEffect),
+    ]
+}
+
+/// Every fixed field of the objects of OpenAPI 3.1 that describe requests; those of schemas are held by the tests of
+/// samples.
+#[test]
+fn each_field_is_carried_named_or_without_effect() {
+    let plain = json!({
+        "openapi": "3.1.0", "info": { "title": "T", "version": "1" }, "servers": [{ "url": "https://h" }],
+        "paths": { "/things": { "post": {
+            "parameters": [{ "name": "q", "in": "query", "example": ["a", "b c/d"] }],
+            "requestBody": { "content": { "application/json": { "schema": { "type": "integer" } } } }
+        } } }
+    });
+    for (place, field, value, fate) in fields() {
+        let mut changed = plain.clone();
+        changed.pointer_mut(place).unwrap()[field] = value;
+        let [with, without] = [&changed, &plain].map(|document| {
+            let draft = imported(&document.to_string(), &all());
+            let written = draft.write("d.yaml").map(|written| (written.scenario, written.deployment));
+            (written.ok(), draft.notes.join("\n"))
+        });
+        match fate {
+            Fate::Carried => assert_ne!(with.0, without.0, "{place} {field}"),
+            Fate::Named(words) => assert!(with.1.contains(words), "{place} {field}: {}", with.1),
+            Fate::WithoutEffect => assert_eq!(with, without, "{place} {field}"),
+        }
+    }
+}
