@@ -254,6 +254,18 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
+    /// How many samples there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The value of a rank, counted from 1 for the smallest; `None` after the last sample.
+    #[must_use]
+    pub fn at_rank(&self, rank: u64) -> Option<Nanos> {
+        value_at_rank(&self.histogram, rank).map(|value_ns| value_ns.min(self.max_ns))
+    }
+
     /// The sample of the percentile's [`rank`], within the histogram's precision; 0 without samples.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {

@@ -3,10 +3,15 @@
 use crate::base::units::format_ns;
 use crate::results::client_points::SCHEDULING_DELAY;
 
-/// Milliseconds in three significant digits with the unit that fits.
+/// Milliseconds in three significant digits with the unit that fits. What failed or never ended counts as longer than all
+/// else and has no time.
 #[must_use]
 pub fn duration(ms: f64) -> String {
-    if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
+    match ms {
+        ms if ms.is_infinite() && ms > 0.0 => "no time".to_owned(),
+        ms if ms > 0.0 => format_ns((ms * 1e6).round() as u64),
+        _ => "0 ms".to_owned(),
+    }
 }
 
 /// A share in percent with the digits that tell it from none and from all: `0.010 %`, `1.5 %`, `49 %`.

@@ -20,6 +20,7 @@ use super::model::{Distribution, FORMAT, Results, VERSION};
 use super::record;
 use crate::base::files::open_regular;
 use crate::base::statistics::binomial::{BATCHES, Part, Share};
+use crate::measure::latency::{Latency, Percentiles};
 use crate::measure::log::{LogError, RunLog, Visitor};
 use crate::measure::rows::{Row, Rows};
 
@@ -90,6 +91,29 @@ pub enum Figure {
     Unproven,
 }
 
+/// All samples, those of them that failed, and how many more have no time.
+struct Times<'a> {
+    all: &'a Latency,
+    failed: &'a Latency,
+    never: u64,
+}
+
+/// Response times by rank: failures are longer than every success, and have no time.
+pub struct FailuresLast {
+    well: Percentiles,
+    /// Of all, with those that have no time.
+    pub count: u64,
+}
+
+impl FailuresLast {
+    /// The time of a rank, counted from 1, in milliseconds; infinite for a failure, `None` after the last.
+    #[must_use]
+    pub fn at_rank_ms(&self, rank: u64) -> Option<f64> {
+        let known = (1..=self.count).contains(&rank);
+        known.then(|| self.well.at_rank(rank).map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
+    }
+}
+
 /// Whether a path is a run (and not a directory of runs).
 #[must_use]
 pub fn is_run(path: &Path) -> bool {
@@ -128,8 +152,27 @@ impl StoredRun {
     /// started or were cut off count as longer than all others.
     #[must_use]
     pub fn percentile(&self, workload: &str, action: Option<&str>, percentile: f64) -> Figure {
+        match self.times(workload, action) {
+            Ok(Times { all, failed, never }) => {
+                let value_ns = all.percentile_failures_last_ns(failed, never, percentile);
+                Figure::Ms(value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
+            }
+            Err(figure) => figure,
+        }
+    }
+
+    /// Response times by rank, in which those that failed, never started or were cut off come last. `None` if they cannot
+    /// be told from others, or there are no samples.
+    #[must_use]
+    pub fn failures_last(&self, workload: &str, action: Option<&str>) -> Option<FailuresLast> {
+        let Times { all, failed, never } = self.times(workload, action).ok()?;
+        Some(FailuresLast { well: all.without(failed), count: all.count() + never })
+    }
+
+    /// What a figure of a workload or of an action is made of, or which figure there is instead.
+    fn times(&self, workload: &str, action: Option<&str>) -> Result<Times<'_>, Figure> {
         let Some(number) = self.results.workloads.iter().position(|other| other.name == workload) else {
-            return Figure::NoSamples;
+            return Err(Figure::NoSamples);
         };
         let counts = self.results.workloads[number].iterations;
         let stats = self.aggregate.as_ref().and_then(|aggregate| aggregate.workloads.get(number));
@@ -142,18 +185,17 @@ impl StoredRun {
                 let actions = &self.results.workloads[number].actions;
                 let place = actions.iter().position(|other| other.name == action);
                 let Some(action) = place.and_then(|place| stats.actions.get(place)) else {
-                    return Figure::NoSamples;
+                    return Err(Figure::NoSamples);
                 };
                 (&action.response, &action.failed_response, action.requests.aborted)
             }
             // The file lists iterations but not their requests.
-            _ => return Figure::Unproven,
+            _ => return Err(Figure::Unproven),
         };
         if all.count() == 0 {
-            return Figure::NoSamples;
+            return Err(Figure::NoSamples);
         }
-        let value_ns = all.percentile_failures_last_ns(failed, counts.dropped + cut_off, percentile);
-        Figure::Ms(value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
+        Ok(Times { all, failed, never: counts.dropped + cut_off })
     }
 
     /// Why its record is incomplete, if it is: such a run must not be compared.

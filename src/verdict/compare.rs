@@ -9,14 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::FAILS_ALIKE;
-use crate::base::statistics::binomial::Share;
+use crate::base::statistics::binomial::{Part, Share};
+use crate::base::statistics::order::rank;
 use crate::measure::errors::OF_BENCH;
-use crate::measure::latency::{value_at_percentile, value_at_rank};
+use crate::measure::latency::value_at_rank;
 use crate::measure::log::LogError;
 use crate::results::aggregate::Aggregate;
 use crate::results::histogram::histogram;
 use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
-use crate::results::stored::{Limit, StoredRun, design_effects};
+use crate::results::stored::{FailuresLast, Limit, StoredRun, design_effects};
 
 /// The probability that a bound of a run's percentile is wrong.
 const ALPHA: f64 = 0.025;
@@ -32,11 +33,14 @@ pub struct RatioRow {
     pub action: Option<String>,
     /// Such as 99.
     pub percentile: f64,
-    /// The base's value.
+    /// The base's value; infinite (null in JSON) if the percentile falls among those that failed, never started or were
+    /// cut off: they count as longer than all others.
+    #[schemars(with = "Option<f64>")]
     pub base_ms: f64,
-    /// The new run's value.
+    /// The new run's value, in the same way.
+    #[schemars(with = "Option<f64>")]
     pub new_ms: f64,
-    /// The new run's value divided by the base's; absent if the base's is 0.
+    /// The new run's value divided by the base's; absent if one of them has no time, or the base's is 0.
     pub ratio: Option<f64>,
     /// The ratio of these two runs is at least this, with an error probability of 2.5 %; absent with too few samples.
     pub low: Option<f64>,
@@ -57,6 +61,26 @@ pub struct FailuresRow {
     pub base: Counts,
     /// The new run's counts.
     pub new: Counts,
+}
+
+impl FailuresRow {
+    /// The share of iterations that failed or never started, 0 to 1.
+    #[must_use]
+    pub fn share(counts: &Counts) -> f64 {
+        let without = counts.failed.saturating_add(counts.dropped);
+        without as f64 / without.saturating_add(counts.ok).max(1) as f64
+    }
+
+    /// True if the shares of these two runs differ by more than chance explains: their bounds do not meet.
+    #[must_use]
+    pub fn differ(&self) -> bool {
+        let bounds = |counts: &Counts| {
+            let k = counts.failed.saturating_add(counts.dropped);
+            Share::independent(Part { k, n: k.saturating_add(counts.ok) }).bounds(ALPHA)
+        };
+        let (base, new) = (bounds(&self.base), bounds(&self.new));
+        new.0 > base.1 + FAILS_ALIKE || base.0 > new.1 + FAILS_ALIKE
+    }
 }
 
 /// Why two runs are not comparable, one sentence each.
@@ -134,15 +158,19 @@ fn failed_of_bench(results: &Results) -> Option<(u64, f64)> {
 #[must_use]
 pub fn no_data(results: &Results) -> Option<String> {
     let samples = results.workloads.iter().map(|workload| workload.response_time.count).max().unwrap_or(0);
-    let well: u64 = results.workloads.iter().map(|workload| workload.iterations.ok).sum();
-    match (samples, well) {
-        (0, _) => Some("it has no samples".to_owned()),
-        (_, 0) => {
-            Some("none of its iterations succeeded, and the latency of failures means nothing".to_owned())
-        }
-        (1, _) => Some("it has only one sample, too few for percentiles".to_owned()),
+    match samples {
+        0 => Some("it has no samples".to_owned()),
+        1 => Some("it has only one sample, too few for percentiles".to_owned()),
         _ => None,
     }
+}
+
+/// Why a run has nothing that another could be compared with, or `None`.
+#[must_use]
+pub fn no_base(results: &Results) -> Option<String> {
+    let well: u64 = results.workloads.iter().map(|workload| workload.iterations.ok).sum();
+    let none = || "none of its iterations succeeded, and the latency of failures means nothing".to_owned();
+    no_data(results).or_else(|| (well == 0).then(none))
 }
 
 /// A run with the statistical weight of its samples.
@@ -166,17 +194,29 @@ impl<'a> Weighed<'a> {
     }
 
     /// A distribution's percentile (by its index in [`PERCENTILES`]) with its bounds.
-    fn quantile(&self, place: usize, histogram: &Histogram<u64>, at: usize) -> Quantile {
+    fn quantile(&self, place: usize, times: &Ranked, at: usize) -> Quantile {
         let effect = self.effects.get(place * PERCENTILES.len() + at).copied().unwrap_or(1.0);
-        let share = Share::weighed(histogram.len(), effect);
-        let bounds = share.order_bounds(PERCENTILES[at], ALPHA);
-        let value = |rank| value_at_rank(histogram, rank).map(as_ms);
-        let worth = histogram.len() as f64 / effect;
+        let count = times.count();
+        let bounds = Share::weighed(count, effect).order_bounds(PERCENTILES[at], ALPHA);
+        let value = |rank| times.at_rank_ms(rank);
         Quantile {
-            ms: value_at_percentile(histogram, PERCENTILES[at]).map_or(0.0, as_ms),
+            ms: rank(count, PERCENTILES[at]).and_then(value).unwrap_or(0.0),
             low_ms: bounds.low.and_then(value),
             high_ms: bounds.high.and_then(value),
-            samples: (histogram.len(), worth),
+            samples: (count, count as f64 / effect),
+        }
+    }
+
+    /// The times of a distribution by rank.
+    fn ranked(
+        &self,
+        workload: &str,
+        action: Option<&str>,
+        distribution: &Distribution,
+    ) -> Result<Ranked, String> {
+        match self.run.failures_last(workload, action) {
+            Some(times) => Ok(Ranked::FailuresLast(times)),
+            None => histogram(distribution).map(Ranked::AsTheyAre),
         }
     }
 
@@ -191,6 +231,29 @@ impl<'a> Weighed<'a> {
         });
         all.enumerate()
             .map(|(place, (workload, action, distribution))| (place, workload, action, distribution))
+    }
+}
+
+/// Times by rank.
+enum Ranked {
+    FailuresLast(FailuresLast),
+    /// Of a file that does not tell failures from others.
+    AsTheyAre(Histogram<u64>),
+}
+
+impl Ranked {
+    fn count(&self) -> u64 {
+        match self {
+            Self::FailuresLast(times) => times.count,
+            Self::AsTheyAre(histogram) => histogram.len(),
+        }
+    }
+
+    fn at_rank_ms(&self, rank: u64) -> Option<f64> {
+        match self {
+            Self::FailuresLast(times) => times.at_rank_ms(rank),
+            Self::AsTheyAre(histogram) => value_at_rank(histogram, rank).map(|nanos| nanos as f64 / 1e6),
+        }
     }
 }
 
@@ -226,13 +289,14 @@ pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, St
     for (place, workload, action, distribution) in new.subjects() {
         let same = base.subjects().find(|(_, other, name, _)| other.name == workload.name && *name == action);
         let Some((base_place, _, _, base_distribution)) = same else { continue };
-        let (base_histogram, new_histogram) = (histogram(base_distribution)?, histogram(distribution)?);
-        if base_histogram.is_empty() || new_histogram.is_empty() {
+        let base_times = base.ranked(&workload.name, action, base_distribution)?;
+        let new_times = new.ranked(&workload.name, action, distribution)?;
+        if base_times.count() == 0 || new_times.count() == 0 {
             continue;
         }
         rows.extend((0..PERCENTILES.len()).map(|at| {
-            let base = base.quantile(base_place, &base_histogram, at);
-            let new = new.quantile(place, &new_histogram, at);
+            let base = base.quantile(base_place, &base_times, at);
+            let new = new.quantile(place, &new_times, at);
             let (low, high) = mover(&base, &new);
             RatioRow {
                 workload: workload.name.clone(),
@@ -240,7 +304,9 @@ pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, St
                 percentile: PERCENTILES[at],
                 base_ms: base.ms,
                 new_ms: new.ms,
-                ratio: (base.ms > 0.0).then(|| new.ms / base.ms),
+                ratio: (base.ms > 0.0)
+                    .then(|| new.ms / base.ms)
+                    .filter(|ratio| ratio.is_finite() && base.ms.is_finite()),
                 low,
                 high,
                 base_samples: base.samples,
@@ -254,7 +320,7 @@ pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, St
 /// Bounds of a ratio from the bounds of both parts, on logarithms: the method of variance estimates recovery (Donner
 /// and Zou, Statistics in Medicine 2012).
 fn mover(base: &Quantile, new: &Quantile) -> (Option<f64>, Option<f64>) {
-    let ln = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
+    let ln = |value: Option<f64>| value.filter(|value| *value > 0.0 && value.is_finite()).map(f64::ln);
     let parts = (|| {
         let (base_low, base_high) = (ln(base.low_ms)?, ln(base.high_ms)?);
         Some((ln(Some(base.ms))?, base_low, base_high, ln(Some(new.ms))?, ln(new.low_ms)?, ln(new.high_ms)?))
@@ -274,8 +340,4 @@ pub fn failures(base: &Results, new: &Results) -> Vec<FailuresRow> {
         Some(FailuresRow { workload: workload.name.clone(), base: base.iterations, new: workload.iterations })
     };
     new.workloads.iter().filter_map(of).collect()
-}
-
-fn as_ms(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
 }

@@ -44,9 +44,11 @@ pub struct HistoryRow {
     pub sd: f64,
     /// One more run of the same kind stays below this with a probability of 99 %.
     pub bound_ms: f64,
-    /// The new run's value.
+    /// The new run's value; infinite (null in JSON) if the percentile falls among those that failed, never started or were
+    /// cut off: they count as longer than all others.
+    #[schemars(with = "Option<f64>")]
     pub new_ms: f64,
-    /// The confirming run's value.
+    /// The confirming run's value, in the same way; absent without such a run.
     pub confirming_ms: Option<f64>,
     /// The outcome.
     pub outcome: Outcome,
@@ -298,8 +300,8 @@ fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>,
         past_ms: if runs == 0 { 0.0 } else { finite(mean.exp()) },
         sd,
         bound_ms: finite(bound.exp()),
-        new_ms: new_ms.min(f64::MAX),
-        confirming_ms: confirming.map(|second| second.value.min(f64::MAX)),
+        new_ms,
+        confirming_ms: confirming.map(|second| second.value),
         outcome,
         reason,
         ..unknown(runs)

@@ -1,10 +1,14 @@
 //! `bench compare`: two runs side by side, a run against its history, and what it refuses.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::schema::assert_described;
+use crate::server::Server;
 use crate::support::Bench;
 
 const SCENARIO: &str = r#"
@@ -87,6 +91,71 @@ fn two_runs_are_shown_side_by_side_and_not_judged() {
     let same = bench.run(&["compare", text(&base), text(&base), "--json"]).expect_code(0).stdout;
     let same: Value = serde_json::from_str(&same).unwrap();
     assert!(same["rows"].as_array().unwrap().iter().all(|row| row["ratio"] == 1.0));
+}
+
+/// A build that fails at once is no fast build: failures count as longer than every success, here as in thresholds.
+#[test]
+fn failures_are_no_fast_answers() {
+    let mode = Arc::new(AtomicUsize::new(0));
+    let (seen, asked) = (Arc::clone(&mode), AtomicUsize::new(0));
+    let server = Server::start(move |_, wire| {
+        let fails = match seen.load(Ordering::SeqCst) {
+            0 => false,
+            1 => asked.fetch_add(1, Ordering::SeqCst) % 2 == 1,
+            _ => true,
+        };
+        if fails {
+            return wire.answer("503 Broken", "text/plain", "");
+        }
+        wire.pause(Duration::from_millis(5));
+        wire.answer("200 OK", "text/plain", "")
+    });
+    let bench = Bench::new();
+    let runner =
+        "runner: { constant: { times: 60, concurrency: 3 } }\niteration: [ { action: look, get: /x } ]";
+    bench.load(&server.url(), "profiler: { enabled: false }", runner);
+    let past: Vec<PathBuf> = (0..11).map(|_| run(&bench, "past", &[])).collect();
+    let made = |how: usize| {
+        mode.store(how, Ordering::SeqCst);
+        run(&bench, "new", &[])
+    };
+    let (half, half_again, dead, dead_again) = (made(1), made(1), made(2), made(2));
+    let base = text(past.last().unwrap());
+    let ended = bench.run(&["compare", base, text(&half)]).expect_code(0);
+    let row = ended.stdout.lines().find(|line| line.trim_start().starts_with("p90")).unwrap();
+    assert!(row.contains("no time") && row.contains("failures here"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("lower here"), "{}", ended.stdout);
+    let json = bench.run(&["compare", base, text(&half), "--json"]).expect_code(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_described("compare", &json);
+    let p90 = json["rows"].as_array().unwrap().iter().find(|row| row["percentile"] == 90.0).unwrap();
+    assert_eq!((&p90["new_ms"], &p90["ratio"]), (&Value::Null, &Value::Null), "{p90}");
+    let page = bench.run(&["compare", base, text(&half), "--html"]).expect_code(0).stdout;
+    assert!(page.contains("of iterations failed, not 0"), "{page}");
+    let past = bench.path().join("past");
+    for (new, rerun) in [(&half, Some(&half_again)), (&dead, None), (&dead, Some(&dead_again))] {
+        let more = rerun.map(|rerun| text(rerun));
+        for form in ["", "--html", "--json", "--markdown"] {
+            let arguments: Vec<&str> = ["compare", text(&past), text(new)]
+                .into_iter()
+                .chain(more)
+                .chain((!form.is_empty()).then_some(form))
+                .collect();
+            let ended = bench.run(&arguments);
+            assert!(matches!(ended.code, Some(0 | 2)), "{arguments:?}: {ended:?}");
+            for sentinel in ["18446744", "1.797693", "NaN", "inf"] {
+                assert!(!ended.stdout.contains(sentinel), "{arguments:?}: {sentinel}: {}", ended.stdout);
+            }
+            if form == "--json" {
+                let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+                assert_described("history", &json);
+                assert!(["FAIL", "INCONCLUSIVE"].contains(&json["outcome"].as_str().unwrap()), "{json}");
+            }
+        }
+    }
+    // A run without a success is nothing to compare with.
+    let ended = bench.run(&["compare", text(&bench.path().join("new")), text(&half)]);
+    assert!(!ended.stdout.contains("18446744"), "{}", ended.stdout);
 }
 
 #[test]
@@ -183,9 +252,6 @@ fn what_is_no_result_is_refused_with_its_reason() {
     let one = run(&bench, "runs", &[]);
     let ended = bench.run(&["compare", text(&good), text(&one)]).expect_code(65);
     assert!(ended.stderr.contains("only one sample"), "{}", ended.stderr);
-    let failed = run(&bench, "runs", &["--set", "path=/none"]);
-    let ended = bench.run(&["compare", text(&failed), text(&failed)]).expect_code(65);
-    assert!(ended.stderr.contains("none of its iterations succeeded"), "{}", ended.stderr);
 }
 
 /// A run as its `results.json` holds it, with other ids, begun some minutes after another time.

@@ -14,7 +14,7 @@ use crate::results::directory::RunDirectory;
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{StoredError, StoredRun, is_run};
 use crate::verdict::Evidence;
-use crate::verdict::compare::{Weighed, differences, failures, no_data, ratios};
+use crate::verdict::compare::{Weighed, differences, failures, no_base, no_data, ratios};
 use crate::verdict::history::{self, RUNS_MAX};
 use crate::verdict::paired::{Metric, check_action};
 use crate::verdict::separation::{ConfirmingRun, separation};
@@ -307,7 +307,7 @@ fn nothing_comparable(options: &CompareOptions, new: &StoredRun, passed_over: us
     let of = |path: PathBuf| -> Option<String> {
         let past = read(&path).ok()?;
         let is_other = past.results.run.id != new.results.run.id;
-        let why = no_data(&past.results).or_else(|| {
+        let why = no_base(&past.results).or_else(|| {
             let all = differences(&past.results, &new.results);
             all.first().map(|first| crate::base::visible::on_one_line(first))
         });
@@ -322,7 +322,7 @@ fn nothing_comparable(options: &CompareOptions, new: &StoredRun, passed_over: us
 }
 
 fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {
-    no_data(past).is_none() && (allow_different || differences(past, new).is_empty())
+    no_base(past).is_none() && (allow_different || differences(past, new).is_empty())
 }
 
 /// The runs in a directory, latest first: their names begin with their time.

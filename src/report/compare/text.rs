@@ -2,11 +2,12 @@
 
 use super::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns};
 use crate::report::document::{
-    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, markdown as md, terminal as tty,
+    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
 use crate::report::kind_names;
 use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
 use crate::results::model::Counts;
+use crate::verdict::history::HistoryRow;
 
 const POINTS_SHOWN: usize = 8;
 const ROWS_SHOWN: usize = 100;
@@ -101,6 +102,9 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         subject.extend(row.action.clone());
         subject.push(format!("p{}", row.percentile));
         let finding = match (row.low, row.high) {
+            _ if row.base_ms.is_finite() && row.new_ms.is_infinite() => "failures here",
+            _ if row.base_ms.is_infinite() && row.new_ms.is_finite() => "failures in the base",
+            _ if row.new_ms.is_infinite() => "failures",
             (Some(low), _) if low > 1.0 => "higher here",
             (_, Some(high)) if high < 1.0 => "lower here",
             (Some(_), Some(_)) => "not clear",
@@ -202,6 +206,21 @@ pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     table
 }
 
+/// The new run's value as a ratio of the past ones, and their range; nothing where one of them is not known.
+fn against_past(row: &HistoryRow, tone: Tone) -> Cell {
+    let (value, high) = (row.new_ms / row.past_ms, row.bound_ms / row.past_ms);
+    if row.past_ms > 0.0 && value.is_finite() && high > 0.0 {
+        Interval { value, low: 1.0, high, tone }.into()
+    } else {
+        Cell::empty()
+    }
+}
+
+/// A figure of past runs; a dash where they have none.
+fn known(ms: f64) -> String {
+    if ms > 0.0 { duration(ms) } else { "–".to_owned() }
+}
+
 /// One row for each metric.
 pub(in crate::report) fn history_table(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
@@ -220,17 +239,11 @@ pub(in crate::report) fn history_table(judged: &AgainstHistory) -> Table {
         let badge = Badge::verdict(row.outcome);
         table.row([
             format!("{} {action}p{}", row.workload, row.percentile).into(),
-            Interval {
-                value: row.new_ms / row.past_ms,
-                low: 1.0,
-                high: row.bound_ms / row.past_ms,
-                tone: badge.tone,
-            }
-            .into(),
-            duration(row.past_ms).into(),
-            format!("{:.1} %", row.sd * 100.0).into(),
+            against_past(row, badge.tone),
+            known(row.past_ms).into(),
+            if row.past_ms > 0.0 { format!("{:.1} %", row.sd * 100.0).into() } else { Cell::empty() },
             duration(row.new_ms).into(),
-            duration(row.bound_ms).into(),
+            known(row.bound_ms).into(),
             badge.into(),
             row.reason.as_str().into(),
         ]);

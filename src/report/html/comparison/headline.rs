@@ -6,7 +6,7 @@ use crate::report::compare::{AgainstHistory, TwoRuns};
 use crate::report::html::text::shortened;
 use crate::report::pairs::{Paired, counts, text as pairs_text};
 use crate::results::model::Outcome;
-use crate::verdict::compare::RatioRow;
+use crate::verdict::compare::{FailuresRow, RatioRow};
 
 /// The most characters of a metric's or a workload's name.
 const NAME_CHARS_MAX: usize = 40;
@@ -71,8 +71,16 @@ pub(super) fn of_two_runs(compared: &TwoRuns) -> String {
         };
         Some(format!("{workload}p{} {by}", row.percentile))
     };
+    // What fails takes no time: that comes first.
+    let failing = compared.failures.iter().filter(|row| row.differ());
+    let failing = failing.map(|row| {
+        let workload = shortened(&row.workload, NAME_CHARS_MAX);
+        let workload = if several { format!("{workload} ") } else { String::new() };
+        let [base, new] = [&row.base, &row.new].map(FailuresRow::share);
+        format!("{workload}{} of iterations failed, not {}", percent(new), percent(base))
+    });
     let iterations = compared.rows.iter().filter(|row| row.action.is_none());
-    let found: Vec<String> = iterations.filter_map(different).take(DIFFERENCES_MAX).collect();
+    let found: Vec<String> = failing.chain(iterations.filter_map(different)).take(DIFFERENCES_MAX).collect();
     match found.as_slice() {
         [] => "No clear difference between these two runs.".to_owned(),
         found => format!("In the new run: {}.", found.join(", ")),

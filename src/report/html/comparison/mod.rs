@@ -195,7 +195,7 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
 pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
     let tiles = judged.rows.iter().take(TILES_MAX).map(|row| Tile {
         name: format!("{} p{} · new/past", row.action.as_deref().unwrap_or(&row.workload), row.percentile),
-        value: ratio(row.new_ms / row.past_ms),
+        value: known_ratio(Some(row.new_ms / row.past_ms).filter(|ratio| ratio.is_finite())),
         aside: format!("{} against {}", duration(row.new_ms), duration(row.past_ms)),
         class: tile_class(model::Badge::verdict(row.outcome).tone),
     });
