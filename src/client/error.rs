@@ -42,6 +42,9 @@ pub enum ClientError {
         when: String,
         /// True if the server said that it has not processed the request and will not.
         unprocessed: bool,
+        /// True if it had served a request before and no byte of this answer came: the server may have ended it because it
+        /// was idle.
+        kept_alive: bool,
     },
     /// The server ended a single request of an HTTP/2 connection.
     #[error("the server ended the request {when}, with the HTTP/2 error {reason}")]
@@ -104,6 +107,7 @@ impl ClientError {
             Self::Connect { .. } => "connect",
             Self::Tls { .. } => "tls",
             Self::Exhausted { .. } | Self::Limit(_) => "client",
+            Self::Closed { kept_alive: true, .. } => "kept_alive_closed",
             Self::Closed { .. } | Self::Reset { .. } => "closed",
             Self::Target(_) => "target",
             Self::Redirect { .. } => "redirect",
@@ -127,6 +131,9 @@ impl ClientError {
     pub(super) fn handshaking(address: &str, error: &io::Error) -> Self {
         let reason = chain(error);
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::AlertReceived(alert)) = cause {
+            return Self::refused_by_tls(address, *alert);
+        }
         let help = match cause {
             Some(rustls::Error::InvalidCertificate(_)) => {
                 "; name the certificate that signed it, or the certificate itself, under `tls.ca` of the deployment, \
@@ -138,13 +145,57 @@ impl ClientError {
         Self::Tls { address: address.to_owned(), reason: format!("{reason}{help}") }
     }
 
+    /// A TLS server that refuses the client, in the handshake or, with TLS 1.3, right after it.
+    pub(super) fn refused_by_tls(address: &str, alert: rustls::AlertDescription) -> Self {
+        use rustls::AlertDescription as Alert;
+        let reason = match alert {
+            Alert::CertificateRequired | Alert::NoCertificate => {
+                format!(
+                    "the server asks for a client certificate ({alert:?}): name one under `tls: {{ cert, key }}` of the deployment"
+                )
+            }
+            Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied => format!(
+                "the server refuses the client's certificate ({alert:?}): look at `tls: {{ cert, key }}` of the deployment, and \
+                 whether the server trusts who signed it"
+            ),
+            Alert::HandshakeFailure => format!(
+                "the server refuses the handshake ({alert:?}): it may ask for a client certificate (`tls: {{ cert, key }}` of \
+                 the deployment), or has neither TLS 1.2 nor 1.3 with a usual cipher"
+            ),
+            Alert::ProtocolVersion => format!("the server has neither TLS 1.2 nor TLS 1.3 ({alert:?})"),
+            Alert::UnrecognisedName => format!(
+                "the server does not know this name ({alert:?}): give the one that it has under `tls.sni` of the deployment"
+            ),
+            alert => format!("the server ended it with the alert {alert:?}"),
+        };
+        Self::Tls { address: address.to_owned(), reason }
+    }
+
+    /// The server's alert, if that is what ended a connection.
+    pub(super) fn alert(error: &io::Error) -> Option<rustls::AlertDescription> {
+        match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+            rustls::Error::AlertReceived(alert) => Some(*alert),
+            _ => None,
+        }
+    }
+
     /// A connection that ended. `answered`: the answer had begun. `reused`: the connection had served a request before.
     pub(super) fn closed(error: &io::Error, answered: bool, reused: bool) -> Self {
+        if let Some(alert) = Self::alert(error) {
+            return Self::refused_by_tls("the server", alert);
+        }
         // rustls reports data that is not TLS as invalid data.
         if error.kind() == io::ErrorKind::InvalidData {
             return Self::Protocol(chain(error));
         }
-        Self::Closed { when: format!("{} ({})", when(answered, reused), chain(error)), unprocessed: false }
+        let when = format!("{} ({})", when(answered, reused), chain(error));
+        Self::Closed { when, unprocessed: false, kept_alive: reused && !answered }
     }
 
     /// Bytes that came before the request that would have read them as its answer. `reused`: the connection had served a
@@ -167,9 +218,15 @@ impl ClientError {
         matches!(self, Self::Closed { unprocessed: true, .. } | Self::Reset { unprocessed: true, .. })
     }
 
+    /// True if a server may have ended the connection because it was idle.
+    pub(super) fn is_of_kept_alive(&self) -> bool {
+        matches!(self, Self::Closed { kept_alive: true, .. })
+    }
+
     /// A connection that the server ended with this reason.
     pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool, unprocessed: bool) -> Self {
-        Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)), unprocessed }
+        let when = format!("{} (GOAWAY: {reason:?})", when(answered, reused));
+        Self::Closed { when, unprocessed, kept_alive: false }
     }
 }
 

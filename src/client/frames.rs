@@ -64,6 +64,11 @@ impl Default for Seen {
 }
 
 impl Seen {
+    /// True once the server has sent GOAWAY.
+    pub(super) fn is_going_away(&self) -> bool {
+        self.last_stream.load(Ordering::Relaxed) != u32::MAX
+    }
+
     /// True if the server has said that it did not process this stream and will not.
     pub(super) fn left_out(&self, stream: u32) -> bool {
         stream > self.last_stream.load(Ordering::Relaxed)

@@ -82,7 +82,18 @@ impl Http1 {
     /// True if another request can be sent without a check, because the last answer was very recent.
     #[inline]
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
+        self.usable && self.idle(now) < LOOK_AFTER_IDLE
+    }
+
+    /// False after an answer that ends the connection, or one that was not read to its end. It must be closed at once:
+    /// some servers wait for that, and serve nobody else meanwhile (RFC 9112, section 9.6).
+    pub(super) fn is_open(&self) -> bool {
+        self.usable
+    }
+
+    /// How long it has been idle.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.read_at)
     }
 
     /// True if another request can be sent, false if the server closed the connection.
@@ -126,9 +137,17 @@ impl Http1 {
         }
     }
 
-    /// The words of a server that speaks before it is asked, which no server of HTTP/1.1 does.
-    pub(super) async fn speaks_first(mut self) -> bool {
-        self.is_quiet(Some(LISTEN)).await.is_err()
+    /// True if the server speaks before it is asked, which no server of HTTP/1.1 does.
+    ///
+    /// # Errors
+    /// The alert of a TLS server that refuses the client.
+    pub(super) async fn speaks_first(mut self) -> Result<bool, rustls::AlertDescription> {
+        let mut byte = [0; 1];
+        match tokio::time::timeout(LISTEN, self.stream.read(&mut byte)).await {
+            Ok(Ok(read)) => Ok(read > 0),
+            Ok(Err(error)) => ClientError::alert(&error).map_or(Ok(false), Err),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Refuses a new connection on which the server has spoken first: its words would be taken for the answer to the

@@ -77,6 +77,8 @@ pub(super) struct SharedHttp2 {
     requests: Cell<u64>,
     /// Requests in flight.
     pub(super) in_flight: Cell<usize>,
+    /// When the last one ended.
+    idle_since: Cell<Instant>,
 }
 
 async fn handshake(
@@ -106,7 +108,12 @@ impl Http2 {
 
     /// True if another request can be sent without a check, because the last answer was very recent.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+        self.driver.is_some() && self.idle(now) < LOOK_AFTER_IDLE
+    }
+
+    /// How long it has been idle.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.idle_since)
     }
 
     /// True if another request can be sent; reads what the server sent in the meantime.
@@ -160,9 +167,9 @@ impl Http2 {
         outcome.map_err(|error| error.explained(&times, reused, self.farewell, (&self.seen, &self.limits)))
     }
 
-    /// False once the connection has ended.
+    /// False once the connection has ended, or its server has said that it will: it takes no more requests.
     pub(super) fn is_open(&self) -> bool {
-        self.driver.is_some()
+        self.driver.is_some() && !self.seen.is_going_away()
     }
 }
 
@@ -199,8 +206,9 @@ impl SharedHttp2 {
                 let _ = heard.set(reason);
             }
         });
-        let (requests, in_flight) = (Cell::new(0), Cell::new(0));
-        let shared = Self { sender, driver, farewell, seen, limits, address, requests, in_flight };
+        let (requests, in_flight, idle_since) = (Cell::new(0), Cell::new(0), Cell::new(now()));
+        let shared =
+            Self { sender, driver, farewell, seen, limits, address, requests, in_flight, idle_since };
         if let Some(mut ping_pong) = ping_pong {
             // The server's settings arrive before its pong; only then is the number of concurrent requests
             // known. If the server ends the connection instead, the request gets that error.
@@ -214,6 +222,14 @@ impl SharedHttp2 {
         let mut sender = self.sender.clone();
         let refused = poll_fn(|cx| Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Err(_))))).await;
         !refused && !self.driver.is_finished()
+    }
+
+    /// How long it has been idle; not at all while it serves requests.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        match self.in_flight.get() {
+            0 => now.saturating_duration_since(self.idle_since.get()),
+            _ => Duration::ZERO,
+        }
     }
 
     /// True while the server accepts a further concurrent request.
@@ -234,7 +250,7 @@ impl SharedHttp2 {
         let mut times = Times::start(request, phases);
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
-        times.note(phases);
+        self.idle_since.set(times.note(phases));
         let farewell = self.farewell.get().copied();
         outcome.map_err(|error| error.explained(&times, reused, farewell, (&self.seen, &self.limits)))
     }

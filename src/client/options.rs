@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use http::Method;
 use rustls::ClientConfig;
 
 use super::addresses::Addresses;
@@ -27,8 +29,18 @@ pub struct Settings {
     pub(super) addresses: Addresses,
     /// True if a server spoke before it was asked when it was looked for.
     pub(super) speaks_first: AtomicBool,
-    /// How many requests were sent once more.
-    resent: AtomicU64,
+    /// How many requests were sent once more, by why.
+    unprocessed: AtomicU64,
+    after_idleness: AtomicU64,
+}
+
+/// How many requests were sent once more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resent {
+    /// Because an HTTP/2 server had said that it did not process them.
+    pub unprocessed: u64,
+    /// Because a connection that had been idle ended before their answer.
+    pub after_idleness: u64,
 }
 
 impl Settings {
@@ -47,7 +59,8 @@ impl Settings {
             options,
             addresses: Addresses::default(),
             speaks_first: AtomicBool::new(false),
-            resent: AtomicU64::new(0),
+            unprocessed: AtomicU64::new(0),
+            after_idleness: AtomicU64::new(0),
         })
     }
 
@@ -63,15 +76,19 @@ impl Settings {
         &self.addresses
     }
 
-    /// Counts a request that is sent once more, because the server has not processed it.
-    pub(super) fn count_resent(&self) {
-        self.resent.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request that is sent once more after this error.
+    pub(super) fn count_resent(&self, error: &ClientError) {
+        let count = if error.is_unprocessed() { &self.unprocessed } else { &self.after_idleness };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests were sent once more, because the server had said that it did not process them.
+    /// How many requests were sent once more.
     #[must_use]
-    pub fn resent(&self) -> u64 {
-        self.resent.load(Ordering::Relaxed)
+    pub fn resent(&self) -> Resent {
+        Resent {
+            unprocessed: self.unprocessed.load(Ordering::Relaxed),
+            after_idleness: self.after_idleness.load(Ordering::Relaxed),
+        }
     }
 
     /// Which requests share cookies.
@@ -90,6 +107,8 @@ pub struct HttpOptions {
     pub connections: Connections,
     /// The most shared connections of a worker to an origin.
     pub connections_max: ConnectionsMax,
+    /// Which requests are sent once more.
+    pub resend: Resend,
     /// Limits on answers.
     pub limits: Limits,
     /// How names are resolved.
@@ -127,6 +146,33 @@ pub enum Connections {
     Iteration,
     /// The users of a worker share them.
     Shared,
+}
+
+/// Which requests are sent once more if their connection ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resend {
+    /// Those that the server did not process, as an HTTP/2 server says; and those of idempotent methods (RFC 9110, section
+    /// 9.2.2) on a connection that had been idle, as browsers do.
+    #[default]
+    Safe,
+    /// None.
+    Never,
+}
+
+impl Resend {
+    /// A server whose limit of idleness runs out while a request is under way has not dropped a busy connection.
+    const IDLE_MIN: Duration = Duration::from_millis(500);
+
+    /// True if a request of this method may be sent once more after this error. `idle`: how long its connection was idle
+    /// before.
+    pub(super) fn allows(self, method: &Method, idle: Duration, error: &ClientError) -> bool {
+        let is_idempotent = matches!(
+            *method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+        );
+        let is_safe = is_idempotent && idle >= Self::IDLE_MIN && error.is_of_kept_alive();
+        self == Self::Safe && (is_safe || error.is_unprocessed())
+    }
 }
 
 /// A bound on shared connections.

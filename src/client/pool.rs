@@ -191,29 +191,51 @@ impl Pool {
         };
         match connection {
             Connection::Http1(mut connection) => {
-                let answer = connection.exchange(request, phases).await?;
-                // Only a connection whose answer was read completely can be reused.
-                self.slots[slot].idle = Some(Connection::Http1(connection));
-                Ok(answer)
+                let idle = connection.idle(request.started);
+                match connection.exchange(request, phases).await {
+                    Ok(answer) => {
+                        if connection.is_open() {
+                            self.slots[slot].idle = Some(Connection::Http1(connection));
+                        }
+                        Ok(answer)
+                    }
+                    Err(error) => self.again(request, phases, again, (idle, error)).await,
+                }
             }
             Connection::Http2(mut connection) => {
+                let idle = connection.idle(request.started);
                 let answer = Box::pin(connection.exchange(request, phases)).await;
                 // The failure of a single request does not affect the others.
                 if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
                     self.slots[slot].idle = Some(Connection::Http2(connection));
                 }
                 match answer {
-                    Err(error) if error.is_unprocessed() && !again => {
-                        self.worker.connector.settings.count_resent();
-                        let before = std::mem::take(phases);
-                        let answer = Box::pin(self.exchange(request, phases, true)).await;
-                        phases.connect_as(&before);
-                        answer
-                    }
-                    answer => answer,
+                    Ok(answer) => Ok(answer),
+                    Err(error) => self.again(request, phases, again, (idle, error)).await,
                 }
             }
         }
+    }
+
+    /// Sends a request once more if the error of its connection allows it and it was not sent `again` before. The time of
+    /// both attempts counts.
+    async fn again(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+        again: bool,
+        (idle, error): (Duration, ClientError),
+    ) -> Result<Answer, ClientError> {
+        let settings = &self.worker.connector.settings;
+        if again || !settings.options.resend.allows(request.method, idle, &error) {
+            return Err(error);
+        }
+        settings.count_resent(&error);
+        let before = std::mem::take(phases);
+        // A separate future, because it is rare.
+        let answer = Box::pin(self.exchange(request, phases, true)).await;
+        phases.connect_as(&before);
+        answer
     }
 
     #[inline]
@@ -262,9 +284,12 @@ pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -
     match connected {
         Ok(opened) => {
             let opened = opened?;
-            if !opened.http2 && Http1::new(opened, settings).speaks_first().await {
-                settings.speaks_first.store(true, Ordering::Relaxed);
+            if opened.http2 {
+                return Ok(());
             }
+            let speaks_first = Http1::new(opened, settings).speaks_first().await;
+            let speaks_first = speaks_first.map_err(|alert| ClientError::refused_by_tls(&address, alert))?;
+            settings.speaks_first.fetch_or(speaks_first, Ordering::Relaxed);
             Ok(())
         }
         Err(_) if phases.connect_ns > 0 => {

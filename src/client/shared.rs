@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Semaphore};
 
@@ -57,18 +57,13 @@ impl Shared {
         if host.speaks_http2.get() != Some(false)
             && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
+            let idle = connection.idle(request.started);
             return match connection.exchange(request, phases).await {
-                Err(error) if error.is_unprocessed() && !again => {
-                    connector.settings.count_resent();
-                    let before = std::mem::take(phases);
-                    let answer = Box::pin(self.exchange(connector, request, phases, true)).await;
-                    phases.connect_as(&before);
-                    answer
-                }
-                answer => answer,
+                Ok(answer) => Ok(answer),
+                Err(error) => self.again(connector, request, phases, (again, idle, error)).await,
             };
         }
-        let _permit = host.permits.acquire().await;
+        let permit = host.permits.acquire().await;
         let idle = host.take_usable(request.started).await?;
         let mut connection = match idle {
             Some(connection) => connection,
@@ -77,9 +72,37 @@ impl Shared {
                 Http1::new(opened, &connector.settings)
             }
         };
-        let answer = connection.exchange(request, phases).await?;
-        host.idle.borrow_mut().push(connection);
-        Ok(answer)
+        let idle = connection.idle(request.started);
+        match connection.exchange(request, phases).await {
+            Ok(answer) => {
+                if connection.is_open() {
+                    host.idle.borrow_mut().push(connection);
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                drop((connection, permit));
+                self.again(connector, request, phases, (again, idle, error)).await
+            }
+        }
+    }
+
+    /// Sends a request once more if the error of its connection allows it and it was not sent `again` before.
+    async fn again(
+        &self,
+        connector: &Connector,
+        request: &Request<'_>,
+        phases: &mut Phases,
+        (again, idle, error): (bool, Duration, ClientError),
+    ) -> Result<Answer, ClientError> {
+        if again || !connector.settings.options.resend.allows(request.method, idle, &error) {
+            return Err(error);
+        }
+        connector.settings.count_resent(&error);
+        let before = std::mem::take(phases);
+        let answer = Box::pin(self.exchange(connector, request, phases, true)).await;
+        phases.connect_as(&before);
+        answer
     }
 
     fn host(&self, origin: &Origin, version: Version) -> Rc<Host> {

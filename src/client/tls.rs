@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::base::certificates;
@@ -71,9 +70,11 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
-            let key =
-                PrivateKeyDer::from_pem_file(key).map_err(|error| file_error(key, &error.to_string()))?;
-            builder.with_client_auth_cert(of_file(cert)?, key)?
+            let der = certificates::key_of_file(key).map_err(|reason| file_error(key, &reason))?;
+            let chain = of_file(cert)?;
+            builder
+                .with_client_auth_cert(chain, der)
+                .map_err(|error| file_error(key, &of_key(&error, cert)))?
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -93,6 +94,23 @@ fn roots(wanted: bool) -> Result<RootCertStore, TlsError> {
 
 fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates::of_file(path).map_err(|reason| file_error(path, &reason))
+}
+
+/// What is wrong with a key that was read.
+fn of_key(error: &rustls::Error, certificate: &Path) -> String {
+    let certificate = certificate.display();
+    match error {
+        rustls::Error::InconsistentKeys(_) => format!(
+            "this key is not that of the first certificate of {certificate}: `openssl pkey -in KEY -pubout` and \
+             `openssl x509 -in CERT -noout -pubkey` must print the same"
+        ),
+        rustls::Error::InvalidCertificate(_) => {
+            format!("the first certificate of {certificate} cannot be read: {error}")
+        }
+        error => format!(
+            "a key of this kind cannot be used ({error}): RSA of 2048 to 8192 bits, ECDSA with P-256 or P-384, or Ed25519"
+        ),
+    }
 }
 
 fn file_error(path: &Path, reason: &str) -> TlsError {

@@ -31,6 +31,11 @@ pub struct Http {
     /// decompresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
+    /// Which requests are sent once more if their connection ends: `safe` (default) does so if an HTTP/2 server says that it
+    /// did not process the request, and with GET, HEAD, OPTIONS, PUT and DELETE on a connection that was idle for half a
+    /// second or longer, as browsers and other clients do. `never` counts each as a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resend: Option<Resend>,
     /// The largest response body, both before and after decompression (default 64MiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
@@ -44,6 +49,25 @@ pub struct Http {
     /// The largest size of the trailers after a chunked body (default 64KiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_trailers: Option<SizeText>,
+}
+
+/// Which requests are sent once more if their connection ends.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resend {
+    /// Those that an HTTP/2 server did not process, and GET, HEAD, OPTIONS, PUT and DELETE on a connection that was idle.
+    Safe,
+    /// None.
+    Never,
+}
+
+impl JsonSchema for Resend {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Resend".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["safe", "never"] })
+    }
 }
 
 /// Which requests share cookies.

@@ -5,7 +5,7 @@ use crate::base::yaml::Node;
 use crate::base::yaml_place::at;
 use crate::client::cookies::CookieMode;
 use crate::client::guard::Guard;
-use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits};
+use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Resend};
 use crate::client::url::Origin;
 use crate::config::http::{self, Http};
 
@@ -34,6 +34,10 @@ pub(super) fn options(
         connections_max: scenario.max_connections.map_or_else(ConnectionsMax::default, |most| {
             ConnectionsMax(usize::try_from(most).unwrap_or(usize::MAX))
         }),
+        resend: match scenario.resend {
+            None | Some(http::Resend::Safe) => Resend::Safe,
+            Some(http::Resend::Never) => Resend::Never,
+        },
         limits: Limits {
             head_bytes_max: scenario.max_head.map_or(usual.head_bytes_max, |head| size(head.0)),
             headers_max: scenario.max_headers.map_or(usual.headers_max, |most| size(most.into())),

@@ -28,6 +28,7 @@ pub(super) fn in_short(error: &ErrorClass) -> Line {
         "closed" if is_refused(error) => "was refused by the server",
         "closed" if error.message.starts_with("the server ended the request") => "was ended by the server",
         "closed" => "lost its connection",
+        "kept_alive_closed" => "lost a connection that was kept alive",
         "protocol" => "got an answer that is not valid HTTP",
         "client" if error.message.starts_with("this machine") => "met a limit of this machine",
         "client" => "met a limit of bench",

@@ -534,6 +534,38 @@ fn tls_is_verified_unless_told_otherwise() {
 }
 
 #[test]
+fn a_server_that_wants_a_certificate_and_keys_that_do_not_fit_are_told() {
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let bench = Bench::new();
+        let (server, certificate, key) = Server::tls_that_asks(bench.path(), &[version], |_, wire| {
+            wire.answer("200 OK", "text/plain", "ok")
+        });
+        let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        bench.write("client.pem", certificate);
+        bench.write("client.key", &key);
+        bench.write("other.key", other);
+        bench.write("locked.key", key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"));
+        bench.write("empty.key", "");
+        let scenario = format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}");
+        let identity = |key: &str| format!("tls: {{ ca: ca.pem, cert: client.pem, key: {key} }}");
+        for (tls, code, parts) in [
+            (identity("client.key"), 0, &[][..]),
+            // Before the load.
+            ("tls: { ca: ca.pem }".to_owned(), 69, &["client certificate", "`tls: { cert, key }`"]),
+            (identity("other.key"), 65, &["other.key", "is not that of the first certificate of"]),
+            (identity("locked.key"), 65, &["locked.key", "the key is encrypted", "openssl pkey -in FILE"]),
+            (identity("empty.key"), 65, &["empty.key", "it is empty"]),
+        ] {
+            bench.load(&server.url(), &tls, &scenario);
+            let ended = timed_run(&bench, &["run", "scenario.yaml"]).expect_code(code);
+            for part in parts {
+                assert!(ended.stderr.contains(part), "{version:?} {tls}: {part}: {}", ended.stderr);
+            }
+        }
+    }
+}
+
+#[test]
 fn tls_that_fails_names_the_remedy() {
     let bench = Bench::new();
     let server =

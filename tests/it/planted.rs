@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::planted_service::{COLD, EVERY, KEY, Plant, Shop};
+use crate::read_again::what_is_said_is_true;
 use crate::support::{Bench, Ended};
 
 /// A closed load; enough for 20 slow and 40 typical iterations.
@@ -137,6 +138,7 @@ fn run(plant: Plant, runner: &str) -> (Ended, Value) {
     let profiler = format!("profiler: {{ hmac_key: {KEY}, connection_string: \"{collector}\" }}");
     bench.load(&shop.url, &profiler, &format!("{runner}\niteration: [{{ action: buy, get: /cart }}]"));
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    what_is_said_is_true(&bench, &ended.stdout);
     let comparison = bench.results()["workloads"][0]["comparison"].clone();
     (ended, comparison)
 }

@@ -261,6 +261,7 @@ http:
   max_head: 64 kB
   max_headers: 100
   max_trailers: 4096
+  resend: safe
   cookies: iteration
 contexts: { volumes: { size: 1, volumes_per_tenant: 2, type: lvm } }
 setup:

@@ -134,6 +134,43 @@ impl Server {
         Self::with(Box::new(script), true, Some(Arc::new(config)))
     }
 
+    /// A TLS server that wants a certificate of its clients, with a fresh authority for both sides, which is written to
+    /// `ca.pem` in this folder. Returns also a certificate and a key for a client, as PEM.
+    pub(crate) fn tls_that_asks(
+        folder: &Path,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+    ) -> (Self, String, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&key).unwrap();
+        std::fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
+        let issuer = rcgen::Issuer::new(params, key);
+        let signed = || {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+            (params.signed_by(&key, &issuer).unwrap(), key)
+        };
+        let ((own, own_key), (client, client_key)) = (signed(), signed());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::clone(&provider),
+        );
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own_key.serialize_der()));
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![own.der().clone()], key)
+            .unwrap();
+        let server = Self::with(Box::new(script), true, Some(Arc::new(config)));
+        (server, client.pem(), client_key.serialize_pem())
+    }
+
     /// A TLS server with this certificate and key, both in PEM files.
     pub(crate) fn tls_with(
         certificate: &Path,

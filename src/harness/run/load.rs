@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Run;
 use crate::base::masking;
+use crate::client::options::Resent;
 use crate::harness::error::HarnessError;
 use crate::harness::event::Event;
 use crate::iteration::user::VirtualUser;
@@ -162,17 +163,23 @@ impl Run {
     }
 }
 
-/// A note on requests that were sent once more.
-fn resent(count: u64) -> Option<String> {
-    let requests = match count {
-        0 => return None,
-        1 => "1 request was".to_owned(),
-        count => format!("{count} requests were"),
-    };
-    Some(format!(
-        "{requests} sent once more, because the server had said that it did not process it (HTTP/2: REFUSED_STREAM or \
-         GOAWAY); the time of both attempts counts"
-    ))
+/// Notes on requests that were sent once more.
+fn resent(resent: Resent) -> impl Iterator<Item = String> {
+    let why = [
+        (
+            resent.unprocessed,
+            "the server had said that it did not process it (HTTP/2: REFUSED_STREAM or GOAWAY)",
+        ),
+        (
+            resent.after_idleness,
+            "its connection, which had been idle for half a second or longer, ended before the answer; \
+             `http: { resend: never }` counts that as a failure",
+        ),
+    ];
+    why.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
+        let requests = if count == 1 { "1 request was".to_owned() } else { format!("{count} requests were") };
+        format!("{requests} sent once more, because {why}; the time of both attempts counts")
+    })
 }
 
 fn describe(failure: &Failure) -> String {

@@ -1,0 +1,215 @@
+//! Connections that are kept alive: closed at once when their end is announced, and what happens if they end while a
+//! request is under way.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::h2_server::{Act, H2Server};
+use crate::http_faults::Sockets;
+use crate::server::Server;
+use crate::support::Bench;
+
+/// Reads the head of a request; false at the end of the connection.
+fn read_head(stream: &mut TcpStream) -> bool {
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    while memchr::memmem::find(&seen, b"\r\n\r\n").is_none() {
+        match stream.read(&mut buffer) {
+            Ok(read) if read > 0 => seen.extend_from_slice(&buffer[..read]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Reads a request of HTTP/1.1, or one of HTTP/2 up to its fields; false at the end of the connection.
+fn read_request(stream: &mut TcpStream) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+    let mut peeked = [0; 3];
+    if !stream.peek(&mut peeked).is_ok_and(|read| read > 0) {
+        return false;
+    }
+    if peeked != PREFACE[..3] {
+        return read_head(stream);
+    }
+    let mut whole = vec![0; PREFACE.len()];
+    // SETTINGS, and the one that the client's are acknowledged with.
+    let settings = b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0";
+    if stream.read_exact(&mut whole).and_then(|()| stream.write_all(settings)).is_err() {
+        return false;
+    }
+    loop {
+        let mut head = [0; 9];
+        if stream.read_exact(&mut head).is_err() {
+            return false;
+        }
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        if stream.read_exact(&mut payload).is_err() {
+            return false;
+        }
+        match head[3] {
+            HEADERS => return true,
+            PING if head[4] == 0 => {
+                let pong = [&b"\0\0\x08\x06\x01\0\0\0\0"[..], &payload].concat();
+                let _ = stream.write_all(&pong);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Connections whose end was announced and that the client has not closed.
+#[derive(Clone, Default)]
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    /// True once there are none. Some servers serve nobody else until then.
+    fn all_closed(&self) -> bool {
+        let begun = Instant::now();
+        while self.0.load(Ordering::SeqCst) > 0 && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.0.load(Ordering::SeqCst) == 0
+    }
+
+    /// A server that answers one request on each connection with these bytes and shuts its side down.
+    fn last(&self, answer: Vec<u8>) -> Sockets {
+        let open = self.clone();
+        Sockets::start(move |mut stream| {
+            if !read_request(&mut stream) {
+                return;
+            }
+            open.0.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(&answer).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+            let mut buffer = [0; 4096];
+            while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+            open.0.fetch_sub(1, Ordering::SeqCst);
+        })
+    }
+}
+
+/// The statuses of both servers' answers are 200 if the first one's connections were closed before the second one was asked.
+fn closes_at_once(name: &str, version: &str, next: &str, answer: Vec<u8>, open: &Open, steps: &str) {
+    let last = open.last(answer);
+    let bench = Bench::new();
+    let targets = format!("{{ default: \"http://{}\", next: \"{next}\" }}", last.address);
+    bench.write("deployment.yaml", format!("targets: {targets}\nhttp: {{ version: {version} }}\n"));
+    bench.write(
+        "scenario.yaml",
+        format!("title: t\ndeployment: deployment.yaml\nrunner: {{ serial: {{ times: 2 }} }}\n{steps}"),
+    );
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let workload = bench.results()["workloads"][0].clone();
+    assert_eq!(workload["iterations"]["ok"], 2, "{name}: {}", workload["errors"]);
+}
+
+const LAST_THEN_NEXT: &str =
+    "iteration: [ { action: a, get: /last }, { action: b, get: /next, target: next, timeout: 30s } ]";
+
+#[test]
+fn a_connection_whose_end_is_announced_is_closed_at_once() {
+    let open = Open::default();
+    let seen = open.clone();
+    let next = Server::start(move |_, wire| {
+        let status = if seen.all_closed() { "200 OK" } else { "500 Not Closed" };
+        wire.answer(status, "text/plain", "")
+    });
+    let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    let redirect = format!(
+        "HTTP/1.1 302 Found\r\nLocation: {}/next\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        next.url()
+    );
+    let shared = format!("http: {{ connections: shared }}\n{LAST_THEN_NEXT}");
+    let setup = "setup: [ { get: /last } ]\niteration: [ { action: b, get: /next, target: next } ]";
+    let follow = "http: { redirects: 3 }\niteration: [ { action: b, get: /last, timeout: 30s } ]";
+    for (name, answer, steps) in [
+        ("close", close, LAST_THEN_NEXT),
+        ("a list", "HTTP/1.1 200 OK\r\nconnection: x-y, Close\r\nContent-Length: 0\r\n\r\n", LAST_THEN_NEXT),
+        ("HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", LAST_THEN_NEXT),
+        ("a body that ends with it", "HTTP/1.1 200 OK\r\n\r\nok", LAST_THEN_NEXT),
+        ("shared", close, &shared),
+        ("setup", close, setup),
+        ("redirect", &redirect, follow),
+    ] {
+        closes_at_once(name, "auto", &next.url(), answer.into(), &open, steps);
+    }
+}
+
+#[test]
+fn a_connection_of_http2_that_goes_away_is_closed_at_once() {
+    let open = Open::default();
+    let seen = open.clone();
+    let next = H2Server::start(move |_| {
+        let status = if seen.all_closed() { 200 } else { 500 };
+        Act::Full(status, Vec::new(), Vec::new())
+    });
+    let answer = [
+        // HEADERS of stream 1 with `:status: 200` and END_STREAM; GOAWAY without an error.
+        &b"\0\0\x01\x01\x05\0\0\0\x01\x88"[..],
+        b"\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0",
+    ]
+    .concat();
+    let shared = format!("http: {{ connections: shared }}\n{LAST_THEN_NEXT}");
+    for (name, steps) in [("own", LAST_THEN_NEXT), ("shared", &shared)] {
+        closes_at_once(name, "2", &next.url(), answer.clone(), &open, steps);
+    }
+}
+
+/// Ends a connection that has served a request when the next one arrives, as servers do whose limit of idleness runs out
+/// at that moment.
+fn ends_when_asked_again() -> Sockets {
+    Sockets::start(|mut stream| {
+        if read_head(&mut stream) {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            let _ = stream.peek(&mut [0; 1]);
+        }
+    })
+}
+
+fn load(steps: &str) -> (Value, String) {
+    let server = ends_when_asked_again();
+    let bench = Bench::new();
+    bench.load(
+        &format!("http://{}", server.address),
+        "",
+        &format!("runner: {{ constant: {{ times: 4, concurrency: 1 }} }}\n{steps}"),
+    );
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    (bench.results()["workloads"][0].clone(), ended.stdout)
+}
+
+#[test]
+fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
+    let step = |method: &str, pause: &str| {
+        format!("iteration: [ {{ action: a, {method}: /x, timeout: 20s }}, {{ think: {pause} }} ]")
+    };
+    let idle = "600ms";
+    for (steps, ok) in [
+        (step("get", idle), true),
+        (step("put", idle), true),
+        (step("delete", idle), true),
+        (format!("http: {{ connections: shared }}\n{}", step("get", idle)), true),
+        // What may change something twice is not sent twice, and neither what was not idle.
+        (step("post", idle), false),
+        (step("patch", idle), false),
+        (step("get", "1ms"), false),
+        (format!("http: {{ resend: never }}\n{}", step("get", idle)), false),
+    ] {
+        let (workload, said) = load(&steps);
+        let (count, errors) = (&workload["iterations"]["ok"], workload["errors"].as_array().unwrap());
+        assert_eq!(*count == 4, ok, "{steps}: {errors:?}");
+        assert_eq!(
+            said.contains("sent once more, because its connection, which had been idle"),
+            ok,
+            "{steps}:\n{said}"
+        );
+        assert!(errors.iter().all(|error| error["class"] == "kept_alive_closed"), "{steps}: {errors:?}");
+        assert_eq!(errors.is_empty(), ok, "{steps}");
+    }
+}
