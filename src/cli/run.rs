@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::harness::live::otlp_url;
-use crate::harness::options::{Environment, TaskArguments, WatchOptions};
+use crate::harness::options::{Environment, OtlpHeader, TaskArguments, WatchOptions};
+use crate::harness::push::otlp_url;
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use crate::plan::SEED_MAX;
@@ -167,6 +167,11 @@ struct WatchArguments {
     /// The base URL of the receiver, such as http://127.0.0.1:4318; `v1/metrics` is added if it is missing.
     #[arg(long, value_name = "URL", value_parser = otlp_url)]
     otlp: Option<String>,
+    /// A header of these pushes, such as the key of a hosted receiver; @FILE reads the value from a file. May be repeated.
+    ///
+    /// OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_METRICS_HEADERS give headers, too (NAME=VALUE,NAME=VALUE).
+    #[arg(long, value_name = "NAME=@FILE", requires = "otlp", value_parser = OtlpHeader::parse)]
+    otlp_header: Vec<OtlpHeader>,
 }
 
 fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
@@ -220,7 +225,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.report = gate.report(traces);
     options.strict = gate.strict;
     options.shards = shards.options();
-    options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
+    options.watch = WatchOptions {
+        metrics: watch.metrics,
+        otlp: watch.otlp.clone(),
+        otlp_headers: watch.otlp_header.clone(),
+    };
     if arguments.once.once {
         // One iteration cannot be shared, whatever a launcher says.
         options.shards.whole = true;

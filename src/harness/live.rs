@@ -1,4 +1,4 @@
-//! Metrics of a load under way: served for scrapers, pushed as OTLP.
+//! Metrics of a load under way: served for scrapers, and pushed by [`super::push`].
 //!
 //! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
 //! fault here never fails the run: it is a warning.
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HOST};
@@ -21,21 +21,19 @@ use tokio::runtime::Runtime;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::base::clock::saturating_nanos;
 use crate::client::plain::PlainClient;
 use crate::client::tls;
 use crate::measure::meter::{Elsewhere, Meter};
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
-use crate::report::metrics::{RunFacts, openmetrics, otlp};
+use crate::report::metrics::{RunFacts, openmetrics};
 use crate::runner::{Observer, Progress};
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};
 use super::options::WatchOptions;
+use super::push::Pusher;
 
-const PUSH_EVERY: Duration = Duration::from_secs(5);
-const PUSH_LIMIT: Duration = Duration::from_secs(10);
 /// The largest number of scrapers served at once.
 const CONNECTIONS_MAX: usize = 32;
 /// How long a scraper may stay connected, and how long its request may take: an idle one must not keep
@@ -43,20 +41,6 @@ const CONNECTIONS_MAX: usize = 32;
 const CONNECTION_LIMIT: Duration = Duration::from_secs(300);
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const PATH: &str = "/metrics";
-const OTLP_PATH: &str = "v1/metrics";
-
-/// The URL to push to of a receiver: its base, to which `v1/metrics` is added where it is missing.
-///
-/// # Errors
-/// Why the URL is not valid, with an example.
-pub fn otlp_url(text: &str) -> Result<String, String> {
-    let url = url::Url::parse(text).map_err(|error| format!("{error}; write http://127.0.0.1:4318"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err("only http:// and https:// are known; write http://127.0.0.1:4318".to_owned());
-    }
-    let base = text.trim_end_matches('/');
-    Ok(if base.ends_with(OTLP_PATH) { base.to_owned() } else { format!("{base}/{OTLP_PATH}") })
-}
 
 impl WatchOptions {
     /// True when something has to be sent over TLS.
@@ -111,10 +95,11 @@ impl WatchOptions {
             None => None,
         };
         let client = self.otlp.as_ref().map(|_| self.direct(plan)).transpose()?;
+        let headers = self.otlp_headers.clone();
         let pusher = self.otlp.clone().zip(client).map(|(url, client)| {
             let stop = CancellationToken::new();
             let events = Arc::clone(events);
-            let pusher = Pusher { url, client, shared: Arc::clone(&shared), events };
+            let pusher = Pusher { url, headers, client, shared: Arc::clone(&shared), events };
             let task = runtime.spawn(pusher.push_until(stop.clone()));
             (stop, task)
         });
@@ -130,15 +115,15 @@ impl WatchOptions {
 }
 
 /// The metrics and the run that they describe.
-struct Shared {
+pub(super) struct Shared {
     meter: Mutex<Meter>,
-    facts: RunFacts,
+    pub(super) facts: RunFacts,
     /// This machine's name; empty when it is not known.
     machine: String,
 }
 
 impl Shared {
-    fn meter(&self) -> MutexGuard<'_, Meter> {
+    pub(super) fn meter(&self) -> MutexGuard<'_, Meter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -313,52 +298,6 @@ fn answer(method: &Method, path: &str, shared: &Shared) -> Response<Full<Bytes>>
     response
 }
 
-/// Pushes to one receiver.
-struct Pusher {
-    url: String,
-    client: PlainClient,
-    shared: Arc<Shared>,
-    events: Sink,
-}
-
-impl Pusher {
-    /// Pushes at intervals until it is asked to stop, and then once more.
-    async fn push_until(self, stop: CancellationToken) {
-        let mut warned = false;
-        loop {
-            let last = tokio::select! {
-                () = stop.cancelled() => true,
-                () = tokio::time::sleep(PUSH_EVERY) => false,
-            };
-            if let Err(error) = self.push().await
-                && !warned
-            {
-                warned = true;
-                let text = format!("metrics cannot be pushed: {error}; the run continues without them");
-                self.events.event(&Event::Warning(&text));
-            }
-            if last {
-                return;
-            }
-        }
-    }
-
-    async fn push(&self) -> Result<(), String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let meter = self.shared.meter().clone();
-        let body = otlp::encode(&meter, &self.shared.facts, saturating_nanos(now));
-        let sending = self.client.post_bytes(&self.url, otlp::CONTENT_TYPE, body);
-        let answer = match tokio::time::timeout(PUSH_LIMIT, sending).await {
-            Ok(answer) => answer.map_err(|error| error.to_string())?,
-            Err(_) => return Err(format!("{} did not answer within {} s", self.url, PUSH_LIMIT.as_secs())),
-        };
-        match answer.status {
-            200..300 => Ok(()),
-            status => Err(format!("{} answered {status}", self.url)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,20 +324,5 @@ mod tests {
             assert_eq!(is_own(host, "box"), expected, "{host}");
         }
         assert!(!is_own("evil.example", ""));
-    }
-
-    #[test]
-    fn the_path_of_a_receiver_is_added_where_it_is_missing() {
-        for (given, expected) in [
-            ("http://h:4318", Ok("http://h:4318/v1/metrics")),
-            ("http://h:4318/", Ok("http://h:4318/v1/metrics")),
-            ("https://h/otlp/v1/metrics", Ok("https://h/otlp/v1/metrics")),
-            ("http://h:9090/api/v1/otlp", Ok("http://h:9090/api/v1/otlp/v1/metrics")),
-            ("h:4318", Err(())),
-            ("grpc://h:4317", Err(())),
-            ("", Err(())),
-        ] {
-            assert_eq!(otlp_url(given).as_deref().map_err(|_| ()), expected, "{given}");
-        }
     }
 }

@@ -25,6 +25,7 @@ pub mod outcome;
 mod probe_spans;
 pub mod progress;
 pub mod progress_line;
+pub mod push;
 pub mod receive;
 pub mod runs;
 pub mod stored;

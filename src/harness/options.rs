@@ -12,6 +12,7 @@ use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
 
 pub use super::environment::Environment;
+pub use super::push::OtlpHeader;
 pub use super::shards::ShardOptions;
 
 /// A scenario or deployment: a file, or a text instead of one.
@@ -131,6 +132,8 @@ pub struct WatchOptions {
     pub metrics: Option<SocketAddr>,
     /// Push metrics with OTLP over HTTP to this URL, which ends in `v1/metrics`.
     pub otlp: Option<String>,
+    /// Headers of these requests; those of OpenTelemetry's variables are sent, too.
+    pub otlp_headers: Vec<OtlpHeader>,
 }
 
 /// What to run, and what to write.

@@ -263,6 +263,66 @@ fn a_receiver_of_otlp_gets_counts_and_trace_ids() {
     }
 }
 
+/// The last figures have one chance: a receiver that is busy is asked again, one that refuses is not.
+#[test]
+fn a_receiver_that_is_busy_gets_the_last_figures_later() {
+    for (status, attempts) in [
+        ("429 Busy", 2),
+        ("502 Bad", 2),
+        ("503 Busy", 2),
+        ("504 Late", 2),
+        ("400 Bad", 1),
+        ("401 Who", 1),
+        ("500 Oops", 1),
+    ] {
+        let receiver = Server::start(move |seen, wire| match seen.nth {
+            0 => {
+                wire.send(format!("HTTP/1.1 {status}\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"));
+                After::Keep
+            }
+            _ => wire.answer("200 OK", "application/x-protobuf", ""),
+        });
+        let server = Server::answering_after(Duration::ZERO);
+        let bench = Bench::new();
+        bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
+        let ended = bench.run(&["run", "scenario.yaml", "--otlp", &receiver.url()]).expect_code(0);
+        let warned = ended.stderr.contains("cannot be pushed");
+        assert_eq!((receiver.seen().len(), warned), (attempts, attempts == 1), "{status}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn headers_of_pushes_come_from_files_and_variables_and_are_shown_nowhere() {
+    let receiver = Server::start(|_, wire| wire.answer("403 Who", "text/plain", "no"));
+    let server = Server::answering_after(Duration::ZERO);
+    let bench = Bench::new();
+    bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
+    bench.write("key", "k3y-of-a-file\n");
+    let given = ["run", "scenario.yaml", "--otlp", &receiver.url(), "--otlp-header", "api-key=@key"];
+    let mut command = bench.command(&given);
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "api-key=other,x-tenant=t3nant%20value");
+    let ended = Bench::end(&mut command).expect_code(0);
+    let headers = receiver.seen()[0].headers.clone();
+    assert_eq!(
+        (headers["api-key"].as_str(), headers["x-tenant"].as_str()),
+        ("k3y-of-a-file", "t3nant value")
+    );
+    assert!(ended.stderr.contains("give its key with --otlp-header"), "{}", ended.stderr);
+    let results = bench.results().to_string();
+    for secret in ["k3y-of-a-file", "t3nant value"] {
+        assert!(
+            ![&ended.stdout, &ended.stderr, &results].iter().any(|text| text.contains(secret)),
+            "{secret}"
+        );
+    }
+    for (header, part) in
+        [("api-key=@none", "none: "), ("word", "write it as NAME=@FILE"), ("a b=c", "no name of a header")]
+    {
+        let ended = bench.run(&["run", "scenario.yaml", "--otlp", &receiver.url(), "--otlp-header", header]);
+        assert!(ended.expect_code(64).stderr.contains(part), "{header}");
+    }
+}
+
 #[test]
 fn a_receiver_that_refuses_or_is_gone_is_a_warning_only() {
     let refusing = Server::start(|_, wire| wire.answer("500 Oops", "text/plain", "no"));

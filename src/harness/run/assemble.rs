@@ -17,6 +17,7 @@ use crate::harness::event::{Event, Sink, warn};
 use crate::harness::files::Files;
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::{RunOptions, WatchOptions};
+use crate::harness::push::OtlpHeader;
 use crate::harness::shards::Part;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
@@ -71,6 +72,17 @@ fn part_of(options: &mut RunOptions, round: Option<&Round<'_>>) -> Result<Option
     Ok(part)
 }
 
+/// Adds the headers of pushed metrics that the environment gives, ahead of those that the caller gives.
+fn add_otlp_headers(options: &mut RunOptions) -> Result<(), HarnessError> {
+    if options.watch.otlp.is_none() {
+        return Ok(());
+    }
+    let wrong = |what: String| HarnessError::usage(what).remedy("correct the variable, or unset it");
+    let of_environment = OtlpHeader::of_environment(&options.load.environment).map_err(wrong)?;
+    options.watch.otlp_headers.splice(..0, of_environment);
+    Ok(())
+}
+
 /// The trace ids, which all parts of a load share.
 fn ids_of(part: Option<&Part>, plan: &Plan) -> RunIds {
     match part {
@@ -90,6 +102,7 @@ pub(super) fn assemble(
 ) -> Result<PreparedRun, HarnessError> {
     let Files { document, mut deployment, task } = files_of(&options, round)?;
     let part = part_of(&mut options, round)?;
+    add_otlp_headers(&mut options)?;
     let RunOptions { load, watch, .. } = &options;
     let plan_of = |deployment: Deployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
