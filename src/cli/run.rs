@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::harness::options::{Environment, OtlpHeader, TaskArguments, WatchOptions};
-use crate::harness::push::otlp_url;
+use crate::harness::otlp_options::otlp_url;
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use crate::plan::SEED_MAX;

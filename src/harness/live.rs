@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HOST};
@@ -21,12 +21,13 @@ use tokio::runtime::Runtime;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::base::clock::saturating_nanos;
 use crate::client::plain::PlainClient;
 use crate::client::tls;
 use crate::measure::meter::{Elsewhere, Meter};
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
-use crate::report::metrics::{RunFacts, openmetrics};
+use crate::report::metrics::{RunFacts, openmetrics, otlp};
 use crate::runner::{Observer, Progress};
 
 use super::error::HarnessError;
@@ -99,7 +100,8 @@ impl WatchOptions {
         let pusher = self.otlp.clone().zip(client).map(|(url, client)| {
             let stop = CancellationToken::new();
             let events = Arc::clone(events);
-            let pusher = Pusher { url, headers, client, shared: Arc::clone(&shared), events };
+            let told = Arc::clone(&shared);
+            let pusher = Pusher { url, headers, client, encode: Box::new(move || told.as_otlp()), events };
             let task = runtime.spawn(pusher.push_until(stop.clone()));
             (stop, task)
         });
@@ -115,16 +117,24 @@ impl WatchOptions {
 }
 
 /// The metrics and the run that they describe.
-pub(super) struct Shared {
+struct Shared {
     meter: Mutex<Meter>,
-    pub(super) facts: RunFacts,
+    facts: RunFacts,
     /// This machine's name; empty when it is not known.
     machine: String,
 }
 
 impl Shared {
-    pub(super) fn meter(&self) -> MutexGuard<'_, Meter> {
+    fn meter(&self) -> MutexGuard<'_, Meter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn as_otlp(&self) -> Vec<u8> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let meter = self.meter().clone();
+        otlp::encode(&meter, &self.facts, saturating_nanos(now))
     }
 }
 

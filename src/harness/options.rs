@@ -12,7 +12,7 @@ use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
 
 pub use super::environment::Environment;
-pub use super::push::OtlpHeader;
+pub use super::otlp_options::OtlpHeader;
 pub use super::shards::ShardOptions;
 
 /// A scenario or deployment: a file, or a text instead of one.

@@ -17,7 +17,7 @@ use crate::harness::event::{Event, Sink, warn};
 use crate::harness::files::Files;
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::{RunOptions, WatchOptions};
-use crate::harness::push::OtlpHeader;
+use crate::harness::otlp_options::OtlpHeader;
 use crate::harness::shards::Part;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
