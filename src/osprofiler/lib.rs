@@ -54,6 +54,7 @@ pub mod verifying;
 pub mod web;
 
 mod base64url;
+mod coarse_clocks;
 mod columns;
 #[cfg(feature = "tracing")]
 mod fields;

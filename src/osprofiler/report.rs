@@ -12,6 +12,7 @@ use serde_json::Value;
 pub use super::info::DETAIL_LEN_MAX;
 use super::info::SharedInfo;
 use super::record::{Info, Record, STOP_SUFFIX, point_name};
+use crate::coarse_clocks::{self, Placed};
 use crate::text::Text;
 
 /// A trace: each point comes after the point that contains it.
@@ -182,6 +183,7 @@ impl TraceTree {
                 }
             }
         }
+        settle_coarse_clocks(&mut points, first_us);
         fill_self_times(&mut points);
         Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable, gaps }
     }
@@ -221,6 +223,28 @@ impl TraceTree {
             1 => Some("1 record cannot be read".to_owned()),
             records => Some(format!("{records} records cannot be read")),
         }
+    }
+}
+
+fn placed(point: &Point) -> Placed<'_> {
+    Placed {
+        clock: [&point.project, &point.service, &point.host].map(|text| text.as_deref()),
+        parent: point.parent,
+        start_us: point.start_us,
+        duration_us: point.duration_us,
+        has_kind: point.info.contains_key("kind"),
+    }
+}
+
+/// Moves the points of clocks that count whole milliseconds to where they can have been.
+fn settle_coarse_clocks(points: &mut [Point], first_us: i64) {
+    let mut moved: Vec<Placed<'_>> = points.iter().map(placed).collect();
+    if !coarse_clocks::settle(&mut moved, first_us) {
+        return;
+    }
+    let starts_us: Vec<u64> = moved.iter().map(|one| one.start_us).collect();
+    for (point, start_us) in points.iter_mut().zip(starts_us) {
+        point.start_us = start_us;
     }
 }
 
