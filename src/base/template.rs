@@ -21,6 +21,7 @@ mod guarded;
 mod limits;
 mod listing;
 mod numbers;
+mod python;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};

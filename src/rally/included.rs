@@ -244,6 +244,34 @@ fn defined(text: &str) -> Vec<&str> {
     names
 }
 
+/// The text without its statements and comments, and with `0` for each expression, as far as blanks and lines go.
+pub(super) fn without_tags(text: &str) -> String {
+    let (mut output, mut rest) = (String::with_capacity(text.len()), text);
+    while !rest.is_empty() {
+        let length = tag_length(rest);
+        let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
+        rest = after;
+        match length {
+            None => output.push_str(part),
+            Some(_) if part.starts_with("{{") => output.push('0'),
+            Some(_) => output.extend(part.chars().filter(|c| *c == '\n')),
+        }
+    }
+    output
+}
+
+/// True if the text includes other files.
+pub(super) fn includes_files(text: &str) -> bool {
+    let (mut rest, mut found) = (text, false);
+    while !rest.is_empty() && !found {
+        let length = tag_length(rest);
+        let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
+        rest = after;
+        found = length.is_some() && matches!(statement(part), Some(Statement::Include { .. }));
+    }
+    found
+}
+
 /// How far it is to the next tag, at least a character.
 fn to_next_tag(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);

@@ -78,15 +78,30 @@ pub fn is_task(text: &str) -> bool {
         }
     }
     // A template need not be YAML.
+    let plain = included::without_tags(text);
+    if plain.trim_start().starts_with('{') {
+        return is_task_in_json(&plain);
+    }
     let key = |line: &str| {
-        let line = line.trim_start_matches(['{', ' ', '\t']);
-        let (name, rest) = line.split_once(':')?;
+        let (name, rest) = line.trim().split_once(':')?;
         let name = name.split("{{").next().unwrap_or_default();
         let name = name.trim().trim_matches(['"', '\'']).to_owned();
         Some((name, rest.trim().is_empty() || rest.trim_start().starts_with('[')))
     };
-    let mut keys = text.lines().filter_map(key);
+    let mut keys = plain.lines().filter_map(key);
     keys.any(|(name, opens_list)| opens_list && (name == "subtasks" || is_scenario(&name)))
+        // A file that only chooses which others make the task.
+        || included::includes_files(text) && plain.lines().all(|line| matches!(line.trim(), "" | "---"))
+}
+
+/// The same for JSON, which may be on one line: `"subtasks": […` or `"Dummy.dummy": […`.
+fn is_task_in_json(text: &str) -> bool {
+    let mut parts = text.split('"').skip(1).step_by(2).zip(text.split('"').skip(2).step_by(2));
+    parts.any(|(name, after)| {
+        let opens_list =
+            after.trim_start().strip_prefix(':').is_some_and(|rest| rest.trim_start().starts_with('['));
+        opens_list && (name == "subtasks" || is_scenario(name))
+    })
 }
 
 /// Whether a name is like `Dummy.dummy`.

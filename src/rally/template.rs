@@ -192,10 +192,11 @@ fn missing(
     whole: &Whole,
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), DocumentError> {
     let text = whole.text.as_str();
+    // What an imported file defines, other files of the task may use.
     let has_default = |name: &str| {
         text.match_indices(name).any(|(at, _)| {
             let (before, after) = (text[..at].trim_end(), text[at + name.len()..].trim_start());
-            let set = before.ends_with("set") && after.starts_with('=');
+            let set = before.ends_with("set") && after.starts_with('=') || before.ends_with("macro");
             let filter = after.strip_prefix('|').map(str::trim_start);
             set || filter.is_some_and(|filter| filter.starts_with("default(") || filter.starts_with("d("))
         })

@@ -20,6 +20,19 @@ fn tasks_are_told_from_other_files() {
             "{% set x = 1 %}\nNovaServers.list_servers:\n{% for i in range(x) %}\n- args: {}\n{% endfor %}",
             true,
         ),
+        // A main file that only chooses and includes.
+        (
+            "{%- from 'm.yaml' import run -%}\n---\n{% if x %}\n{%- include 'var/web.yaml' -%}\n{% endif %}\n",
+            true,
+        ),
+        ("{%- from 'm.yaml' import run -%}\n---\n", false),
+        // With a template, JSON on a line of its own is no YAML.
+        (
+            "{\"version\": 2, \"title\": \"t\", \"subtasks\": [{\"title\": \"s\", \"times\": {{ n|default(1) }}}]}",
+            true,
+        ),
+        ("{% set n = 1 %}{\"Dummy.dummy\": [{\"times\": {{ n }}}]}", true),
+        ("{\"title\": \"t\", \"times\": {{ n }}}", false),
         ("title: t\ndeployment: d.yaml\nrunner: { serial: { times: 1 } }\niteration: [{ get: / }]", false),
         ("title: t\nrunner: {}\niteration:\n- post: /\n  json:\n    A.b:\n    - 1", false),
         ("openstack: { auth_url: http://k }", false),

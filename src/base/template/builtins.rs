@@ -197,7 +197,7 @@ fn is_float(value: &Value) -> bool {
 }
 
 /// A whole number: a fraction is cut off.
-fn int(state: &State, value: &Value) -> Result<Value, Error> {
+pub(super) fn int(state: &State, value: &Value) -> Result<Value, Error> {
     let text = value.as_str().or_else(|| numbers::digits_of(value));
     let real = match text {
         None => f64::try_from(value.clone()).ok().filter(|_| value.is_number() && !value.is_integer()),

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use minijinja::machinery::{CodeGenerator, WhitespaceConfig, parse};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
+use minijinja::{Environment, Error, UndefinedBehavior};
 
-use super::allowance::{self, invalid};
+use super::allowance;
 use super::guarded::Rewriter;
-use super::{Code, GLOBALS, Text, Value, Variables, bounded, builtins, unfolded};
+use super::{Code, GLOBALS, Text, Value, Variables, bounded, builtins, python, unfolded};
 
 /// Functions that the templates of Rally's task files have.
 const FUNCTIONS: [&str; 4] = ["min", "max", "ceil", "round"];
@@ -58,15 +58,21 @@ impl Document {
         let names = environment.template_from_str(&unfolded)?.undeclared_variables(false);
         let parsed = parse(source, "the document", SyntaxConfig, WhitespaceConfig::default())?;
         let mut generator = CodeGenerator::new("the document", source);
-        let mut rewriter = Rewriter::default();
+        let mut rewriter = Rewriter { lists_grow: true, ..Rewriter::default() };
         generator.compile_stmt(&rewriter.statement(&parsed));
         if let Some(statement) = rewriter.refused {
             let what = format!("the statement `{statement}` is not supported");
             return Err(DocumentError { what, line: line_of(source, statement) });
         }
         let (instructions, _) = generator.finish();
-        let own =
-            |name: &String| !GLOBALS.iter().chain(&FUNCTIONS).chain(&OF_MACROS).any(|known| known == name);
+        let own = |name: &String| {
+            !GLOBALS
+                .iter()
+                .chain(&FUNCTIONS)
+                .chain(&python::FUNCTIONS)
+                .chain(&OF_MACROS)
+                .any(|known| known == name)
+        };
         let declared: BTreeSet<String> = names.iter().filter(|name| own(name)).cloned().collect();
         let text = Text::Template(Code::new(environment, (instructions, source), names));
         Ok(Self { text, names: declared })
@@ -116,7 +122,7 @@ fn environment() -> Environment<'static> {
     }
     builtins::install(&mut environment, builtins::Shows::Python);
     environment.set_fuel(Some(allowance::STEPS_MAX));
-    environment.set_unknown_method_callback(method);
+    python::install(&mut environment);
     environment.add_function("min", |left: f64, right: f64| whole(left.min(right)));
     environment.add_function("max", |left: f64, right: f64| whole(left.max(right)));
     environment.add_function("ceil", |number: f64| whole(number.ceil()));
@@ -131,41 +137,6 @@ fn whole(number: f64) -> Value {
         return Value::from(number as i64);
     }
     Value::from(number)
-}
-
-/// The methods of Python's texts and maps that templates use most; filters do the work, and bound it.
-fn method(state: &State<'_, '_>, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, Error> {
-    let filter = |filter: &str| {
-        let with_value: Vec<Value> =
-            std::iter::once(value.clone()).chain(arguments.iter().cloned()).collect();
-        state.apply_filter(filter, &with_value)
-    };
-    let text = |index: usize| arguments.get(index).and_then(Value::as_str).unwrap_or_default();
-    match (value.as_str(), name) {
-        (Some(_), "upper" | "lower" | "title" | "capitalize" | "replace" | "split") => {
-            let split = filter(name)?;
-            if name == "split" { state.apply_filter("list", &[split]) } else { Ok(split) }
-        }
-        (Some(_), "strip") => filter("trim"),
-        (Some(own), "startswith") => Ok(Value::from(own.starts_with(text(0)))),
-        (Some(own), "endswith") => Ok(Value::from(own.ends_with(text(0)))),
-        (Some(_), "join") => {
-            let list = arguments.first().cloned().unwrap_or_default();
-            state.apply_filter("join", &[list, value.clone()])
-        }
-        (None, "items") => filter("items"),
-        (None, "keys") => filter("list"),
-        (None, "values") => {
-            let pairs = filter("items")?;
-            state.apply_filter("map", &[pairs, Value::from("last")])
-        }
-        (None, "get") => {
-            let key = arguments.first().ok_or_else(|| invalid("get() needs a key"))?;
-            let found = value.get_item(key).ok().filter(|found| !found.is_undefined());
-            Ok(found.or_else(|| arguments.get(1).cloned()).unwrap_or_else(|| Value::from(())))
-        }
-        _ => Err(Error::new(ErrorKind::UnknownMethod, format!("there is no method `{name}`"))),
-    }
 }
 
 #[cfg(test)]
@@ -201,6 +172,43 @@ mod tests {
                 "v1[\"k\"]kv",
             ),
             ("{{ none }}", "None"),
+            // What Jinja2 3.1.4 makes of each.
+            (
+                "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}",
+                "abba",
+            ),
+            ("{% set comma = joiner(', ') %}{{ comma() }}a{{ comma() }}b{{ comma() }}c", "a, b, c"),
+            ("{{ dict(a=1).a }}{% set n = namespace(v=1) %}{{ n.v }}", "11"),
+            ("{{ '%s-%03d' % ('vm', 7) }} {{ '%s' % 'x' }} {{ '%d%%' % 5 }} {{ 7 % 4 }}", "vm-007 x 5% 3"),
+            (
+                "{{ '{}-{}'.format('vm', 7) }} {{ '{1}{0}{x}'.format(1, 2, x=3) }} {{ '{{}}'.format() }}",
+                "vm-7 213 {}",
+            ),
+            (
+                "{{ '{:03d}|{:>4}|{:*^5}|{:.2f}|{:<3}|'.format(7, 'a', 'b', 1.005, 'c') }}",
+                "007|   a|**b**|1.00|c  |",
+            ),
+            ("{{ 'x'|int(5) }} {{ 'x'|int }} {{ '7'|int(5) }} {{ none|int(3) }} {{ 3.9|int }}", "5 0 7 3 3"),
+            ("{{ [[1], [2]]|sum(start=[])|join }} {{ [1, 2]|sum }} {{ [1, 2]|sum(start=3) }}", "12 3 6"),
+            ("{{ [{'a': 1}, {'a': 2}]|sum(attribute='a') }}", "3"),
+            ("{% set l = [1] %}{% set _ = l.append(2) %}{{ l|join }} {{ l|length }} {{ l[1] }}", "12 2 2"),
+            (
+                "{% set l = [] %}{% for i in range(3) %}{% do l.append(i) %}{% endfor %}{{ l|join(',') }}",
+                "0,1,2",
+            ),
+            (
+                "{% set l = [3, 1] %}{% do l.extend([2]) %}{% do l.insert(0, 9) %}{{ l.pop() }}{{ l|sort|join }}",
+                "2139",
+            ),
+            (
+                "{% set l = [1] %}{% do l.append(l) %}{{ l|length }}{{ l + [2] }}{{ 1 in l }}",
+                "2[1, [1], 2]True",
+            ),
+            (
+                "{{ 'a-b'.count('-') }}{{ 'xay'.strip('xy') }}{{ '7'.zfill(3) }}{{ '12'.isdigit() }}",
+                "1a007True",
+            ),
+            ("{{ 'a,b'.split(',')[1] }} {{ 'b'.upper() }} {{ 7 // 2 }} {{ [1, 2, 1].count(1) }}", "b B 3 2"),
             ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}{{ m(2) }}", "<1><2>"),
             ("{# no #}{% raw %}{{ x }}{% endraw %}", "{{ x }}"),
         ] {
@@ -215,6 +223,11 @@ mod tests {
             ("a\n\n{% include 'x' %}", Some(3), "`include` is not supported"),
             ("a\n{{ n.x.y }}", Some(2), "undefined"),
             ("{{ who.nothing() }}", Some(1), "no method `nothing`"),
+            ("{{ '{}'.format() }}", Some(1), "there is no value for {}"),
+            ("{{ '{'.format() }}", Some(1), "a brace has no partner"),
+            ("{{ '{:e}'.format(1) }}", Some(1), "`e` is not supported"),
+            ("{{ [].pop() }}", Some(1), "an index that is not there"),
+            ("{{ cycler() }}", Some(1), "at least one item"),
             ("\n{{ 'x' * 100000000000 }}", Some(2), "exceeds a limit"),
             (
                 "{% for i in range(9000) %}{% for j in range(9000) %}{{ j }}{% endfor %}{% endfor %}",

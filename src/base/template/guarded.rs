@@ -13,6 +13,7 @@ use minijinja::machinery::ast::{
 };
 
 use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT, TIMES};
+use super::python::LISTED;
 
 /// Loops may repeat text this short without charge: the limit on steps bounds it.
 const RAW_BYTES_FREE: usize = 32;
@@ -24,6 +25,8 @@ const MAKERS: [&str; 2] = ["dict", "namespace"];
 pub(super) struct Rewriter {
     /// True if there is a loop or a macro.
     pub(super) repeats: bool,
+    /// Lists that are written in the template can grow, as in Python.
+    pub(super) lists_grow: bool,
     /// A statement that needs other templates; there are none.
     pub(super) refused: Option<&'static str>,
 }
@@ -164,7 +167,8 @@ impl Rewriter {
             }
             Expr::List(s) => {
                 let items = s.items.iter().map(|item| self.expression(item)).collect();
-                through(READ, Expr::List(at(s, List { items })), Vec::new())
+                let name = if self.lists_grow { LISTED } else { READ };
+                through(name, Expr::List(at(s, List { items })), Vec::new())
             }
             Expr::Map(s) => {
                 let keys = s.keys.iter().map(|key| self.read(key)).collect();
@@ -178,6 +182,11 @@ impl Rewriter {
         use BinOpKind::{
             Add, Concat, Div, Eq, FloorDiv, Gt, Gte, In, Lt, Lte, Mul, Ne, Pow, Rem, ScAnd, ScOr, Sub,
         };
+        if let (Rem, Expr::Const(format)) = (s.op, &s.left)
+            && format.value.as_str().is_some()
+        {
+            return self.formatted(s);
+        }
         let simple = is_number(&s.left) || is_number(&s.right);
         let plain = match s.op {
             Sub | Div | FloorDiv | Rem | Pow | ScAnd | ScOr => true,
@@ -199,6 +208,16 @@ impl Rewriter {
             }
             _ => Expr::BinOp(at(s, BinOp { op, left, right })),
         }
+    }
+
+    /// Python's `'%s-%s' % (a, b)`, as the filter `format`.
+    fn formatted<'a>(&mut self, s: &BinOp<'a>) -> Expr<'a> {
+        let values = match &s.right {
+            Expr::List(list) => list.items.iter().collect(),
+            one => vec![one],
+        };
+        let values = values.into_iter().map(|value| CallArg::Pos(self.expression(value))).collect();
+        through("format", target(&s.left), values)
     }
 
     fn compare<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
