@@ -100,7 +100,7 @@ fn point_text(point: &Point) -> String {
 
 /// The value of [`POINT`] of a kind with this name and detail.
 pub(super) fn point_value(name: &str, detail: &str) -> String {
-    format!("{name} {detail}").trim_end().chars().take(POINT_CHARS_MAX).collect()
+    statement::joined(name, detail).chars().take(POINT_CHARS_MAX).collect()
 }
 
 /// The values of a point.

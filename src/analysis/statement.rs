@@ -13,6 +13,34 @@ pub fn kind(point: &Point) -> &str {
 /// A point's name and its kind of call.
 #[must_use]
 pub fn name_and_kind(point: &Point) -> String {
-    let (name, kind) = (point.name.as_str(), kind(point));
-    if kind.is_empty() { name.trim_end().to_owned() } else { format!("{name} {kind}").trim_end().to_owned() }
+    joined(&point.name, kind(point))
+}
+
+/// A name and a kind of call. Some programs name a call by its method alone, which the kind begins with, too.
+#[must_use]
+pub fn joined(name: &str, kind: &str) -> String {
+    let is_named = !name.is_empty() && kind.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
+    match (is_named, kind.is_empty()) {
+        (true, _) => kind.trim_end().to_owned(),
+        (_, true) => name.trim_end().to_owned(),
+        _ => format!("{name} {kind}").trim_end().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn a_method_is_said_once() {
+        for (name, kind, expected) in [
+            ("GET", "GET 127.0.0.1/stock?i=", "GET 127.0.0.1/stock?i="),
+            ("wsgi", "GET /v3", "wsgi GET /v3"),
+            ("db", "", "db"),
+            ("GE", "GET /x", "GE GET /x"),
+            ("", " /x", "  /x"),
+        ] {
+            assert_eq!(joined(name, kind), expected, "{name}, {kind}");
+        }
+    }
 }

@@ -242,7 +242,7 @@ impl Lines<'_> {
             _ => String::new(),
         };
         let began = row.began_in.and_then(|index| self.tree.points.get(index)).map(|began| {
-            let name = format!("{} {}", named(began, BEGAN_CHARS_MAX), statement::kind(began));
+            let name = statement::joined(&named(began, BEGAN_CHARS_MAX), statement::kind(began));
             format!("  (begun by {})", cut(on_one_line(&name).trim_end(), BEGAN_CHARS_MAX))
         });
         let place = point.reporter();
