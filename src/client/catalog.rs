@@ -3,6 +3,8 @@
 //! The catalog comes with a token. What stands in it is the cloud's, so everything is checked before it is used.
 //! Nothing here sends requests.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::base::complaint::Complaint;
@@ -77,8 +79,16 @@ struct Service {
 #[derive(Clone, Debug)]
 struct Endpoint {
     interface: Interface,
-    region: String,
+    /// Keystone gives null for an endpoint that was made without one.
+    region: Option<String>,
     url: String,
+}
+
+impl Endpoint {
+    /// True if it is in this region, or if none is wanted.
+    fn is_in(&self, region: Option<&str>) -> bool {
+        region.is_none_or(|region| self.region.as_deref() == Some(region))
+    }
 }
 
 impl Catalog {
@@ -93,7 +103,7 @@ impl Catalog {
             let endpoints = endpoints.filter_map(|endpoint| {
                 Some(Endpoint {
                     interface: Interface::named(&text(&endpoint, "interface")?)?,
-                    region: text(&endpoint, "region_id").or_else(|| text(&endpoint, "region"))?,
+                    region: text(&endpoint, "region_id").or_else(|| text(&endpoint, "region")),
                     url: text(&endpoint, "url")?,
                 })
             });
@@ -122,17 +132,16 @@ impl Catalog {
         let Some(first) = candidates.first() else { return Err(self.without_service(service)) };
         let endpoints = || candidates.iter().flat_map(|service| &service.endpoints);
         let here = |endpoint: &&Endpoint| {
-            endpoint.interface == *interface
-                && wanted.region.as_ref().is_none_or(|region| *region == endpoint.region)
+            endpoint.interface == *interface && endpoint.is_in(wanted.region.as_deref())
         };
-        let Some(found) = endpoints().find(here) else {
+        // One without a region is for all of them.
+        let of_all = endpoints().filter(here).find(|endpoint| endpoint.region.is_none());
+        let Some(found) = of_all.or_else(|| endpoints().find(here)) else {
             return Err(without_endpoint(wanted, &endpoints().collect::<Vec<_>>()));
         };
-        if endpoints().filter(here).any(|endpoint| endpoint.region != found.region) {
-            return Err(several_regions(
-                service,
-                endpoints().filter(here).map(|e| e.region.as_str()).collect(),
-            ));
+        let regions: BTreeSet<&str> = endpoints().filter(here).filter_map(|e| e.region.as_deref()).collect();
+        if found.region.is_some() && regions.len() > 1 {
+            return Err(several_regions(service, regions));
         }
         let url = BaseUrl::parse(&found.url).map_err(|complaint| {
             Complaint::new(
@@ -149,8 +158,7 @@ impl Catalog {
     pub fn origins(&self, interface: Interface, region: Option<&str>) -> Vec<Origin> {
         let mut origins = Vec::new();
         for endpoint in self.services.iter().flat_map(|service| &service.endpoints) {
-            let is_wanted =
-                endpoint.interface == interface && region.is_none_or(|region| region == endpoint.region);
+            let is_wanted = endpoint.interface == interface && endpoint.is_in(region);
             if let (true, Ok(url)) = (is_wanted, BaseUrl::parse(&endpoint.url))
                 && !origins.contains(&url.origin)
             {
@@ -194,7 +202,7 @@ impl Catalog {
     }
 }
 
-fn several_regions(service: &str, regions: std::collections::BTreeSet<&str>) -> Complaint {
+fn several_regions(service: &str, regions: BTreeSet<&str>) -> Complaint {
     let regions: Vec<String> = regions.into_iter().take(2).map(shown).collect();
     let one = regions.first().cloned().unwrap_or_default();
     let both = regions.join(" and ");
@@ -216,13 +224,17 @@ fn without_endpoint(wanted: &Wanted, endpoints: &[&Endpoint]) -> Complaint {
         names.truncate(50);
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
-    let here = |endpoint: &&&Endpoint| region.as_ref().is_none_or(|region| *region == endpoint.region);
+    let here = |endpoint: &&&Endpoint| endpoint.is_in(region.as_deref());
+    let of_region = |endpoint: &&Endpoint| match &endpoint.region {
+        Some(region) => shown(region),
+        None => "one without a name (name no region to use it)".to_owned(),
+    };
     match region {
-        Some(region) if !endpoints.iter().any(|endpoint| endpoint.region == *region) => Complaint::new(
+        Some(region) if !endpoints.iter().any(|endpoint| endpoint.is_in(Some(region))) => Complaint::new(
             format!("the cloud has no `{service}` in the region `{region}`"),
             format!(
                 "its regions: {}; change that of the deployment, or OS_REGION_NAME",
-                listed(endpoints.iter().map(|e| shown(&e.region)).collect())
+                listed(endpoints.iter().map(of_region).collect())
             ),
         ),
         _ => Complaint::new(
@@ -365,6 +377,37 @@ mod tests {
         let unscoped = Catalog::of_token(&json!({ "token": {} }));
         let said = unscoped.find(&Wanted { service: "compute".to_owned(), ..Wanted::default() });
         assert!(unscoped.is_empty() && said.unwrap_err().remedy.contains("scope it to a project"));
+    }
+
+    #[test]
+    fn an_endpoint_without_a_region_is_for_all_of_them() {
+        let endpoints = |list: Value| {
+            Catalog::of_token(&json!({ "token": { "catalog": [{ "type": "metric", "endpoints": list }] } }))
+        };
+        let none = json!({ "interface": "public", "region": null, "region_id": null, "url": "http://m" });
+        let (one, two) = (endpoint("public", "One", "http://m1"), endpoint("public", "Two", "http://m2"));
+        for (list, region, expected) in [
+            (json!([none]), None, Ok("http://m")),
+            (json!([one, none, two]), None, Ok("http://m")),
+            (json!([one, none, two]), Some("Two"), Ok("http://m2")),
+            (
+                json!([none]),
+                Some("One"),
+                Err("no `metric` in the region `One`; its regions: one without a name"),
+            ),
+            (json!([one, two]), None, Err("several regions, such as One and Two")),
+        ] {
+            let region = region.map(str::to_owned);
+            let wanted = Wanted { service: "metric".to_owned(), region, ..Wanted::default() };
+            match (endpoints(list.clone()).find(&wanted), expected) {
+                (Ok(url), Ok(expected)) => assert_eq!(url.to_string(), expected, "{list}"),
+                (Err(complaint), Err(part)) => {
+                    let said = complaint.to_string();
+                    assert!(said.contains(part), "{list}: {said}");
+                }
+                (found, _) => panic!("{list}: {found:?}"),
+            }
+        }
     }
 
     #[test]
