@@ -262,7 +262,8 @@ fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>,
     let as_slow = |second: &Confirming<f64>| {
         second.between.iter().any(|ms| ms * (1.0 + margin) > new_ms.min(second.value))
     };
-    let longer = "longer than past runs";
+    let longer =
+        if new_ms.is_finite() { "longer than past runs" } else { "among failures, unlike in past runs" };
     let (outcome, reason) = if runs < RUNS_MIN {
         (Outcome::Inconclusive, format!("{runs} past runs are comparable, and {RUNS_MIN} are needed"))
     } else if among_failures {

@@ -131,7 +131,7 @@ fn failures_are_no_fast_answers() {
     let p90 = json["rows"].as_array().unwrap().iter().find(|row| row["percentile"] == 90.0).unwrap();
     assert_eq!((&p90["new_ms"], &p90["ratio"]), (&Value::Null, &Value::Null), "{p90}");
     let page = bench.run(&["compare", base, text(&half), "--html"]).expect_code(0).stdout;
-    assert!(page.contains("of iterations failed, not 0"), "{page}");
+    assert!(page.contains("of the iterations failed, instead of none"), "{page}");
     let past = bench.path().join("past");
     for (new, rerun) in [(&half, Some(&half_again)), (&dead, None), (&dead, Some(&dead_again))] {
         let more = rerun.map(|rerun| text(rerun));

@@ -6,7 +6,8 @@ use crate::report::document::{
 };
 use crate::report::kind_names;
 use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
-use crate::results::model::Counts;
+use crate::results::model::{Counts, Outcome};
+use crate::verdict::compare::FailuresRow;
 use crate::verdict::history::HistoryRow;
 
 const POINTS_SHOWN: usize = 8;
@@ -45,8 +46,12 @@ pub fn document(compared: &TwoRuns) -> Document {
     document.push(Block::Paragraph(caveat()));
     let differences = compared.differences.iter();
     document.blocks.extend(differences.map(|one| Block::Note("differs", one.as_str().into())));
-    document.titled("Response times", None, ratios(compared));
-    document.titled("Failures", None, failures(compared));
+    let mut tables = [("Response times", ratios(compared)), ("Failures", failures(compared))];
+    // A rise of failures comes first: what fails takes no time.
+    if compared.failures.iter().any(FailuresRow::differ) {
+        tables.reverse();
+    }
+    tables.into_iter().for_each(|(title, table)| document.titled(title, None, table));
     for (title, hint, table) in point_tables(compared) {
         document.titled(title, Some(hint), table);
     }
@@ -172,8 +177,11 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
         document.blocks.extend(judged.notes.first().map(|why| Block::Paragraph(Line::quoting(why))));
         return document;
     }
-    document.titled("Response times", None, history_table(judged));
-    document.titled("Failures", None, history_failures(judged));
+    let mut tables = [("Response times", history_table(judged)), ("Failures", history_failures(judged))];
+    if judged.failures.iter().any(|row| row.outcome != Outcome::Pass) {
+        tables.reverse();
+    }
+    tables.into_iter().for_each(|(title, table)| document.titled(title, None, table));
     document.notes(&judged.notes);
     document
 }

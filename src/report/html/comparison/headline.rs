@@ -76,8 +76,11 @@ pub(super) fn of_two_runs(compared: &TwoRuns) -> String {
     let failing = failing.map(|row| {
         let workload = shortened(&row.workload, NAME_CHARS_MAX);
         let workload = if several { format!("{workload} ") } else { String::new() };
-        let [base, new] = [&row.base, &row.new].map(FailuresRow::share);
-        format!("{workload}{} of iterations failed, not {}", percent(new), percent(base))
+        let [base, new] = [&row.base, &row.new].map(|counts| match FailuresRow::share(counts) {
+            0.0 => "none".to_owned(),
+            share => percent(share),
+        });
+        format!("{workload}{new} of the iterations failed, instead of {base}")
     });
     let iterations = compared.rows.iter().filter(|row| row.action.is_none());
     let found: Vec<String> = failing.chain(iterations.filter_map(different)).take(DIFFERENCES_MAX).collect();
@@ -92,6 +95,9 @@ pub(super) fn of_history(judged: &AgainstHistory) -> &'static str {
     match judged.outcome {
         Outcome::Pass => "Not slower than the runs before it.",
         Outcome::Fail => "Slower, or failing more, than the runs before it.",
+        _ if judged.failures.iter().any(|row| row.outcome != Outcome::Pass) => {
+            "It is not clear whether it fails more often, or is slower."
+        }
         _ => "It is not clear whether it is slower.",
     }
 }

@@ -25,7 +25,8 @@ use crate::report::pairs::{Pair, Paired, Side};
 use crate::report::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
 use crate::report::seed;
 use crate::report::words::{duration, known_ratio, ratio};
-use crate::verdict::compare::RatioRow;
+use crate::results::model::Outcome;
+use crate::verdict::compare::{FailuresRow, RatioRow};
 
 pub(super) const PAGE: &str = include_str!("comparison.html");
 /// The largest number of ratios on the first screen.
@@ -167,6 +168,9 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
     ];
     let points = compare_text::point_tables(compared).into_iter();
     sections.splice(1..1, points.map(|(title, hint, table)| section(title, Some(hint), &table)));
+    if compared.failures.iter().any(FailuresRow::differ) {
+        sections.rotate_right(1);
+    }
     let differences = compared.differences.iter();
     let differences = differences.map(|one| Block::Note("differs", one.as_str().into()));
     let page = Page {
@@ -221,18 +225,24 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
         tiles: tiles.collect(),
         notes: notes(&judged.notes),
         charts: Vec::new(),
-        sections: [
-            section("Response times", Some(HISTORY_HINT.into()), &compare_text::history_table(judged)),
-            section("Failures", None, &compare_text::history_failures(judged)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        sections: history_sections(judged),
         folded: Some(Folded { title: "Past runs", table: document::table(&past_runs(judged)) }),
         facts_title: "",
         facts: Vec::new(),
     };
     write(&page, out)
+}
+
+/// The tables of a run against the runs before it; a rise of failures comes first.
+fn history_sections(judged: &AgainstHistory) -> Vec<Section> {
+    let mut sections = vec![
+        section("Response times", Some(HISTORY_HINT.into()), &compare_text::history_table(judged)),
+        section("Failures", None, &compare_text::history_failures(judged)),
+    ];
+    if judged.failures.iter().any(|row| row.outcome != Outcome::Pass) {
+        sections.reverse();
+    }
+    sections.into_iter().flatten().collect()
 }
 
 /// The explanation of drawings of ratios.
