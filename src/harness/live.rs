@@ -1,4 +1,4 @@
-//! Metrics of a load under way: served for scrapers, and pushed by [`super::push`].
+//! Metrics of a load under way: served for scrapers, and pushed by `push`.
 //!
 //! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
 //! fault here never fails the run: it is a warning.
