@@ -130,10 +130,10 @@ impl ClientError {
     /// An error of the TLS handshake with `address`.
     pub(super) fn handshaking(address: &str, error: &io::Error) -> Self {
         let reason = chain(error);
-        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        if let Some(rustls::Error::AlertReceived(alert)) = cause {
-            return Self::refused_by_tls(address, *alert);
+        if let Some(alert) = Self::alert(error) {
+            return Self::refused_by_tls(address, alert);
         }
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         let help = match cause {
             Some(rustls::Error::InvalidCertificate(_)) => {
                 "; name the certificate that signed it, or the certificate itself, under `tls.ca` of the deployment, \

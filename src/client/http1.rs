@@ -36,7 +36,7 @@ const LISTEN: Duration = Duration::from_millis(40);
 /// How long a new connection to such a server waits for that. It need not be short: no answer from there counts.
 const SPEAKS_FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A connection that was idle for longer is checked before reuse, because the server may have closed it. If it closes
-/// sooner, the next request gets an error of class `closed`; checking every time would cost each request a system call.
+/// sooner, the next request gets an error of class `kept_alive_closed`; checking every time would cost each request a system call.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 
 /// An open connection.
@@ -85,8 +85,8 @@ impl Http1 {
         self.usable && self.idle(now) < LOOK_AFTER_IDLE
     }
 
-    /// False after an answer that ends the connection, or one that was not read to its end. It must be closed at once:
-    /// some servers wait for that, and serve nobody else meanwhile (RFC 9112, section 9.6).
+    /// False after an answer that ends the connection, or one that was not read to its end. It must be closed at once
+    /// (RFC 9112, section 9.6): until then, some servers answer no other client.
     pub(super) fn is_open(&self) -> bool {
         self.usable
     }

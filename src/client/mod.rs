@@ -1,8 +1,8 @@
 //! Rank 1: HTTP.
 //!
 //! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
-//! which connections it reuses, follows redirects only if configured, and sends a request again only if the server says
-//! that it did not process it. `worker` has what the users of a worker share: resolved names, and connections if
+//! which connections it reuses, follows redirects only if configured, and sends a request again only where that is safe
+//! ([`options::Resend`]). `worker` has what the users of a worker share: resolved names, and connections if
 //! configured. Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
 
 pub mod addresses;

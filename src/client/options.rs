@@ -151,7 +151,7 @@ pub enum Connections {
 /// Which requests are sent once more if their connection ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resend {
-    /// Those that the server did not process, as an HTTP/2 server says; and those of idempotent methods (RFC 9110, section
+    /// A request that an HTTP/2 server says it did not process, and a request with an idempotent method (RFC 9110, section
     /// 9.2.2) on a connection that had been idle, as browsers do.
     #[default]
     Safe,

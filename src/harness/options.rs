@@ -132,7 +132,7 @@ pub struct WatchOptions {
     pub metrics: Option<SocketAddr>,
     /// Push metrics with OTLP over HTTP to this URL, which ends in `v1/metrics`.
     pub otlp: Option<String>,
-    /// Headers of these requests; those of OpenTelemetry's variables are sent, too.
+    /// Headers to send with each push, besides those from OpenTelemetry's variables.
     pub otlp_headers: Vec<OtlpHeader>,
 }
 

@@ -21,6 +21,9 @@ const LAST_LIMIT: Duration = Duration::from_secs(30);
 /// The first wait before a further attempt, if the receiver names none; each is twice the one before.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// The longest wait that is looked at, in seconds; longer ones are as good as never.
+const WAIT_S_MAX: u64 = 86_400;
+
 /// Pushes to one receiver.
 pub(super) struct Pusher {
     pub(super) url: String,
@@ -31,9 +34,10 @@ pub(super) struct Pusher {
     pub(super) events: Sink,
 }
 
-/// Why a push failed, and, if it may succeed later, when.
+/// Why a push failed.
 struct Failed {
     why: String,
+    /// `Some` if it may succeed later; within it, how long the receiver asks to wait, if it says.
     again_after: Option<Option<Duration>>,
 }
 
@@ -109,7 +113,9 @@ impl Pusher {
             429 | 502 | 503 | 504 => {
                 let seconds =
                     answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-                Err(Failed { why: why(), again_after: Some(seconds.map(Duration::from_secs)) })
+                // A receiver may ask for any number.
+                let wait = seconds.map(|seconds: u64| Duration::from_secs(seconds.min(WAIT_S_MAX)));
+                Err(Failed { why: why(), again_after: Some(wait) })
             }
             401 | 403 => Err(for_good(format!("{}: give its key with --otlp-header NAME=@FILE", why()))),
             _ => Err(for_good(why())),

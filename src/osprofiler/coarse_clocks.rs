@@ -1,7 +1,7 @@
 //! Places of spans whose clock counts whole milliseconds.
 //!
 //! OpenTelemetry's SDK for JavaScript writes the start of a span in whole milliseconds, cut off, and its end as that start
-//! plus a precise duration (`@opentelemetry/sdk-trace-base`, since 1.0). So every span of a Node service lies up to a
+//! plus a precise duration (`@opentelemetry/sdk-trace-base` 2.12.1). So every span of a Node service lies up to a
 //! millisecond too early: short calls that ran one after another lie on top of each other, and some seem to outlive their
 //! parents. The durations are right. Here, spans are moved later by less than a millisecond, as far as that puts them into
 //! the only order that their parents and siblings allow: a span begins within its parent and ends within it, and calls of

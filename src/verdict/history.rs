@@ -270,7 +270,9 @@ fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>,
         let reason = "in some past runs this percentile falls among the failures: nothing to compare with";
         (Outcome::Inconclusive, reason.to_owned())
     } else if sd > SD_MAX {
-        let advice = if above(new_ms) {
+        let advice = if new_ms.is_infinite() {
+            longer.to_owned()
+        } else if above(new_ms) {
             format!("{longer} by more than chance")
         } else {
             "within the range of past runs".to_owned()

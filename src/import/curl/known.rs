@@ -1,4 +1,4 @@
-//! Every option of curl 8.16 (its folder `docs/cmdline-opts`) and of older ones, by what becomes of it.
+//! Every option of curl 8.22 (its folder `docs/cmdline-opts`) and of older ones, by what becomes of it.
 //!
 //! An option is a word here: its long name, `/` and its letter if it has one, and `=` if it takes a value. Where curl's
 //! documents have `no-NAME`, NAME stands here: each option that takes no value can be turned off so.
