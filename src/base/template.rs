@@ -16,6 +16,7 @@ mod encodings;
 mod fakes;
 mod generators;
 mod guarded;
+mod large_stack;
 #[cfg(test)]
 #[path = "template/tests.rs"]
 mod limits;
@@ -41,6 +42,7 @@ use draws::Draws;
 pub use fakes::KINDS as FAKE_KINDS;
 pub use generators::FUNCTIONS;
 use guarded::Rewriter;
+use large_stack::Needs;
 pub use numbers::{from_json, json_text, text_of, to_json};
 
 /// Compiles templates, which live as long as the process.
@@ -164,7 +166,10 @@ impl Engine {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Ok(Text::Literal(text.into()));
         }
-        bounded(text)?;
+        bounded(text)?.with_room(|| self.compiled(text))
+    }
+
+    fn compiled(&self, text: &str) -> Result<Text, TemplateError> {
         allowance::renew();
         // The source is leaked, because compiled templates borrow from it, too; the size of a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
@@ -213,14 +218,13 @@ fn unfolded(source: &str) -> String {
     source.replace("**", "\0").replace('*', "-").replace('\0', "**")
 }
 
-/// The longest expression or statement, in bytes, and the most of them in a text. The compiler recurses for every
-/// `elif` and for some operators.
+/// The longest expression or statement, in bytes, and the most of them in a text: see [`large_stack`].
 const TAG_BYTES_MAX: usize = 1000;
 const TAGS_MAX: usize = 500;
 
 /// Refuses texts whose compilation could overflow the stack.
-fn bounded(text: &str) -> Result<(), TemplateError> {
-    let (mut rest, mut count) = (text, 0);
+fn bounded(text: &str) -> Result<Needs, TemplateError> {
+    let (mut rest, mut needs) = (text, Needs::default());
     while let Some(open) = rest.find("{{").into_iter().chain(rest.find("{%")).chain(rest.find("{#")).min() {
         rest = &rest[open..];
         if rest.starts_with("{#") {
@@ -229,8 +233,8 @@ fn bounded(text: &str) -> Result<(), TemplateError> {
         }
         let close = if rest.starts_with("{{") { "}}" } else { "%}" };
         let length = 2 + tag_length(&rest[2..], close);
-        count += 1;
-        if length > TAG_BYTES_MAX || count > TAGS_MAX {
+        needs = Needs { longest: needs.longest.max(length), tags: needs.tags + 1 };
+        if length > TAG_BYTES_MAX || needs.tags > TAGS_MAX {
             return Err(TemplateError(format!(
                 "more than {TAGS_MAX} expressions, or an expression longer than {TAG_BYTES_MAX} bytes"
             )));
@@ -243,7 +247,7 @@ fn bounded(text: &str) -> Result<(), TemplateError> {
             rest = rest.find("endraw").map_or("", |at| &rest[at..]);
         }
     }
-    Ok(())
+    Ok(needs)
 }
 
 /// The number of bytes up to and including `close`, outside quotes; all bytes if it is missing.
@@ -655,7 +659,13 @@ mod tests {
             format!("{{{{ {}1 }}}}", "-".repeat(980)),
             format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(490)),
         ] {
-            assert!(Engine::new().compile(&text).is_ok(), "{}", &text[..40]);
+            let start = text[..40].to_owned();
+            // A quarter of the stack that threads have.
+            let small = std::thread::Builder::new().stack_size(1 << 19);
+            let compiled = small.spawn(move || {
+                (Engine::new().compile(&text).is_ok(), document::Document::compile(&text).is_ok())
+            });
+            assert_eq!(compiled.unwrap().join().unwrap(), (true, true), "{start}");
         }
     }
 

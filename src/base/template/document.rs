@@ -12,7 +12,7 @@ use minijinja::{Environment, Error, UndefinedBehavior};
 
 use super::allowance;
 use super::guarded::Rewriter;
-use super::{Code, GLOBALS, Text, Value, Variables, bounded, builtins, python, unfolded};
+use super::{Code, GLOBALS, TemplateError, Text, Value, Variables, bounded, builtins, python, unfolded};
 
 /// Functions that the templates of Rally's task files have.
 const FUNCTIONS: [&str; 4] = ["min", "max", "ceil", "round"];
@@ -35,10 +35,16 @@ pub struct DocumentError {
     pub line: Option<usize>,
 }
 
+impl From<TemplateError> for DocumentError {
+    fn from(TemplateError(what): TemplateError) -> Self {
+        Self { what, line: None }
+    }
+}
+
 impl From<Error> for DocumentError {
     fn from(error: Error) -> Self {
         let line = error.line();
-        let super::TemplateError(what) = error.into();
+        let TemplateError(what) = error.into();
         Self { what, line }
     }
 }
@@ -49,7 +55,10 @@ impl Document {
     /// # Errors
     /// A syntax error, a statement that needs other files, or an exceeded limit.
     pub fn compile(text: &str) -> Result<Self, DocumentError> {
-        bounded(text).map_err(|super::TemplateError(what)| DocumentError { what, line: None })?;
+        bounded(text)?.with_room(|| Self::compiled(text))
+    }
+
+    fn compiled(text: &str) -> Result<Self, DocumentError> {
         allowance::renew();
         let environment: &'static Environment<'static> = Box::leak(Box::new(environment()));
         // Leaked like those of an engine; the size of a document is bounded by its reader.
