@@ -161,7 +161,7 @@ impl Run<'_> {
         let short_of_load = |reason: String| self.load.stop.stop(StopReason::Failed(reason));
         for ended in all_ended {
             match ended {
-                Ok(Ok(ended)) => {
+                Ok(ended) => {
                     if ended.panics > 0 {
                         let panics = ended.panics;
                         short_of_load(format!(
@@ -170,12 +170,7 @@ impl Run<'_> {
                     }
                     self.workers.push(ended.vitals);
                 }
-                Ok(Err(error)) => {
-                    short_of_load(format!("a worker could not start: {error}"));
-                }
-                Err(_) => {
-                    short_of_load("a worker ended because of a bug in bench; please report it".to_owned());
-                }
+                Err(reason) => short_of_load(reason),
             }
         }
         for (running, total) in group.workloads.iter().zip(&totals) {
@@ -187,12 +182,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a group's workers and writes what they record. Says how each ended; an error is that it panicked.
-    fn drive(
-        &mut self,
-        group: &Arc<Group>,
-        totals: &mut [Live],
-    ) -> Vec<std::thread::Result<io::Result<worker::Ended>>> {
+    /// Runs a group's workers and writes what they record. Says how each ended.
+    fn drive(&mut self, group: &Arc<Group>, totals: &mut [Live]) -> Vec<worker::End> {
         #[cfg(feature = "simulation")]
         if let Some(script) = simulated::script() {
             return self.drive_simulated(group, totals, script);
@@ -201,22 +192,32 @@ impl Run<'_> {
         let threads: Vec<_> =
             (0..group.workers()).map(|number| worker::start(group, number, &sender)).collect();
         drop(sender);
-        self.collect(group, &batches, totals);
+        let have_ended = self.collect(group, &batches, totals);
+        let end = if have_ended { worker::Thread::join } else { worker::Thread::join_or_leave };
         threads
             .into_iter()
-            .map(|thread| thread.map_or_else(|error| Ok(Err(error)), worker::Thread::join))
+            .map(|thread| thread.map_err(|error| worker::did_not_start(&error)).and_then(end))
             .collect()
     }
 
-    /// Writes the workers' batches until all workers have ended.
-    fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) {
+    /// Writes the workers' batches until all workers have ended. False if one has not, long after it was cut off.
+    fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) -> bool {
         let mut shown = Instant::now();
+        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         loop {
+            // A process that was stopped meanwhile has not waited.
+            let passed = std::mem::replace(&mut looked, Instant::now()).elapsed().min(Duration::from_secs(1));
+            if self.load.stop.cut_off_token().is_cancelled() {
+                waited += passed;
+            }
+            if waited > worker::ENDS_WITHIN {
+                return false;
+            }
             let counts_every = self.observer.counts_every();
             match batches.recv_timeout(counts_every.unwrap_or(PROGRESS_EVERY)) {
                 Ok(batch) => self.add(group, &batch, totals),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return true,
             }
             self.flush();
             if counts_every.is_some() {

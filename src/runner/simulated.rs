@@ -18,7 +18,7 @@ use crate::measure::recorder::Live;
 
 use super::running::Group;
 use super::stop::StopReason;
-use super::worker::{Ended, Worker};
+use super::worker::{End, Ended, PANICKED, Worker, did_not_start};
 use super::{BATCHES_MAX, Run};
 
 /// What happens beside the load.
@@ -101,7 +101,7 @@ impl Run<'_> {
         group: &Arc<Group>,
         totals: &mut [Live],
         mut running: Running,
-    ) -> Vec<std::thread::Result<io::Result<Ended>>> {
+    ) -> Vec<End> {
         let Running { script, runtime, began } = &mut running;
         let ended = LocalSet::new().block_on(runtime, async {
             clock::simulation::set(Some(Box::new(|| tokio::time::Instant::now().into_std())));
@@ -120,7 +120,7 @@ impl Run<'_> {
         totals: &mut [Live],
         script: &mut Script,
         began: Instant,
-    ) -> Vec<std::thread::Result<io::Result<Ended>>> {
+    ) -> Vec<End> {
         let Script { held_up, events } = script;
         let mut due = events.clone();
         let (sender, batches) = sync_channel(BATCHES_MAX);
@@ -165,7 +165,8 @@ impl Run<'_> {
         events.retain(|(at, _)| *at > past);
         let mut all_ended = Vec::new();
         for worker in workers {
-            all_ended.push(worker.await.map_err(|error| Box::new(error) as _));
+            let ended = worker.await.map_err(|_| PANICKED.to_owned());
+            all_ended.push(ended.and_then(|ended| ended.map_err(|error| did_not_start(&error))));
         }
         all_ended
     }

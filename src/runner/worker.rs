@@ -23,8 +23,21 @@ use super::{closed, open};
 /// is late.
 const TURNS: u32 = 16;
 
+/// A worker that has not ended so long after its iterations were cut off is not waited for: its thread is stuck.
+pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
 /// A worker's thread.
 pub(super) struct Thread(JoinHandle<io::Result<Ended>>);
+
+/// The result of a worker, or what became of it instead, as a sentence.
+pub(super) type End = Result<Ended, String>;
+
+/// What is said of a worker that has panicked.
+pub(super) const PANICKED: &str = "a worker ended because of a bug in bench; please report it";
+
+pub(super) fn did_not_start(error: &io::Error) -> String {
+    format!("a worker could not start: {error}")
+}
 
 /// The result of a worker.
 pub(super) struct Ended {
@@ -34,8 +47,24 @@ pub(super) struct Ended {
 }
 
 impl Thread {
-    pub(super) fn join(self) -> std::thread::Result<io::Result<Ended>> {
-        self.0.join()
+    /// Waits for its end.
+    pub(super) fn join(self) -> End {
+        match self.0.join() {
+            Ok(ended) => ended.map_err(|error| did_not_start(&error)),
+            Err(_) => Err(PANICKED.to_owned()),
+        }
+    }
+
+    /// The same, unless it is stuck: the process ends without it.
+    pub(super) fn join_or_leave(self) -> End {
+        if self.0.is_finished() {
+            return self.join();
+        }
+        let within = ENDS_WITHIN.as_secs();
+        Err(format!(
+            "a worker was stuck: it did not end within {within} s after its iterations were cut off, and what it \
+             had not reported is lost; this is a bug in bench, please report it"
+        ))
     }
 }
 
@@ -154,5 +183,29 @@ async fn tick(recorders: Vec<Rc<RefCell<Recorder>>>) {
     loop {
         tokio::time::sleep(FLUSH_EVERY).await;
         recorders.iter().for_each(|recorder| recorder.borrow_mut().tick());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_is_stuck_is_left_and_others_are_waited_for() {
+        let (release, stuck) = std::sync::mpsc::channel::<()>();
+        let worker = |wait: Option<std::sync::mpsc::Receiver<()>>| {
+            Thread(std::thread::spawn(move || {
+                let _ = wait.map(|until| until.recv());
+                Ok(Ended { panics: 0, vitals: WorkerVitals::default() })
+            }))
+        };
+        let ended = worker(None);
+        while !ended.0.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(ended.join_or_leave().is_ok());
+        let said = worker(Some(stuck)).join_or_leave().err().unwrap();
+        assert!(said.starts_with("a worker was stuck: it did not end within 30 s"), "{said}");
+        drop(release);
     }
 }

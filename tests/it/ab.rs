@@ -315,6 +315,7 @@ mod commands {
     use std::time::{Duration, Instant};
 
     use super::{SCENARIO, ab_json};
+    use crate::rewind;
     use crate::support::{Bench, Ended, free_address};
 
     /// An HTTP server in a few lines of Python; `None` where there is no Python.
@@ -407,6 +408,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         let Some(bench) = folder(port) else { return };
         let good = format!("python3 server.py {port} 1");
         let once = format!("test -e ran && exit 3; touch ran; exec python3 server.py {port} 1");
+        let ran = bench.path().join("ran");
+        rewind::before_loads(move || {
+            let ran = ran.clone();
+            move || std::fs::remove_file(ran).unwrap()
+        });
         let ended = compare(&bench, &good, &once, &["--margin", "1000"]).expect_code(2);
         assert!(ended.stdout.contains("B fails significantly more often than A"), "{}", ended.stdout);
         assert!(ended.stdout.contains("B did not run in pair 2: "), "{}", ended.stdout);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::rewind;
 use crate::server::{After, Seen, Server, Wire};
 
 /// What a cloud does besides the usual.
@@ -26,7 +27,7 @@ impl Default for Options {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     /// How many requests each token has brought.
     tokens: BTreeMap<String, usize>,
@@ -41,7 +42,7 @@ pub(crate) struct Cloud {
 
 impl Cloud {
     pub(crate) fn start(options: Options) -> Self {
-        let state: Arc<Mutex<State>> = Arc::default();
+        let state = rewind::state(State::default());
         let shared = Arc::clone(&state);
         let server = Server::start(move |seen, wire| answer(seen, wire, &options, &shared));
         Self { server, state }

@@ -3,12 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::rewind;
 use crate::server::Server;
 use crate::support::Bench;
 
@@ -50,7 +51,7 @@ impl Dns {
             }
         };
         let address = udp.local_addr().unwrap();
-        let (queries, stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (queries, stopping) = (rewind::counter(), Arc::new(AtomicBool::new(false)));
         let script = Arc::new(script);
         udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let (count, ended, over_udp) = (Arc::clone(&queries), Arc::clone(&stopping), Arc::clone(&script));
@@ -146,24 +147,48 @@ const THREE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// An address at which no server listens.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
-/// When a server answered first. What DNS says changes with the load, not with the test's clock: a
-/// busy machine may begin the load late.
-type Answered = Arc<OnceLock<Instant>>;
+/// What DNS says changes with the load, not with the test's clock: a busy machine may begin the load late, or make
+/// it again.
+struct Load {
+    /// When a server answered first.
+    answered: Mutex<Option<Instant>>,
+    /// The questions since a second after it.
+    questions: Arc<AtomicUsize>,
+}
 
-fn answered_a_second_ago(answered: &Answered) -> bool {
-    answered.get().is_some_and(|first| first.elapsed() >= Duration::from_secs(1))
+impl Load {
+    fn new() -> Arc<Self> {
+        let load = Arc::new(Self { answered: Mutex::default(), questions: rewind::counter() });
+        let own = Arc::clone(&load);
+        rewind::before_loads(move || {
+            let own = Arc::clone(&own);
+            move || *own.answered.lock().unwrap() = None
+        });
+        load
+    }
+
+    /// How many questions came a second or more after the first answer, this one among them.
+    fn question(&self) -> usize {
+        let answered = self.answered.lock().unwrap();
+        match *answered {
+            Some(first) if first.elapsed() >= Duration::from_secs(1) => {
+                self.questions.fetch_add(1, Ordering::SeqCst) + 1
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// Two servers, at the same port of two addresses.
 fn two_servers() -> (Server, Server) {
-    two_servers_and(&Answered::default())
+    two_servers_and(&Load::new())
 }
 
-fn two_servers_and(answered: &Answered) -> (Server, Server) {
+fn two_servers_and(load: &Arc<Load>) -> (Server, Server) {
     loop {
-        let answered = Arc::clone(answered);
+        let load = Arc::clone(load);
         let one = Server::start(move |_, wire| {
-            answered.get_or_init(Instant::now);
+            load.answered.lock().unwrap().get_or_insert_with(Instant::now);
             wire.answer("200 OK", "text/plain", "one")
         });
         let two = SocketAddr::new(TWO.into(), one.address().port());
@@ -211,11 +236,10 @@ fn connections_go_round_all_addresses_and_ask_once() {
 
 #[test]
 fn an_address_that_changes_is_found_when_its_time_is_over() {
-    let answered = Answered::default();
-    let (one, two) = two_servers_and(&answered);
-    let dns = Dns::start(move || {
-        Answer::Addresses(vec![if answered_a_second_ago(&answered) { TWO } else { ONE }], 1)
-    });
+    let during = Load::new();
+    let (one, two) = two_servers_and(&during);
+    let asked = Arc::clone(&during);
+    let dns = Dns::start(move || Answer::Addresses(vec![if asked.question() > 0 { TWO } else { ONE }], 1));
     let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
     let workload = run(&[dns.address], one.address().port(), scenario);
     assert_eq!(workload["iterations"]["failed"], 0, "{}", workload["errors"]);
@@ -226,16 +250,13 @@ fn an_address_that_changes_is_found_when_its_time_is_over() {
 
 #[test]
 fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
-    let answered = Answered::default();
-    let (one, _two) = two_servers_and(&answered);
+    let during = Load::new();
+    let (one, _two) = two_servers_and(&during);
     // Twelve questions are six lookups of about a second each. On a busy machine the first of them may be
     // answered after bench has asked again, so that nobody learns of their answers.
-    let lost = AtomicUsize::new(0);
-    let dns = Dns::start(move || {
-        if answered_a_second_ago(&answered) && lost.fetch_add(1, Ordering::SeqCst) < 12 {
-            return Answer::Code(3);
-        }
-        Answer::Addresses(vec![ONE], 1)
+    let dns = Dns::start(move || match during.question() {
+        1..=12 => Answer::Code(3),
+        _ => Answer::Addresses(vec![ONE], 1),
     });
     let scenario = "runner: { constant_for_duration: { duration: 12, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
     let (bench, _) = load(&[dns.address], one.address().port(), scenario);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
+use crate::rewind;
 use crate::server::{After, Seen, Server, Wire};
 
 /// The path of each service on the server, with its type in the catalog.
@@ -48,7 +49,7 @@ fn first_things() -> Things {
 
 impl FakeOpenStack {
     pub(crate) fn start() -> Self {
-        let things = Arc::new(Mutex::new(first_things()));
+        let things = rewind::state(first_things());
         let shared = Arc::clone(&things);
         let server = Server::start(move |seen, wire| answer(seen, wire, &mut shared.lock().unwrap()));
         Self { server, things }

@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::rewind;
+
 /// A request that arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -104,8 +106,8 @@ impl H2Server {
     pub(crate) fn with(options: Options, script: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (address_sender, address) = std::sync::mpsc::channel();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let connections = Arc::new(Mutex::new(0));
+        let seen = rewind::state(Vec::new());
+        let connections = rewind::state(0);
         let shared = Shared { script: Arc::new(script), seen: Arc::clone(&seen) };
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let count = Arc::clone(&connections);

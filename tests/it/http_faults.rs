@@ -32,7 +32,7 @@ impl Sockets {
     }
 
     /// The same, which lets only so many connections be.
-    fn after(first: usize, act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn after(first: usize, act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));

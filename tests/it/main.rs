@@ -89,6 +89,7 @@ mod receiving;
 mod recording;
 mod reference_pages;
 mod requests;
+mod rewind;
 mod rooms;
 mod run_directories;
 mod runs;

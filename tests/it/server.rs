@@ -6,11 +6,13 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::rewind;
 
 /// A request that arrived, with its headers' names in lower case.
 #[derive(Clone, Debug)]
@@ -90,6 +92,20 @@ struct Shared {
     connections: AtomicUsize,
 }
 
+impl Shared {
+    /// The numbers of requests that arrived whole, of requests and of connections.
+    fn counts(&self) -> (usize, usize, usize) {
+        let seen = self.seen.lock().unwrap().len();
+        (seen, self.count.load(Ordering::SeqCst), self.connections.load(Ordering::SeqCst))
+    }
+
+    fn go_back_to(&self, (seen, count, connections): (usize, usize, usize)) {
+        self.seen.lock().unwrap().truncate(seen);
+        self.count.store(count, Ordering::SeqCst);
+        self.connections.store(connections, Ordering::SeqCst);
+    }
+}
+
 /// A running server.
 pub(crate) struct Server {
     address: SocketAddr,
@@ -121,17 +137,7 @@ impl Server {
         ca: &Path,
         script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
     ) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-        std::fs::write(ca, made.cert.pem()).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .unwrap();
-        Self::with(Box::new(script), true, Some(Arc::new(config)))
+        Self::with(Box::new(script), true, Some(Arc::new(tls_config(ca))))
     }
 
     /// A TLS server that wants a certificate of its clients, with a fresh authority for both sides, which is written to
@@ -221,6 +227,16 @@ impl Server {
             sockets: Mutex::default(),
             connections: AtomicUsize::new(0),
         });
+        let counted = Arc::downgrade(&shared);
+        rewind::before_loads(move || {
+            let counted = Weak::clone(&counted);
+            let before = counted.upgrade().map(|shared| shared.counts());
+            move || {
+                if let (Some(shared), Some(before)) = (counted.upgrade(), before) {
+                    shared.go_back_to(before);
+                }
+            }
+        });
         let acceptor = Arc::clone(&shared);
         let acceptor = std::thread::spawn(move || accept(&listener, &acceptor));
         Self { address, shared, acceptor: Some(acceptor) }
@@ -273,6 +289,20 @@ impl Drop for Server {
             assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
         }
     }
+}
+
+/// A certificate for 127.0.0.1 and its key; who trusts it is written to `ca`.
+pub(crate) fn tls_config(ca: &Path) -> rustls::ServerConfig {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(ca, made.cert.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap()
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {

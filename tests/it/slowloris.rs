@@ -2,13 +2,15 @@
 //!
 //! One round of each; `BENCH_SLOW_TESTS=1` runs fifty.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http_faults::{Sockets, errors_of, read_head};
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, Seen, Server, Wire, tls_config};
 use crate::support::{Bench, Running};
 
 const DEADLINE_MS: u64 = 400;
@@ -24,7 +26,7 @@ fn rounds() -> u64 {
 type Act = fn(&mut TcpStream);
 
 /// Sends a beginning, and then a piece again and again with pauses, until the client is gone.
-fn drip(stream: &mut TcpStream, beginning: &[u8], piece: &[u8], pause: Duration) {
+fn drip(stream: &mut impl Write, beginning: &[u8], piece: &[u8], pause: Duration) {
     let mut sent = stream.write_all(beginning);
     while sent.is_ok() {
         std::thread::sleep(pause);
@@ -262,19 +264,52 @@ fn every_request_of_http2_ends_by_its_deadline() {
     });
 }
 
+/// HTTP/2 over TLS, whose server sends interim answers without end.
+fn hints_over_tls(ca: &Path) -> Sockets {
+    let mut config = tls_config(ca);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    // The first connection, which brings no request, is answered, too.
+    Sockets::after(0, move |mut stream| {
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+        let mut session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = rustls::Stream::new(&mut session, &mut stream);
+        let _ = stream.read_exact(&mut [0; 24]);
+        let hints = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103").repeat(2_000);
+        drip(&mut stream, &frame(SETTINGS, 0, 0, &[]), &hints, Duration::ZERO);
+    })
+}
+
+/// Runs the scenario against a server that never lets go, interrupts it, and expects its end.
+fn ends_by_a_signal(bench: &Bench, options: &[&str]) {
+    let mut command = bench.command(&["run", "scenario.yaml"]);
+    let running = Running::start(command.args(options).stdout(Stdio::null()).stderr(Stdio::null()));
+    std::thread::sleep(Duration::from_millis(1500));
+    let began = Instant::now();
+    let ended = running.interrupt();
+    let file = |name: &str| std::fs::read_to_string(bench.path().join(name)).unwrap();
+    let what = || format!("{options:?} {} {}", file("deployment.yaml"), file("scenario.yaml"));
+    assert_eq!(ended.code, Some(105), "{}", what());
+    assert!(began.elapsed() < SLACK + Duration::from_secs(1), "{:?} {}", began.elapsed(), what());
+}
+
+/// Chunks as fast as the client reads.
+fn endless(_: &Seen, wire: &mut Wire<'_>) -> After {
+    let chunks = "1\r\nb\r\n".repeat(10_000);
+    let mut sent = wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    while sent {
+        sent = wire.send(&chunks);
+    }
+    After::Close
+}
+
+const ONE: &str = "graceful_stop: 1s\nrunner: { serial: { times: 1 } }";
+
 /// Whatever a server sends without end, and at whatever moment: a signal ends the run.
 #[test]
 fn a_server_that_never_lets_go_holds_up_no_signal() {
     let folder = tempfile::tempdir().unwrap();
-    let ca = folder.path().join("ca.pem");
-    let endless = |_: &Seen, wire: &mut Wire<'_>| {
-        let chunks = "1\r\nb\r\n".repeat(10_000);
-        let mut sent = wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-        while sent {
-            sent = wire.send(&chunks);
-        }
-        After::Close
-    };
+    let (ca, ca2) = (folder.path().join("ca.pem"), folder.path().join("ca2.pem"));
     let (clear, tls) = (Server::start(endless), Server::tls(&ca, endless));
     let flood = Sockets::start(|mut stream| {
         let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
@@ -282,30 +317,47 @@ fn a_server_that_never_lets_go_holds_up_no_signal() {
         let pings = frame(PING, 0, 0, &[0; 8]).repeat(20_000);
         drip(&mut stream, &frame(SETTINGS, 0, 0, &[]), &pings, Duration::ZERO);
     });
+    let hints = hints_over_tls(&ca2);
     let step = "[ { action: a, get: /x, timeout: 300s, max_body: 1000GB } ]";
-    let usual = "graceful_stop: 1s\nrunner: { serial: { times: 1 } }";
     for (url, deployment) in [
         (clear.url(), String::new()),
         (tls.url(), format!("http: {{ version: 1.1 }}\ntls: {{ ca: \"{}\" }}", ca.display())),
         (format!("http://{}", flood.address), "http: { version: 2 }".to_owned()),
+        (
+            format!("https://{}", hints.address),
+            format!("http: {{ version: 2 }}\ntls: {{ ca: \"{}\" }}", ca2.display()),
+        ),
     ] {
-        for (steps, once) in [
-            (format!("iteration: {step}"), false),
-            (format!("setup: {step}\niteration: [ {{ action: b, get: /y }} ]"), false),
-            (format!("iteration: {step}"), true),
+        for (steps, option) in [
+            (format!("iteration: {step}"), "--no-probe"),
+            (format!("setup: {step}\niteration: [ {{ action: b, get: /y }} ]"), "--no-probe"),
+            (format!("iteration: {step}"), "--once"),
         ] {
             let bench = Bench::new();
-            bench.load(&url, &deployment, &format!("{usual}\n{steps}"));
-            let mut command = bench.command(&["run", "scenario.yaml", "--no-probe"]);
-            if once {
-                command.arg("--once");
-            }
-            let running = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
-            std::thread::sleep(Duration::from_millis(1500));
-            let began = Instant::now();
-            let ended = running.interrupt();
-            assert_eq!(ended.code, Some(105), "{url} {steps} {once}");
-            assert!(began.elapsed() < SLACK + Duration::from_secs(1), "{url} {steps}: {:?}", began.elapsed());
+            bench.load(&url, &deployment, &format!("{ONE}\n{steps}"));
+            ends_by_a_signal(&bench, &[option]);
         }
+    }
+}
+
+/// The same of what is asked before the load: for a token, for a catalog and in the probe.
+#[test]
+fn a_server_that_never_lets_go_before_the_load_holds_up_no_signal() {
+    let (clear, good) = (Server::start(endless), Server::answering_after(Duration::ZERO));
+    let url = clear.url();
+    let user = "username: u, password: P4ssw0rd-x, project_name: p";
+    for (target, deployment) in [
+        (&good, format!("auth: {{ keystone: {{ auth_url: '{url}/identity', {user} }} }}")),
+        (&good, format!("auth: {{ oauth2: {{ token_url: '{url}/t', client_id: a, client_secret: b }} }}")),
+        (
+            &good,
+            format!("auth: {{ keystone: {{ auth_url: '{url}/identity', token: T0ken }} }}\ncatalog: {{}}"),
+        ),
+        (&clear, "profiler: { hmac_key: k, connection_string: 'sqlite:///traces.db' }".to_owned()),
+    ] {
+        let bench = Bench::new();
+        let steps = "iteration: [ { action: a, get: /x, timeout: 300s, max_body: 1000GB } ]";
+        bench.load(&target.url(), &deployment, &format!("{ONE}\n{steps}"));
+        ends_by_a_signal(&bench, &[]);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::rewind;
 use crate::server::{After, Seen, Server, Wire};
 
 /// The administrator's project and user.
@@ -25,7 +26,7 @@ pub(crate) struct Thing {
 /// Answers a request instead of the cloud: status and body. The path has no query.
 type Refusal = dyn Fn(&str, &str) -> Option<(&'static str, Value)> + Send + Sync;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     things: Vec<Thing>,
     /// User and project of each token.
@@ -39,7 +40,7 @@ struct State {
     made: usize,
     /// Service and body of each request that set quotas.
     quotas: Vec<(String, Value)>,
-    refuses: Option<Box<Refusal>>,
+    refuses: Option<Arc<Refusal>>,
 }
 
 impl State {
@@ -66,7 +67,7 @@ impl Cloud {
 
     /// A cloud whose tokens are valid for this time.
     pub(crate) fn with_tokens_of(lifetime_s: i64) -> Self {
-        let state = Arc::new(Mutex::new(State { lifetime_s, ..State::default() }));
+        let state = rewind::state(State { lifetime_s, ..State::default() });
         let shared = Arc::clone(&state);
         Self { server: Server::start(move |seen, wire| answer(seen, wire, &shared)), state }
     }
@@ -76,7 +77,7 @@ impl Cloud {
         &self,
         refuses: impl Fn(&str, &str) -> Option<(&'static str, Value)> + Send + Sync + 'static,
     ) {
-        self.state.lock().unwrap().refuses = Some(Box::new(refuses));
+        self.state.lock().unwrap().refuses = Some(Arc::new(refuses));
     }
 
     /// From now on, no request is refused.
