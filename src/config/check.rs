@@ -246,6 +246,7 @@ impl<'s> Checker<'s> {
         let fault = Fault::error(key.span.clone(), message);
         let help = match candidate {
             Some(candidate) => format!("did you mean `{candidate}`?"),
+            None if known.clone().next().is_none() => "there are no keys here: remove it".to_owned(),
             None => format!("known keys: {}", known.collect::<Vec<_>>().join(", ")),
         };
         let help = match literal {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use crate::base::digits;
 use crate::base::{percent, yaml};
@@ -331,8 +332,10 @@ pub(super) fn split_url(url: &str) -> Option<(String, String)> {
     let path = path.split('#').next().unwrap_or_default();
     let slash = if path.starts_with('/') { "" } else { "/" };
     let is_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
-    (!host.is_empty() && host.chars().all(is_host))
-        .then(|| (format!("{scheme}://{}", host.to_ascii_lowercase()), format!("{slash}{path}")))
+    let origin = format!("{scheme}://{}", host.to_ascii_lowercase());
+    // Such as a port that is no number.
+    let is_origin = !host.is_empty() && host.chars().all(is_host) && Url::parse(&origin).is_ok();
+    is_origin.then(|| (origin, format!("{slash}{path}")))
 }
 
 /// The targets that requests go to.

@@ -408,11 +408,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         let Some(bench) = folder(port) else { return };
         let good = format!("python3 server.py {port} 1");
         let once = format!("test -e ran && exit 3; touch ran; exec python3 server.py {port} 1");
-        let ran = bench.path().join("ran");
-        rewind::before_loads(move || {
-            let ran = ran.clone();
-            move || std::fs::remove_file(ran).unwrap()
-        });
+        rewind::file(bench.path().join("ran"));
         let ended = compare(&bench, &good, &once, &["--margin", "1000"]).expect_code(2);
         assert!(ended.stdout.contains("B fails significantly more often than A"), "{}", ended.stdout);
         assert!(ended.stdout.contains("B did not run in pair 2: "), "{}", ended.stdout);

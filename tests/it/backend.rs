@@ -14,6 +14,8 @@ use bench::osprofiler::record::Info;
 use bench::osprofiler::spans::{Kind, Span, protobuf};
 use serde_json::{Value, json};
 
+use crate::rewind;
+
 /// The backend; it ends with the process.
 #[derive(Clone)]
 pub(crate) struct Backend {
@@ -21,7 +23,7 @@ pub(crate) struct Backend {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     spans: Vec<Span>,
     requests: Vec<Request>,
@@ -47,7 +49,10 @@ const JSON: &str = "application/json";
 impl Backend {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let backend = Self { address: listener.local_addr().unwrap().to_string(), state: Arc::default() };
+        let backend = Self {
+            address: listener.local_addr().unwrap().to_string(),
+            state: rewind::state(State::default()),
+        };
         let state = Arc::clone(&backend.state);
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {

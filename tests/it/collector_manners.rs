@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::rewind;
 use crate::server::Server;
 use crate::support::Bench;
 
@@ -28,7 +29,7 @@ impl Redis {
     fn start(requests: Arc<AtomicUsize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (asked, ending) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(AtomicUsize::new(0)));
+        let (asked, ending) = (rewind::state(Vec::new()), Arc::new(AtomicUsize::new(0)));
         let (notes, end) = (Arc::clone(&asked), Arc::clone(&ending));
         let accepting = std::thread::spawn(move || {
             let mut serving = Vec::new();
@@ -120,7 +121,7 @@ fn records(key: &str) -> String {
 
 #[test]
 fn nothing_is_fetched_while_load_runs_and_a_list_is_read_at_once() {
-    let requests = Arc::new(AtomicUsize::new(0));
+    let requests = rewind::counter();
     let redis = Redis::start(Arc::clone(&requests));
     let server = Server::start(move |_, wire| {
         requests.fetch_add(1, Ordering::SeqCst);

@@ -1,13 +1,14 @@
 //! HTTP/2 in bench's client: what servers may do, and what they must not do.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use h2::Reason;
 use serde_json::Value;
 
 use crate::h2_server::{Act, H2Server, Options, Seen};
+use crate::http_faults::Sockets;
+use crate::rewind;
 use crate::server::Server;
 use crate::support::{Bench, Ended};
 
@@ -221,14 +222,13 @@ fn goaway_tells_what_was_not_processed() {
         let goaway = frame(7, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
         let ok = [frame(1, 4, 1, &[0x88]), frame(0, 1, 1, b"ok")].concat();
         let settings = frame(4, 0, 0, &[]);
-        let (url, thread) = scripted(vec![
+        let (url, _server) = scripted(vec![
             [settings.clone(), goaway.clone()].concat(),
             [settings.clone(), if failed == 0 { ok.clone() } else { goaway }].concat(),
         ]);
         let results = load(&url, PRIOR_KNOWLEDGE, &serial(if failed == 0 { 1 } else { 2 }));
         let workload = &results["workloads"][0];
         assert_eq!(workload["iterations"]["failed"], failed, "{last}: {}", workload["errors"]);
-        thread.join().unwrap();
     }
 }
 
@@ -243,7 +243,7 @@ fn empty_data_frames_are_no_fault() {
         empty.repeat(1000),
         frame(0, 1, 1, b"k"),
     ];
-    let (url, thread) = raw(answer.concat(), 1);
+    let (url, _server) = raw(answer.concat());
     let results = load(
         &url,
         PRIOR_KNOWLEDGE,
@@ -251,7 +251,6 @@ fn empty_data_frames_are_no_fault() {
          iteration: [ { action: a, get: /x, expect: { body: ok } } ]",
     );
     assert_eq!(results["workloads"][0]["iterations"]["ok"], 1, "{}", results["workloads"][0]["errors"]);
-    thread.join().unwrap();
 }
 
 /// What is wrong with an answer that HTTP/2 forbids.
@@ -282,7 +281,7 @@ fn a_forbidden_answer_is_explained() {
             "pseudo-header fields",
         ),
     ] {
-        let (url, thread) = raw([settings.clone(), frames].concat(), 2);
+        let (url, _server) = raw([settings.clone(), frames].concat());
         let results =
             load(&url, PRIOR_KNOWLEDGE, &format!("http: {{ connections: iteration }}\n{}", serial(2)));
         let error = &results["workloads"][0]["errors"][0];
@@ -291,7 +290,6 @@ fn a_forbidden_answer_is_explained() {
         assert!(message.contains(part) && !message.contains("unspecific"), "{name}: {message}");
         let headline = results["reason"]["headline"].as_str().unwrap();
         assert!(!headline.ends_with("protocol"), "{headline}");
-        thread.join().unwrap();
     }
 }
 
@@ -375,33 +373,28 @@ fn a_shared_connection_survives_what_single_requests_do() {
 }
 
 /// A server that reads the client's preface and then sends these bytes.
-fn raw(bytes: Vec<u8>, connections: usize) -> (String, std::thread::JoinHandle<()>) {
-    scripted(vec![bytes; connections])
+fn raw(bytes: Vec<u8>) -> (String, Sockets) {
+    scripted(vec![bytes])
 }
 
-/// The same, with other bytes for each connection.
-fn scripted(scripts: Vec<Vec<u8>>) -> (String, std::thread::JoinHandle<()>) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let thread = std::thread::spawn(move || {
-        // The first connection only looks whether somebody is there.
-        drop(listener.accept().unwrap());
-        for bytes in scripts {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            let mut seen = Vec::new();
-            let mut buffer = [0; 4096];
-            // Until the headers of the first request are there.
-            while seen.len() < 100 {
-                let read = stream.read(&mut buffer).unwrap();
-                seen.extend_from_slice(&buffer[..read]);
+/// The same, with other bytes for each connection of a load.
+fn scripted(scripts: Vec<Vec<u8>>) -> (String, Sockets) {
+    let connections = rewind::counter();
+    let server = Sockets::start(move |mut stream| {
+        let (mut seen, mut buffer) = (0, [0; 4096]);
+        // Until the headers of the first request are there.
+        while seen < 100 {
+            match stream.read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(read) => seen += read,
             }
-            let _ = stream.write_all(&bytes);
-            // Until the client has had enough of it.
-            while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
         }
+        let connection = connections.fetch_add(1, Ordering::SeqCst);
+        let _ = stream.write_all(&scripts[connection % scripts.len()]);
+        // Until the client has had enough of it.
+        while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
     });
-    (url, thread)
+    (format!("http://{}", server.address), server)
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -442,7 +435,7 @@ fn what_is_no_http2_is_a_protocol_fault() {
             "HTTP/2",
         ),
     ] {
-        let (url, thread) = raw(bytes, 2);
+        let (url, _server) = raw(bytes);
         let bench = Bench::new();
         bench.load(&url, PRIOR_KNOWLEDGE, &serial(2));
         let ended: Ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
@@ -454,6 +447,5 @@ fn what_is_no_http2_is_a_protocol_fault() {
             ended.stderr
         );
         assert!(error["message"].as_str().unwrap().contains(part), "{name}: {error}");
-        thread.join().unwrap();
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::rewind;
 use crate::server::{After, Server};
 use crate::support::{Bench, Ended};
 
@@ -31,17 +32,19 @@ impl Sockets {
         Self::after(1, act)
     }
 
-    /// The same, which lets only so many connections be.
+    /// The same, which lets only so many connections of a load be.
     pub(crate) fn after(first: usize, act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&stopping);
+        let connections = rewind::counter();
         let thread = std::thread::spawn(move || {
-            for (number, stream) in listener.incoming().enumerate() {
+            for stream in listener.incoming() {
                 if ended.load(Ordering::SeqCst) {
                     return;
                 }
+                let number = connections.fetch_add(1, Ordering::SeqCst);
                 if let (true, Ok(stream)) = (number >= first, stream) {
                     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
                     act(stream);
@@ -86,7 +89,7 @@ pub(crate) fn errors_of(url: &str, deployment: &str, scenario: &str) -> Vec<Valu
 #[test]
 fn an_answer_cut_at_any_byte_is_a_closed_connection() {
     let answer: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
-    let nth = std::sync::atomic::AtomicUsize::new(0);
+    let nth = rewind::counter();
     let server = Sockets::start(move |mut stream| {
         read_head(&mut stream);
         let cut = nth.fetch_add(1, Ordering::SeqCst);
@@ -430,8 +433,10 @@ impl TlsFront {
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&stopping);
+        let connections = rewind::counter();
         let thread = std::thread::spawn(move || {
-            for (number, stream) in listener.incoming().enumerate() {
+            for stream in listener.incoming() {
+                let number = connections.fetch_add(1, Ordering::SeqCst);
                 if ended.load(Ordering::SeqCst) {
                     return;
                 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::rewind;
 use crate::server::{After, Server};
 use crate::signals::{end, signal, start};
 use crate::support::Bench;
@@ -80,10 +80,10 @@ fn due_times_are_the_shapes_own_and_every_iteration_runs_once() {
 #[test]
 fn a_stalling_service_delays_what_is_due_and_nothing_is_dropped() {
     const STALL: Duration = Duration::from_millis(600);
-    let until = OnceLock::new();
+    let until = rewind::state(None);
     let server = Server::start(move |seen, wire| {
         if seen.nth >= 40 {
-            let until = *until.get_or_init(|| Instant::now() + STALL);
+            let until = *until.lock().unwrap().get_or_insert_with(|| Instant::now() + STALL);
             wire.pause(until.saturating_duration_since(Instant::now()));
         }
         wire.answer("200 OK", "text/plain", "ok")

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
+use crate::rewind;
 use crate::server::{Seen, Server};
 use crate::support::Bench;
 
@@ -55,18 +56,14 @@ fn join(mut from: TcpStream, mut to: TcpStream) {
 }
 
 /// A proxy that makes tunnels to `to`, wherever a client wants to go; it answers anything else with `refusal`. It
-/// remembers the heads of the requests. It ends after `connections`.
-fn tunnels(
-    to: SocketAddr,
-    connections: usize,
-    refusal: Option<&'static str>,
-) -> (String, Arc<Mutex<Vec<String>>>) {
+/// remembers the heads of the requests.
+fn tunnels(to: SocketAddr, refusal: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://user:Pr0xyPw77@{}", listener.local_addr().unwrap());
-    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heads = rewind::state(Vec::new());
     let remembered = Arc::clone(&heads);
     std::thread::spawn(move || {
-        for stream in listener.incoming().take(connections) {
+        for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut head = Vec::new();
             let mut byte = [0];
@@ -93,7 +90,7 @@ fn a_unix_socket_is_a_target() {
     let bench = Bench::new();
     let path = bench.path().join("app.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heads = rewind::state(Vec::new());
     let remembered = Arc::clone(&heads);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -241,7 +238,7 @@ fn tls_goes_through_a_tunnel() {
         )
     };
     // The probe before the load, and the load.
-    let (proxy, heads) = tunnels(server.address(), 2, None);
+    let (proxy, heads) = tunnels(server.address(), None);
     both_ok(&run(&bench, &deployment(&proxy), ONE, &[]));
     assert_eq!(one(&server).path, "/base/x");
     assert!(!one(&server).headers.contains_key("proxy-authorization"));
@@ -253,7 +250,7 @@ fn tls_goes_through_a_tunnel() {
         ("SSH-2.0-OpenSSH\r\n\r\n", "does not speak HTTP"),
         ("", "closed the connection"),
     ] {
-        let (proxy, _) = tunnels(server.address(), 1, Some(refusal));
+        let (proxy, _) = tunnels(server.address(), Some(refusal));
         let (said, _) = run(&bench, &deployment(&proxy), ONE, &[]);
         assert!(said.contains("cannot connect to app.example: the proxy") && said.contains(part), "{said}");
         assert!(!said.contains("Pr0xyPw77"), "{said}");

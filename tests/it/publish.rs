@@ -1,7 +1,7 @@
 //! After the load: traces from faulty collectors, and the client's own points written to working ones.
 #![cfg(unix)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::backend::Backend;
 use crate::real_osprofiler::Peer;
+use crate::rewind;
 use crate::server::{After, Server};
 use crate::signals::{end, signal, start};
 use crate::support::{Bench, free_address, redis_to_oneself, service};
@@ -77,7 +78,7 @@ fn the_report_in_markdown_is_written_and_added_to_a_steps_summary() {
     bench.load(&server.url(), "", LOAD);
     let text = std::fs::read_to_string(bench.path().join("scenario.yaml")).unwrap();
     bench.write("scenario.yaml", text.replace("title: t", title));
-    bench.write("summary.md", "before\n");
+    rewind::file(bench.write("summary.md", "before\n"));
     let mut command = bench.command(&["run", "scenario.yaml"]);
     Bench::end(command.env("GITHUB_STEP_SUMMARY", bench.path().join("summary.md"))).expect_code(0);
     let report = std::fs::read_to_string(bench.run_directory().join("report.md")).unwrap();
@@ -223,9 +224,9 @@ fn a_collector_that_is_wrong_costs_a_warning_and_no_id() {
         let profiler =
             format!("profiler: {{ hmac_key: k, connection_string: \"jaeger://{}\" }}", collector.address());
         bench.load(&server.url(), &profiler, LOAD);
-        let began = Instant::now();
+        let began = rewind::began();
         let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-        assert!(began.elapsed() < limit, "{name}: bounded");
+        assert!(began.lock().unwrap().elapsed() < limit, "{name}: bounded");
         let results = bench.results();
         assert_eq!(results["iterations"].as_array().unwrap().len(), 100, "{name}");
         assert_eq!(results["slowest"].as_array().unwrap().len(), 10, "{name}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::rewind;
 use crate::server::{After, Seen, Server, Wire};
 use crate::support::{Bench, Ended};
 
@@ -140,6 +141,7 @@ fn version_1_in_json_runs_too() {
         }],
     });
     bench.write("task.json", serde_json::to_string_pretty(&task).unwrap());
+    rewind::file(bench.path().join("hook.txt"));
     bench.run(&["run", "task.json"]).expect_code(0);
     let results = bench.results();
     let counts: Vec<(String, Value, Value)> = results["workloads"]
@@ -262,6 +264,12 @@ fn what_is_not_supported_is_a_fault_at_its_line() {
             10,
             "unknown key `files` in the scenario's arguments",
             "known keys",
+        ),
+        (
+            v2("  scenario: { GlanceImages.list_images: { detailed: true } }\n"),
+            5,
+            "unknown key `detailed` in the scenario's arguments",
+            "there are no keys here: remove it",
         ),
         (http("      params: { a: { b: 1 } }\n"), 10, "a map where a text is expected", "write a text"),
         (

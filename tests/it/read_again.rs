@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::support::Bench;
 
 /// A point of a trace: from its start to its stop, in microseconds of its day.
+#[derive(Debug)]
 struct Point {
     id: String,
     parent: String,
@@ -21,6 +22,7 @@ struct Point {
 }
 
 /// A stored trace.
+#[derive(Debug)]
 struct Trace(BTreeMap<String, Point>);
 
 impl Trace {
@@ -133,7 +135,7 @@ fn of_one(trace: &Trace, said: &Value) {
     let number = |key: &str| said[key].as_f64().unwrap_or(f64::NAN);
     let near = |seen_us: i64, key: &str, within_us: f64| {
         let difference = (seen_us as f64 - number(key) * 1e3).abs();
-        assert!(difference <= within_us, "{key}: the trace has {seen_us} us: {said:#}");
+        assert!(difference <= within_us, "{key}: the trace has {seen_us} us: {said:#}\n{trace:#?}");
     };
     near(trace.response_us(), "response_ms", 2.0);
     let excess = number("response_ms") - number("typical_response_ms");

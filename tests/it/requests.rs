@@ -8,6 +8,7 @@ use bench::client::plain::PlainClient;
 use bench::client::tls::{self, TlsOptions};
 use serde_json::Value;
 
+use crate::rewind;
 use crate::server::{After, Seen, Server, Wire};
 use crate::support::Bench;
 
@@ -205,6 +206,7 @@ fn files_are_sent_as_they_are() {
 fn a_file_that_changes_during_the_run_is_an_error_of_its_own_class() {
     let bench = Bench::new();
     let path = bench.write("f.bin", binary(300_000));
+    rewind::file(path.clone());
     let server = Server::start(move |seen, wire| {
         if seen.path == "/change" {
             std::fs::write(&path, binary(200_000)).unwrap();
@@ -317,6 +319,7 @@ fn files_are_sent_over_http2_and_a_changed_one_resets_only_its_request() {
     use crate::h2_server::{Act, H2Server};
     let bench = Bench::new();
     let path = bench.write("f.bin", binary(400_000));
+    rewind::file(path.clone());
     let server = H2Server::start(move |seen| {
         if seen.uri.ends_with("/change") {
             std::fs::write(&path, binary(100_000)).unwrap();

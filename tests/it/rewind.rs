@@ -4,8 +4,10 @@
 //! load of every test again, as if it had been disturbed: all tests must pass so, too.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Remembers a state now, and gives what goes back to it.
 type Mark = Box<dyn Fn() -> Box<dyn FnOnce()>>;
@@ -29,6 +31,28 @@ pub(crate) fn state<T: Clone + 'static>(first: T) -> Arc<Mutex<T>> {
         move || *own.lock().unwrap() = before
     });
     state
+}
+
+/// When the load of this test began.
+pub(crate) fn began() -> Arc<Mutex<Instant>> {
+    let began = Arc::new(Mutex::new(Instant::now()));
+    let own = Arc::clone(&began);
+    before_loads(move || {
+        let own = Arc::clone(&own);
+        move || *own.lock().unwrap() = Instant::now()
+    });
+    began
+}
+
+/// A file that a load makes or changes.
+pub(crate) fn file(path: PathBuf) {
+    before_loads(move || {
+        let (path, before) = (path.clone(), std::fs::read(&path).ok());
+        move || match before {
+            Some(content) => std::fs::write(path, content).unwrap(),
+            None => drop(std::fs::remove_file(path)),
+        }
+    });
 }
 
 /// A number of a service, from 0.

@@ -1,5 +1,6 @@
 //! `bench run URL`: a load without any file, and the options that replace a scenario's load.
 
+use crate::rewind;
 use crate::server::Server;
 use crate::support::Bench;
 
@@ -58,11 +59,19 @@ fn a_time_bounds_a_load_on_a_url() {
     assert!(!server.seen().is_empty());
 }
 
+/// A load that is made again saves its files again.
+fn saved_anew(bench: &Bench) {
+    for name in ["mine.yaml", "deployment.yaml"] {
+        rewind::file(bench.path().join(name));
+    }
+}
+
 #[test]
 fn what_was_run_is_saved_as_files_that_run() {
     let (server, bench) = (server(), Bench::new());
     let words =
         "run URL/x?y=1 -n 4 -c 2 -H X-Tenant:_blue --data {\"a\":1} -T application/json --save mine.yaml";
+    saved_anew(&bench);
     run(&bench, words, &server.url()).expect_code(0);
     bench.run(&["validate", "mine.yaml"]).expect_code(0);
     let first = server.seen();
@@ -103,6 +112,7 @@ fn secrets_of_a_request_are_not_saved() {
     let body = r#"{"user": "ann", "password": "s3cr3t-2"}"#;
     let (bearer, token) = ("Authorization: Bearer s3cr3t-3", "X-Auth-Token: s3cr3t-4");
     let words = ["run", &url, "-n", "1", "-H", bearer, "-H", token, "--data", body, "--save", "mine.yaml"];
+    saved_anew(&bench);
     bench.run(&words).expect_code(0);
     let saved = std::fs::read_to_string(bench.path().join("mine.yaml")).unwrap();
     assert!(!saved.contains("s3cr3t"), "{saved}");

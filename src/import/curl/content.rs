@@ -133,6 +133,14 @@ impl Command {
                 "curl removes the line breaks of {path}, and bench sends it as it is (like --data-binary)"
             ));
         }
+        let is_typed = || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        if let Some((path, _)) = &self.upload
+            && !is_typed()
+        {
+            self.notes.push(format!(
+                "{path} is sent with the content type of its name; curl sends none (-H 'Content-Type: …' sets it)"
+            ));
+        }
     }
 }
 

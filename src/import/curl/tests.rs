@@ -302,6 +302,7 @@ fn what_cannot_be_imported_is_said() {
     for (command, part) in [
         ("curl http://h -b jar.txt", "the cookies in the file jar.txt are not sent"),
         ("curl http://h -H @headers.txt", "the headers in the file headers.txt are not sent"),
+        ("curl http://h -T a.bin", "a.bin is sent with the content type of its name; curl sends none"),
         ("curl http://h -d @data.txt", "curl removes the line breaks of data.txt"),
         ("curl http://h -x socks5://p:1", "no proxies with socks5"),
         ("curl http://h -x 'p q'", "--proxy was ignored"),
@@ -322,6 +323,9 @@ fn what_cannot_be_imported_is_said() {
         ("curl", "has no URL"),
         ("curl -H", "--header lacks its value"),
         ("curl ftp://h/", "not a URL of http"),
+        ("curl http://h:4x/", "not a URL of http"),
+        ("curl http://h:99999/", "not a URL of http"),
+        ("curl http://h%zz/", "not a URL of http"),
         ("curl http://h -d @none", "no such file"),
         ("curl http://h -X CONNECT", "cannot send the method `CONNECT`"),
         ("curl http://h -X 'A B'", "cannot send the method"),
@@ -371,7 +375,10 @@ fn each_command_is_a_step() {
         ("curl http://h/1 && curl -d a=1 http://h/2 >out 2>&1", &["GET /1", "POST /2"]),
         // Each has options of its own.
         ("curl -d a=1 http://h/1 --next http://h/2", &["POST /1", "GET /2"]),
-        ("curl http://h/1 -: -I http://h/2 -: -T a http://h/", &["GET /1", "HEAD /2", "PUT /a"]),
+        (
+            "curl http://h/1 -: -I http://h/2 -: -T a -H 'Content-Type: a/b' http://h/",
+            &["GET /1", "HEAD /2", "PUT /a"],
+        ),
         ("curl http://h/1 http://h/1; curl http://h/1", &["GET /1", "GET /1 (2)", "GET /1 (3)"]),
     ] {
         let draft = from_text(text, &read).unwrap_or_else(|error| panic!("{text}: {error}"));

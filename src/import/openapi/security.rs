@@ -96,6 +96,9 @@ impl Security {
                     .deployment_comments
                     .insert("/headers".into(), "API_COOKIE holds NAME=VALUE.".to_owned());
             }
+            _ if http::HeaderName::from_bytes(name.as_bytes()).is_err() => {
+                draft.notes.push(format!("the key is left out: {name:?} is no name of a header"));
+            }
             _ => {
                 draft.environment.push("API_KEY".into());
                 draft.deployment.insert("headers".into(), json!({ name: { "env": "API_KEY" } }));
