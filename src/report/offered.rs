@@ -8,11 +8,19 @@ const KEPT_UP: f64 = 0.99;
 
 /// `375.0/s of 400/s`, or only what was served where virtual users set the pace.
 pub(super) fn rate(workload: &Workload) -> String {
-    let offered = workload.offered.as_ref();
-    match offered.and_then(|offered| Some((offered.served_per_s, offered.asked_per_s?))) {
-        Some((served, asked)) => format!("{served:.1}/s of {}/s", per_s(asked)),
-        None => format!("{:.1}/s", workload.rate_per_s),
-    }
+    let of = asked(workload).map(|asked| format!(" {asked}")).unwrap_or_default();
+    format!("{:.1}/s{of}", served_per_s(workload))
+}
+
+/// Iterations per second: of a load at a rate, those that were served, which answers after the last start do not lower.
+pub(super) fn served_per_s(workload: &Workload) -> f64 {
+    let at_a_rate = workload.offered.as_ref().filter(|offered| offered.asked_per_s.is_some());
+    at_a_rate.map_or(workload.rate_per_s, |offered| offered.served_per_s)
+}
+
+/// `of 400/s`, the rate that was asked for.
+pub(super) fn asked(workload: &Workload) -> Option<String> {
+    Some(format!("of {}/s", per_s(workload.offered.as_ref()?.asked_per_s?)))
 }
 
 /// `All 40 virtual users were busy (max_concurrency); 375/s of 400/s served; up to 1200 iterations waited, for up to

@@ -328,6 +328,25 @@ fn what_was_not_served_counts_in_every_percentile() {
     assert!(ended.stdout.contains("no time"), "{}", ended.stdout);
 }
 
+/// The rate is that of the load in the report, too: answers that take a second do not halve it.
+#[test]
+fn answers_after_the_last_start_lower_the_rate_in_no_output() {
+    let server = Server::answering_after(Duration::from_secs(1));
+    let bench = Bench::new();
+    let runner = "{ rps: { rps: 20, duration: 1, max_concurrency: 40 } }";
+    bench.load(&server.url(), "", &format!("runner: {runner}\n{GET}"));
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let (before, _) = ended.stdout.split_once("/s of 20/s").unwrap();
+    let printed: f64 = before.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(printed > 15.0, "{printed}");
+    let html = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
+    let html = html.replace("&#x2f;", "/");
+    let (_, tile) = html.split_once("<dt>Rate</dt><dd><b>").unwrap();
+    let (shown, aside) = tile.split_once("/s</b> ").unwrap();
+    assert!((shown.parse::<f64>().unwrap() - printed).abs() < 0.06, "{shown} {printed}");
+    assert!(aside.starts_with("of 20/s</dd>"), "{}", &aside[..20]);
+}
+
 #[test]
 fn a_signal_ends_a_rate_gracefully() {
     for name in ["INT", "TERM"] {

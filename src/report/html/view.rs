@@ -19,7 +19,7 @@ use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::explanation::OUTSIDE;
 use crate::report::document::{Line, Span};
 use crate::report::explanation::Named;
-use crate::report::{document, observer, probe, record, screen, slowest, words};
+use crate::report::{document, observer, offered, probe, record, screen, slowest, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
@@ -301,7 +301,8 @@ fn tiles(results: &Results) -> Vec<Tile> {
     let most_ms = results.workloads.iter().map(|workload| workload.response_time.max_ms).fold(0.0, f64::max);
     let mut tiles = vec![tile("Iterations", text::count(total), lasted, "")];
     if let [only] = results.workloads.as_slice() {
-        tiles.push(tile("Rate", format!("{}/s", text::rate(only.rate_per_s)), "completed".to_owned(), ""));
+        let aside = offered::asked(only).unwrap_or_else(|| "completed".to_owned());
+        tiles.push(tile("Rate", format!("{}/s", text::rate(offered::served_per_s(only))), aside, ""));
     }
     tiles.push(tile("Failed", text::count(failed), share(failed), failures));
     if dropped > 0 {
@@ -332,7 +333,7 @@ fn summary(results: &Results) -> String {
     let by = match results.workloads.as_slice() {
         [only] => format!(
             " ({} a second), response time p50 {}, p99 {}",
-            text::rate(only.rate_per_s),
+            text::rate(offered::served_per_s(only)),
             value_at(&only.response_time, 50.0),
             value_at(&only.response_time, 99.0)
         ),

@@ -199,7 +199,7 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
         counts: counts(&workload.iterations),
         aside: words::aside(workload),
         waited,
-        rate: text::rate(workload.rate_per_s),
+        rate: text::rate(offered::served_per_s(workload)),
         start: text::duration(workload.start_s * 1e3),
         duration: text::duration(workload.duration_s * 1e3),
         p50: value_at(response, 50.0),
