@@ -234,6 +234,12 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
+/// The first character of a form that a client may send as it is, and that bench sends percent-encoded.
+pub(super) fn sent_as_it_is(form: &str) -> Option<char> {
+    pairs(form).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))?;
+    form.chars().find(|c| !c.is_ascii_alphanumeric() && !"-._~&=+%".contains(*c))
+}
+
 /// True if a map has the same order: equal names follow each other.
 fn is_grouped(pairs: &[(String, String)]) -> bool {
     let mut seen = HashSet::new();

@@ -20,9 +20,10 @@ pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
     if is_cmd(text) { cmd(text) } else { posix(text) }
 }
 
-/// Windows' cmd quotes and continues lines with `^`.
+/// Windows' cmd quotes and continues lines with `^`, has no single quotes, and doubles quotes in a text: `"{""a"":1}"`.
 fn is_cmd(text: &str) -> bool {
-    text.contains("^\"") || text.lines().any(|line| line.trim_end().ends_with('^'))
+    let has_doubled_quotes = || text.contains("{\"\"") && !text.contains('\'');
+    text.contains("^\"") || text.lines().any(|line| line.trim_end().ends_with('^')) || has_doubled_quotes()
 }
 
 /// Reads the characters of commands.
@@ -283,6 +284,10 @@ mod tests {
             ),
             ("curl \"a\" ^\n --data-raw \"{\\\"n\\\":1}\"", &["curl", "a", "--data-raw", "{\"n\":1}"]),
             ("curl ^\"a^\n\nb^\"", &["curl", "a\nb"]),
+            (
+                "curl \"a\" --data-raw \"{\"\"n\"\":\"\"x\"\"}\"",
+                &["curl", "a", "--data-raw", "{\"n\":\"x\"}"],
+            ),
         ] {
             assert_eq!(commands(text).unwrap(), [expected], "{text}");
         }

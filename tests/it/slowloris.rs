@@ -280,8 +280,9 @@ fn hints_over_tls(ca: &Path) -> Sockets {
     })
 }
 
-/// Runs the scenario against a server that never lets go, interrupts it, and expects its end.
-fn ends_by_a_signal(bench: &Bench, options: &[&str]) {
+/// Runs the scenario against a server that never lets go, interrupts it, and expects its end. A flood may meet a limit
+/// before, which fails the request.
+fn ends_by_a_signal(bench: &Bench, options: &[&str], is_flood: bool) {
     let mut command = bench.command(&["run", "scenario.yaml"]);
     let running = Running::start(command.args(options).stdout(Stdio::null()).stderr(Stdio::null()));
     std::thread::sleep(Duration::from_millis(1500));
@@ -289,7 +290,8 @@ fn ends_by_a_signal(bench: &Bench, options: &[&str]) {
     let ended = running.interrupt();
     let file = |name: &str| std::fs::read_to_string(bench.path().join(name)).unwrap();
     let what = || format!("{options:?} {} {}", file("deployment.yaml"), file("scenario.yaml"));
-    assert_eq!(ended.code, Some(105), "{}", what());
+    let at_a_limit = is_flood && matches!(ended.code, Some(0 | 1));
+    assert!(ended.code == Some(105) || at_a_limit, "{ended:?} {}", what());
     assert!(began.elapsed() < SLACK + Duration::from_secs(1), "{:?} {}", began.elapsed(), what());
 }
 
@@ -335,7 +337,7 @@ fn a_server_that_never_lets_go_holds_up_no_signal() {
         ] {
             let bench = Bench::new();
             bench.load(&url, &deployment, &format!("{ONE}\n{steps}"));
-            ends_by_a_signal(&bench, &[option]);
+            ends_by_a_signal(&bench, &[option], deployment.contains("version: 2"));
         }
     }
 }
@@ -358,6 +360,6 @@ fn a_server_that_never_lets_go_before_the_load_holds_up_no_signal() {
         let bench = Bench::new();
         let steps = "iteration: [ { action: a, get: /x, timeout: 300s, max_body: 1000GB } ]";
         bench.load(&target.url(), &deployment, &format!("{ONE}\n{steps}"));
-        ends_by_a_signal(&bench, &[]);
+        ends_by_a_signal(&bench, &[], false);
     }
 }

@@ -5,7 +5,7 @@
 use crate::base::percent;
 use crate::import::ImportError;
 use crate::import::multipart::{Content, Field, is_content_type};
-use crate::import::request::Body;
+use crate::import::request::{Body, sent_as_it_is};
 
 use super::{Command, NameFile};
 
@@ -133,9 +133,17 @@ impl Command {
                 "curl removes the line breaks of {path}, and bench sends it as it is (like --data-binary)"
             ));
         }
-        let is_typed = || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let stated = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let is_form = stated.is_none_or(|(_, mime)| mime.contains("x-www-form-urlencoded")) && !self.json;
+        if let (Body::Text(text, _), true) = (self.body(None), is_form)
+            && let Some(c) = sent_as_it_is(&text)
+        {
+            self.notes.push(format!(
+                "the form is sent percent-encoded, as browsers do, and curl sends `{c}` as it is; that means the same"
+            ));
+        }
         if let Some((path, _)) = &self.upload
-            && !is_typed()
+            && stated.is_none()
         {
             self.notes.push(format!(
                 "{path} is sent with the content type of its name; curl sends none (-H 'Content-Type: …' sets it)"

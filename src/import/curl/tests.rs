@@ -303,6 +303,7 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h -b jar.txt", "the cookies in the file jar.txt are not sent"),
         ("curl http://h -H @headers.txt", "the headers in the file headers.txt are not sent"),
         ("curl http://h -T a.bin", "a.bin is sent with the content type of its name; curl sends none"),
+        ("curl http://h -d 'a=\"b\"'", "curl sends `\"` as it is; that means the same"),
         ("curl http://h -d @data.txt", "curl removes the line breaks of data.txt"),
         ("curl http://h -x socks5://p:1", "no proxies with socks5"),
         ("curl http://h -x 'p q'", "--proxy was ignored"),
