@@ -323,6 +323,9 @@ fn what_was_not_served_counts_in_every_percentile() {
         let text = std::fs::read_to_string(bench.run_directory().join(file)).unwrap();
         assert!(text.lines().next().unwrap().contains("not served"), "{file}: {text}");
     }
+    // The lines of the report's chart, too.
+    let html = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
+    assert!(html.contains(r#""of_all":{"count":100,"#), "the chart draws percentiles of all");
     let list = bench.run(&["runs"]).stdout;
     assert!(list.contains("no time") && list.contains("not served"), "{list}");
     assert!(ended.stdout.contains("no time"), "{}", ended.stdout);

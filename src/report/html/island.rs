@@ -19,7 +19,7 @@ use crate::analysis::mean_tree::own_shares;
 use crate::report::words::point_name;
 use crate::results::IterationColumns;
 use crate::results::model::{
-    Bucket, ComparedNode, Criterion, Distribution, Offered, Percentile, Results, Series, TraceState,
+    Bucket, ComparedNode, Criterion, Distribution, OfAll, Offered, Percentile, Results, Series, TraceState,
 };
 use crate::runner::generator::ProcessSeries;
 
@@ -80,6 +80,8 @@ struct Shape<'a> {
     count: u64,
     max_ms: f64,
     percentiles: &'a [Percentile],
+    /// Those of all that were due, where some were not served.
+    of_all: Option<&'a OfAll>,
     buckets: &'a [Bucket],
 }
 
@@ -89,6 +91,7 @@ impl<'a> From<&'a Distribution> for Shape<'a> {
             count: distribution.count,
             max_ms: distribution.max_ms,
             percentiles: &distribution.percentiles,
+            of_all: distribution.of_all.as_ref(),
             buckets: &distribution.buckets,
         }
     }

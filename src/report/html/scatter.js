@@ -119,8 +119,9 @@ function scatter(host, c, onview) {
   function drawLines(g) {
     const shown = charts.workloads.filter((_, w) => !hidden.has(w));
     if (shown.length !== 1) return;
-    const [w] = shown, at = (p) => w[which].percentiles.find((one) => one.percentile === p)?.value_ms;
-    const lines = [["p50", at(50), "--soft"], ["p99", w[which].count >= 100 ? at(99) : undefined, "--soft"]];
+    const [w] = shown, all = w[which].of_all ?? w[which];
+    const at = (p) => all.percentiles.find((one) => one.percentile === p)?.value_ms ?? undefined;
+    const lines = [["p50", at(50), "--soft"], ["p99", all.count >= 100 ? at(99) : undefined, "--soft"]];
     if (which === "response") lines.push(...w.limits.map(([condition, ms]) => [shorten(condition, 40), ms, "--bad"]));
     const taken = [];
     // How many places with points a label would cover.
