@@ -23,7 +23,7 @@ use super::{closed, open};
 /// is late.
 const TURNS: u32 = 16;
 
-/// A worker that has not ended so long after its iterations were cut off is not waited for: its thread is stuck.
+/// How long to wait for a worker whose iterations were cut off. After that, its thread counts as stuck.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A worker's thread.
@@ -32,7 +32,7 @@ pub(super) struct Thread(JoinHandle<io::Result<Ended>>);
 /// The result of a worker, or what became of it instead, as a sentence.
 pub(super) type End = Result<Ended, String>;
 
-/// What is said of a worker that has panicked.
+/// The message about a worker that panicked.
 pub(super) const PANICKED: &str = "a worker ended because of a bug in bench; please report it";
 
 pub(super) fn did_not_start(error: &io::Error) -> String {

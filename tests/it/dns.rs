@@ -252,8 +252,8 @@ fn an_address_that_changes_is_found_when_its_time_is_over() {
 fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
     let during = Load::new();
     let (one, _two) = two_servers_and(&during);
-    // Twelve questions are six lookups of about a second each. On a busy machine the first of them may be
-    // answered after bench has asked again, so that nobody learns of their answers.
+    // Twelve questions are six lookups of about a second each. On a busy machine bench may give up
+    // waiting and ask again, so the first answers may reach nobody.
     let dns = Dns::start(move || match during.question() {
         1..=12 => Answer::Code(3),
         _ => Answer::Addresses(vec![ONE], 1),

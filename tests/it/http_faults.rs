@@ -32,7 +32,7 @@ impl Sockets {
         Self::after(1, act)
     }
 
-    /// The same, which lets only so many connections of a load be.
+    /// The same, but it ignores the first `first` connections of a load.
     pub(crate) fn after(first: usize, act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();

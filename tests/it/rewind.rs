@@ -13,7 +13,7 @@ use std::time::Instant;
 type Mark = Box<dyn Fn() -> Box<dyn FnOnce()>>;
 
 thread_local! {
-    /// Those of the test that runs on this thread.
+    /// The states of the test that runs on this thread.
     static STATES: RefCell<Vec<Mark>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -26,7 +26,7 @@ impl Needs {
     /// Calls `compile` where there is room for it.
     ///
     /// # Errors
-    /// Those of `compile`, and a thread that cannot be started.
+    /// What `compile` returns, or that no thread could be started.
     pub(super) fn with_room<T: Send, E: Send + From<TemplateError>>(
         self,
         compile: impl FnOnce() -> Result<T, E> + Send,
@@ -39,9 +39,10 @@ impl Needs {
             match started.map(thread::ScopedJoinHandle::join) {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(error) => {
-                    Err(TemplateError(format!("no thread can be started to compile it: {error}")).into())
-                }
+                Err(error) => Err(TemplateError(format!(
+                    "no thread can be started to compile it: {error}; raise `ulimit -u`"
+                ))
+                .into()),
             }
         })
     }

@@ -80,7 +80,7 @@ struct Shape<'a> {
     count: u64,
     max_ms: f64,
     percentiles: &'a [Percentile],
-    /// Those of all that were due, where some were not served.
+    /// The percentiles of all iterations that were due; `None` if all of them were served.
     of_all: Option<&'a OfAll>,
     buckets: &'a [Bucket],
 }
