@@ -8,12 +8,14 @@
 //! text. See [`allowance`].
 
 pub mod allowance;
+mod arithmetic;
 mod blame;
 mod builtins;
 pub mod document;
 mod draws;
 mod encodings;
 mod fakes;
+mod formats;
 mod generators;
 mod guarded;
 mod large_stack;

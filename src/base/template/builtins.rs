@@ -3,12 +3,14 @@
 //! Filters whose output can be much larger than their input are charged before they run.
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, Value, filters, tests};
+use minijinja::{Environment, Error, State, Value, filters, tests};
 
 use crate::base::digits::Decimal;
 
 use super::allowance::{self, Size};
+use super::arithmetic;
 use super::encodings;
+use super::formats;
 use super::numbers;
 
 /// Measures a value that an operator is about to traverse, and returns it.
@@ -23,8 +25,6 @@ pub(super) const SAME: &str = "#same";
 pub(super) const OPERAND: &str = "#operand";
 /// Measures a value that is about to become a part of a text, and returns it as it shows there.
 pub(super) const TEXT: &str = "#text";
-/// The operator `*`.
-pub(super) const TIMES: &str = "#times";
 
 /// How a truth value, nothing, a list or a map shows in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) enum Shows {
 }
 
 impl Shows {
-    fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
+    pub(super) fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
         match self {
             Self::Json => numbers::shown(value),
             Self::Python => Ok(None),
@@ -99,7 +99,7 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
     });
     environment.add_filter(MADE, |value: Value| allowance::made(&value).map(|()| value));
     environment.add_filter(COUNTED, counted);
-    environment.add_filter(TIMES, times);
+    arithmetic::install(environment);
 }
 
 /// What a filter or a test makes of its values.
@@ -115,6 +115,8 @@ enum Takes {
     Numbers,
     /// A list of numbers to calculate with.
     Items,
+    /// Values to put in order, which are returned as they are.
+    Ordered,
     /// Values to compare.
     Same,
     /// Anything, as it is.
@@ -129,9 +131,10 @@ impl Takes {
             | "upper" | "urlencode" | "startingwith" | "endingwith" => Self::Text,
             "join" => Self::Joins,
             "format" => Self::Formats,
-            "abs" | "round" | "batch" | "slice" | "odd" | "even" | "divisibleby" | "lt" | "<"
-            | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Numbers,
-            "sum" | "min" | "max" | "sort" => Self::Items,
+            "abs" | "round" | "odd" | "even" | "divisibleby" | "lt" | "<" | "lessthan" | "le" | "<="
+            | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Numbers,
+            "sum" => Self::Items,
+            "min" | "max" | "sort" | "unique" | "groupby" | "dictsort" => Self::Ordered,
             "eq" | "equalto" | "==" | "ne" | "!=" | "in" | "sameas" => Self::Same,
             _ => Self::Any,
         }
@@ -150,15 +153,7 @@ impl Takes {
                 let shown = items.map(|item| Ok(shows.shown(&item)?.unwrap_or(item)));
                 Value::from(shown.collect::<Result<Vec<_>, Error>>()?)
             }
-            Self::Formats => {
-                let shown = all().map(|argument| match argument.kind() {
-                    ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
-                        Ok(shows.shown(&argument)?.unwrap_or(argument))
-                    }
-                    _ => Ok(argument),
-                });
-                return shown.collect::<Result<Vec<_>, Error>>().map(Some);
-            }
+            Self::Formats => return formats::prepared(first, &arguments[1..], shows).map(Some),
             Self::Items if first.kind() == ValueKind::Seq => {
                 let items: Vec<Value> = first.try_iter()?.collect();
                 if items.iter().all(|item| numbers::digits_of(item).is_none()) {
@@ -166,6 +161,10 @@ impl Takes {
                 }
                 Value::from(items.into_iter().map(numbers::operand).collect::<Result<Vec<_>, Error>>()?)
             }
+            Self::Ordered => match numbers::comparable(first)? {
+                Some(comparable) => comparable,
+                None => return Ok(None),
+            },
             Self::Numbers if has_digits() => {
                 return all().map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some);
             }
@@ -313,19 +312,9 @@ fn charge_before(name: &str, arguments: &[Value], size: Size) -> Result<(), Erro
         }
         "pprint" => allowance::charge_text(size.values.saturating_mul(4 * size.depth as u64)),
         "sort" | "dictsort" | "groupby" | "unique" => allowance::charge(size.values.saturating_mul(16)),
-        "format" => allowance::charge_text(widths(text(0), arguments)),
+        "format" => allowance::charge_text(formats::widths(text(0), arguments)),
         _ => Ok(()),
     }
-}
-
-/// An upper bound for the sum of all widths and precisions in a format.
-fn widths(format: &str, arguments: &[Value]) -> u64 {
-    let written = format.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
-    let written = written.map(|digits| digits.parse().unwrap_or(u64::MAX));
-    // A `*` takes a width from the arguments.
-    let given = arguments.iter().skip(1).filter(|_| format.contains('*'));
-    let given = given.filter_map(|value| i64::try_from(value.clone()).ok()).map(i64::unsigned_abs);
-    written.chain(given).fold(0, u64::saturating_add)
 }
 
 fn counted(value: Value) -> Result<Value, Error> {
@@ -333,49 +322,4 @@ fn counted(value: Value) -> Result<Value, Error> {
         allowance::read(&value)?;
     }
     Ok(value)
-}
-
-fn times(left: &Value, right: &Value) -> Result<Value, Error> {
-    let (left, right) = (&numbers::operand(left.clone())?, &numbers::operand(right.clone())?);
-    let invalid = |what: &str| Error::new(ErrorKind::InvalidOperation, what.to_owned());
-    let is_scalar = |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
-    if is_scalar(left) && is_scalar(right) {
-        return product(left, right).ok_or_else(|| invalid(&format!("unable to calculate {left} * {right}")));
-    }
-    let (many, count) = if is_scalar(left) { (right, left) } else { (left, right) };
-    let count = count.as_usize().ok_or_else(|| {
-        invalid(&format!(
-            "`*` needs a number, or a text or a list and a whole number, not {} and {}",
-            left.kind(),
-            right.kind()
-        ))
-    })?;
-    let size = allowance::read(many)?;
-    let times = |each: u64| each.saturating_mul(count as u64);
-    match many.as_str() {
-        Some(text) => {
-            allowance::charge_text(times(size.bytes))?;
-            Ok(Value::from(text.repeat(count)))
-        }
-        None if matches!(many.kind(), ValueKind::Seq | ValueKind::Iterable) => {
-            allowance::charge_values(times(size.values))?;
-            allowance::charge_text(times(size.bytes))?;
-            let items: Vec<Value> = many.try_iter()?.collect();
-            let length = items.len() * count;
-            Ok(Value::from(items.into_iter().cycle().take(length).collect::<Vec<_>>()))
-        }
-        None => Err(invalid(&format!("`*` does not work with {} and {}", left.kind(), right.kind()))),
-    }
-}
-
-fn product(left: &Value, right: &Value) -> Option<Value> {
-    let whole = |value: &Value| {
-        let is_whole = value.is_integer() || value.kind() == ValueKind::Bool;
-        if is_whole { i128::try_from(value.clone()).ok() } else { None }
-    };
-    if let (Some(left), Some(right)) = (whole(left), whole(right)) {
-        let product = left.checked_mul(right)?;
-        return Some(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
-    }
-    Some(Value::from(f64::try_from(left.clone()).ok()? * f64::try_from(right.clone()).ok()?))
 }

@@ -12,7 +12,8 @@ use minijinja::machinery::ast::{
     Map, Set, SetBlock, Slice, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
 };
 
-use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT, TIMES};
+use super::arithmetic::{self, MINUS, PLUS, POWER, REAL, REST, TIMES, WHOLES};
+use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT};
 use super::python::LISTED;
 
 /// Loops may repeat text this short without charge: the limit on steps bounds it.
@@ -187,27 +188,28 @@ impl Rewriter {
         {
             return self.formatted(s);
         }
-        let simple = is_number(&s.left) || is_number(&s.right);
-        let plain = match s.op {
-            Sub | Div | FloorDiv | Rem | Pow | ScAnd | ScOr => true,
-            Add | Eq | Ne | Lt | Lte | Gt | Gte => simple,
-            Mul | Concat | In => false,
-        };
+        // A small whole number stays the same whatever the other one is.
+        let simple = is_small(&s.left) || is_small(&s.right);
         let mut operand = |expr: &Expr<'a>| match s.op {
             ScAnd | ScOr => self.expression(expr),
             Concat => self.text(expr),
             Eq | Ne | In => self.compared(expr),
             Mul => self.read(expr),
+            Div if !is_small(expr) => through(REAL, self.operand(expr), Vec::new()),
             Add | Sub | Div | FloorDiv | Rem | Pow | Lt | Lte | Gt | Gte => self.operand(expr),
         };
         let (op, left, right) = (s.op, operand(&s.left), operand(&s.right));
-        match op {
-            Mul => through(TIMES, left, vec![CallArg::Pos(right)]),
-            Add | Concat if !plain => {
-                through(MADE, Expr::BinOp(at(s, BinOp { op, left, right })), Vec::new())
-            }
-            _ => Expr::BinOp(at(s, BinOp { op, left, right })),
-        }
+        let own = match op {
+            Mul => TIMES,
+            Add if !simple => PLUS,
+            Sub if !simple => MINUS,
+            FloorDiv if !simple => WHOLES,
+            Rem if !simple => REST,
+            Pow if !simple => POWER,
+            Concat => return through(MADE, Expr::BinOp(at(s, BinOp { op, left, right })), Vec::new()),
+            _ => return Expr::BinOp(at(s, BinOp { op, left, right })),
+        };
+        through(own, left, vec![CallArg::Pos(right)])
     }
 
     /// Python's `'%s-%s' % (a, b)`, as the filter `format`.
@@ -296,8 +298,8 @@ fn repeats(statements: &[Stmt<'_>]) -> bool {
     })
 }
 
-fn is_number(expr: &Expr<'_>) -> bool {
-    matches!(expr, Expr::Const(constant) if constant.value.is_number())
+fn is_small(expr: &Expr<'_>) -> bool {
+    matches!(expr, Expr::Const(constant) if arithmetic::is_small(&constant.value))
 }
 
 /// The target of an assignment, unchanged.

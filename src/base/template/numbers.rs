@@ -215,7 +215,9 @@ pub(super) fn same_value(value: Value) -> Value {
 fn has_digits(value: &Value) -> bool {
     match value.kind() {
         ValueKind::Plain => digits_of(value).is_some(),
-        ValueKind::Seq => value.try_iter().is_ok_and(|mut items| items.any(|item| has_digits(&item))),
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter().is_ok_and(|mut items| items.any(|item| has_digits(&item)))
+        }
         ValueKind::Map => value
             .try_iter()
             .is_ok_and(|mut keys| keys.any(|key| value.get_item(&key).is_ok_and(|item| has_digits(&item)))),
@@ -223,17 +225,43 @@ fn has_digits(value: &Value) -> bool {
     }
 }
 
+/// The value with every number as its digits, if it has one that minijinja has no type for: it cannot put one of these
+/// before or after an ordinary one.
+pub(super) fn comparable(value: &Value) -> Result<Option<Value>, Error> {
+    if has_digits(value) { as_digits(value).map(Some) } else { Ok(None) }
+}
+
+fn as_digits(value: &Value) -> Result<Value, Error> {
+    Ok(match value.kind() {
+        ValueKind::Number => match Decimal::parse(&value.to_string()) {
+            Some(_) => Value::from_object(Digits(value.to_string().into())),
+            None => value.clone(),
+        },
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter()?.map(|item| as_digits(&item)).collect::<Result<Vec<_>, _>>()?.into()
+        }
+        ValueKind::Map => {
+            let pair = |key: Value| Ok((key.clone(), as_digits(&value.get_item(&key)?)?));
+            value.try_iter()?.map(pair).collect::<Result<Value, Error>>()?
+        }
+        _ => value.clone(),
+    })
+}
+
 /// A value to calculate with.
 pub(super) fn operand(value: Value) -> Result<Value, Error> {
     match digits_of(&value) {
         None => Ok(value),
-        Some(digits) => ordinary(digits).ok_or_else(|| {
-            let few = digits.chars().take(SHOWN_DIGITS_MAX + 1).count() <= SHOWN_DIGITS_MAX;
-            let shown: String = digits.chars().take(SHOWN_DIGITS_MAX).collect();
-            let more = if few { "" } else { "…" };
-            invalid(format!("templates cannot calculate with {shown}{more}: they would change its digits"))
-        }),
+        Some(digits) => ordinary(digits).ok_or_else(|| would_change(digits)),
     }
+}
+
+/// The error of a calculation that would not be with this number, but with another one near it.
+pub(super) fn would_change(digits: &str) -> Error {
+    let few = digits.chars().take(SHOWN_DIGITS_MAX + 1).count() <= SHOWN_DIGITS_MAX;
+    let shown: String = digits.chars().take(SHOWN_DIGITS_MAX).collect();
+    let more = if few { "" } else { "…" };
+    invalid(format!("templates cannot calculate with {shown}{more}: they would change its digits"))
 }
 
 /// The number of minijinja that has exactly this value.

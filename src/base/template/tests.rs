@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use minijinja::{Environment, UndefinedBehavior};
 
-use super::{Engine, TemplateError, Text, Value, Variables, allowance};
+use super::{Engine, TemplateError, Text, Value, Variables, allowance, from_json};
+use crate::base::digits;
 
 fn variables() -> Variables {
     let list: Vec<i64> = (0..50).collect();
@@ -162,7 +163,9 @@ fn guarded_templates_give_what_unguarded_ones_do() {
     for text in [
         "{{ n * 2 }} {{ 2 * n }} {{ n * f }} {{ f * 2 }} {{ n * n }} {{ 10**18 * 10 }} {{ 10**30 * 10 }}",
         "{{ 'ab' * n }} {{ n * 'ab' }} {{ [1, 'a'] * n }} {{ n * [] }} {{ s * 0 }} {{ true * 2 }}",
-        "{{ n + n }} {{ s + s }} {{ list[:2] + list[-2:] }} {{ s ~ n }} {{ 1 ~ 2 }}",
+        "{{ n + n }} {{ s + s }} {{ list[:2] + list[-2:] }} {{ s ~ n }} {{ 1 ~ 2 }} {{ range(2) + [n] }}",
+        "{{ n + f }} {{ n - f }} {{ f // n }} {{ n // f }} {{ n % f }} {{ n ** f }} {{ n / f }} {{ true + n }} {{ f - true }}",
+        "{{ -n // n }} {{ n % -n }} {{ (0 - n) % n }} {{ 2 ** n }} {{ n ** n }} {{ n - n }} {{ big * big }} {{ n - big }}",
         "{{ n - 1 }} {{ n / 2 }} {{ n // 2 }} {{ n % 2 }} {{ n ** 2 }} {{ -n }} {{ not n }}",
         "{{ n == 3 }} {{ n != f }} {{ s < 'b' }} {{ list >= list }} {{ 1 < n <= 3 < 4 }} {{ n in list not in [] }}",
         "{{ 'a' in s }} {{ n not in list }} {{ 'b' in map }} {{ n if n > 2 else s }} {{ s if n > 5 }}",
@@ -193,6 +196,15 @@ fn guarded_templates_give_what_unguarded_ones_do() {
         "{{ {} * 2 }}",
         "{{ 'a' * -1 }}",
         "{{ 'a' + 1 }}",
+        "{{ s + n }}",
+        "{{ s - s }}",
+        "{{ list - n }}",
+        "{{ list + n }}",
+        "{{ nobody + n }}",
+        "{{ n // (n - n) }}",
+        "{{ n % (n - n) }}",
+        "{{ n ** -n }}",
+        "{{ big ** big }}",
         "{{ n.x.y }}",
         "{{ list|join(1, 2, 3) }}",
         "{% include 'x' %}",
@@ -206,6 +218,84 @@ fn guarded_templates_give_what_unguarded_ones_do() {
             (Err(_), Err(_)) => {}
             (found, expected) => panic!("{text}: {found:?}, unguarded {expected:?}"),
         }
+    }
+}
+
+/// What a template makes of `price`, `list` and the others, which come from JSON.
+fn of_json(text: &str) -> Result<String, TemplateError> {
+    let json = r#"{"price": 1.50, "cent": 1e-2, "id": 9007199254740993, "huge": 1E400,
+        "list": [2, 1.50, 1e0, 10.0, 1.5], "rows": [{"p": 2.50, "n": "b"}, {"p": 1e0, "n": "a"}, {"p": 2.5, "n": "c"}],
+        "of": {"a": 2.50, "b": 1e0}}"#;
+    let json = digits::parse(json.as_bytes()).unwrap();
+    let shared =
+        json.as_object().unwrap().iter().map(|(name, value)| (Arc::from(name.as_str()), from_json(value)));
+    let mut output = String::new();
+    Engine::new().compile(text)?.render(&Variables::new(Arc::new(shared.collect())), &mut output)?;
+    Ok(output)
+}
+
+#[test]
+fn filters_return_numbers_as_they_came() {
+    for (text, expected) in [
+        ("{{ list | max }} {{ list | min }} {{ list | sort }}", "10.0 1e0 [1e0,1.50,1.5,2,10.0]"),
+        ("{{ list | sort(reverse=true) }} {{ list | unique }}", "[10.0,2,1.50,1.5,1e0] [2,1.50,1e0,10.0]"),
+        ("{{ [huge, id] | max }} {{ (list + [id, huge]) | sort | last }}", "1E400 1E400"),
+        ("{{ rows | sort(attribute='p') | map(attribute='n') }}", r#"["a","b","c"]"#),
+        ("{{ rows | sort(attribute='p') | map(attribute='p') }}", "[1e0,2.50,2.5]"),
+        ("{{ rows | unique(attribute='p') | map(attribute='p') }}", "[2.50,1e0]"),
+        ("{% for p, all in rows | groupby('p') %}{{ p }}:{{ all | length }} {% endfor %}", "1e0:1 2.5:2 "),
+        (
+            "{{ of | dictsort(by='value') }} {{ of | items }}",
+            r#"[["b",1e0],["a",2.50]] [["a",2.50],["b",1e0]]"#,
+        ),
+        ("{{ list | first }} {{ list | batch(2, price) }}", "2 [[2,1.50],[1e0,10.0],[1.5,1.50]]"),
+        (
+            "{{ list | slice(2, price) }} {{ list | reverse }}",
+            "[[2,1.50,1e0],[10.0,1.5,1.50]] [1.5,10.0,1e0,1.50,2]",
+        ),
+        (
+            "{{ nothing | default(price) }} {{ price | default(1) }} {{ [price] | chain([cent]) }}",
+            "1.50 1.50 [1.50,1e-2]",
+        ),
+        (
+            "{{ list | select('gt', 1.5) }} {{ rows | selectattr('p', 'eq', 2.5) | map(attribute='p') }}",
+            "[2,10.0] [2.50,2.5]",
+        ),
+        ("{{ '%s|%.1f|%05.2f|%d' | format(price, price, cent, id) }}", "1.50|1.5|00.01|9007199254740993"),
+        ("{{ '%(p)s %(p)s %(q).1f' | format({'p': price, 'q': price}) }}", "1.50 1.50 1.5"),
+        (
+            "{{ price | string }} {{ price | tojson }} {{ price | pprint }} {{ [price] | zip([cent]) }}",
+            "1.50 1.50 1.50 [[1.50,1e-2]]",
+        ),
+        (
+            "{{ price + cent }} {{ price == 1.5 }} {{ price in list }} {{ price * 2 }} {{ -price }}",
+            "1.51 true true 3.0 -1.5",
+        ),
+        (
+            "{{ id + 1 }} {{ id * id }} {{ id % 10 }} {{ id // 10 }} {{ id - id }} {{ id ** 2 }}",
+            "9007199254740994 81129638414606699710187514626049 3 900719925474099 0 81129638414606699710187514626049",
+        ),
+        (
+            "{{ id > price }} {{ [id, price] | max }} {{ price | abs }} {{ price | round }} {{ list | sum }}",
+            "true 9007199254740993 1.5 2.0 16.0",
+        ),
+    ] {
+        assert_eq!(of_json(text).unwrap_or_else(|error| panic!("{text}: {error:?}")), expected, "{text}");
+    }
+    for text in [
+        "id / 2",
+        "id + price",
+        "price - id",
+        "id * price",
+        "id % 1.5",
+        "id // price",
+        "id ** 0.5",
+        "2 / id",
+        "price / id",
+    ] {
+        let error = of_json(&format!("{{{{ {text} }}}}")).expect_err(text);
+        let expected = "templates cannot calculate with 9007199254740993: they would change its digits";
+        assert!(format!("{error:?}").contains(expected), "{text}: {error:?}");
     }
 }
 
