@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::collect::profiles::ProfileSource;
 use crate::iteration::observe::Observed;
+use crate::iteration::without_secrets;
 use crate::plan::given::Given;
 use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
@@ -80,6 +81,21 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// The options of the command line that change a load and are in no variable and no seed.
+    fn words(&self) -> Vec<String> {
+        let given = |name: &str, value: String| vec![name.to_owned(), value];
+        let arguments = self.task_arguments.text.iter();
+        let file = self.task_arguments.file.iter();
+        let flags = [(self.no_profile, "--no-profile"), (self.no_probe, "--no-probe")];
+        let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, name)| vec![name.to_owned()]);
+        flags
+            .chain(self.workers.map(|workers| given("--workers", workers.to_string())))
+            .chain(arguments.map(|text| given("--task-args", without_secrets(text, &[]))))
+            .chain(file.map(|path| given("--task-args-file", path.display().to_string())))
+            .flatten()
+            .collect()
+    }
+
     pub(super) fn of_plan(&self) -> scenario::Options {
         scenario::Options {
             set: self.set.clone(),
@@ -170,6 +186,13 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// The options of the command line that made this load of the scenario, beside its variables and its seed, without
+    /// secrets.
+    pub(super) fn words(&self) -> Vec<String> {
+        let receive = self.receive.map(|address| format!("--receive={address}"));
+        self.shape.words().into_iter().chain(self.load.words()).chain(receive).collect()
+    }
+
     /// Runs this scenario with the defaults of `bench run`, its directory below `runs`.
     pub fn new(scenario: impl Into<YamlFile>) -> Self {
         Self {

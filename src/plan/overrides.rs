@@ -28,6 +28,19 @@ impl LoadShape {
         *self == Self::default()
     }
 
+    /// The options of the command line that ask for it.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let options = [
+            ("--concurrency", self.concurrency.map(|users| users.to_string())),
+            ("--times", self.times.map(|times| times.to_string())),
+            ("--duration", self.duration.map(|duration| format!("{}s", duration.as_secs_f64()))),
+            ("--rate", self.rate_per_s.map(|rate| rate.to_string())),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        given.flatten().collect()
+    }
+
     /// Gives every workload this load.
     ///
     /// # Errors

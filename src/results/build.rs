@@ -175,8 +175,8 @@ impl From<log::Probe> for Probe {
 
 impl From<log::Scenario> for ScenarioInfo {
     fn from(scenario: log::Scenario) -> Self {
-        let log::Scenario { title, file, sha256, set, text } = scenario;
-        Self { title, file, sha256, set, text }
+        let log::Scenario { title, file, sha256, set, options, text } = scenario;
+        Self { title, file, sha256, set, options, text }
     }
 }
 

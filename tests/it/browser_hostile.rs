@@ -385,6 +385,7 @@ fn hostile_pairs(text: &str) -> Paired {
             file: text.to_owned(),
             sha256: text.to_owned(),
             set: std::collections::BTreeMap::new(),
+            options: Vec::new(),
             text: None,
         },
         a: side(),

@@ -225,6 +225,61 @@ fn the_report_names_the_command_that_was_typed() {
     }
 }
 
+/// The command that a report offers makes the same load.
+#[test]
+fn the_command_of_a_report_runs_it_again() {
+    let scenario = "title: t\nvariables: { name: a }\nrunner: { constant: { times: 9, concurrency: 2 } }\n\
+        iteration: [ { get: \"/{{ name }}/{{ random_int(1, 9) }}\" } ]\ndeployment: d.yaml\n";
+    let task = "{% set n = n or 3 %}\nHttpRequests.check_request:\n  - args: { url: \"URL/x\", method: GET, status_code: 200 }\n    \
+        runner: { type: serial, times: {{ n }} }\n";
+    for words in [
+        "run s.yaml",
+        "run s.yaml -c 3",
+        "run s.yaml -n 4 -c 1 --workers 1 --no-probe",
+        "run s.yaml -z 0.2s --no-profile",
+        "run s.yaml -n 5 --rate 500.5 --set name=it's --seed 7",
+        "run -n 6 -q s.yaml",
+        "run task.yaml --task-args {\"n\":_2}",
+        "run task.yaml --task-args-file args.yaml -c 2",
+        "run URL/x -n 3 -c 2 --no-profile --workers 1",
+        "run URL/x -n 3 --rate 500",
+    ] {
+        let (server, bench) = (server(), Bench::new());
+        bench.write("d.yaml", format!("targets: {{ default: \"{}\" }}\n", server.url()));
+        bench.write("s.yaml", scenario);
+        bench.write("task.yaml", task.replace("URL", &server.url()));
+        bench.write("args.yaml", "n: 4\n");
+        run(&bench, words, &server.url()).expect_code(0);
+        let (first, directory) = (bench.results(), bench.run_directory());
+        let report = std::fs::read_to_string(directory.join("report.html")).unwrap();
+        let (_, rest) = report.split_once("<pre id=\"command\">").unwrap();
+        let (command, _) = rest.split_once("</pre>").unwrap();
+        let command = [("&#x2f;", "/"), ("&#x27;", "'"), ("&#39;", "'"), ("&quot;", "\""), ("&#x3d;", "=")]
+            .iter()
+            .fold(command.to_owned(), |text, (from, to)| text.replace(from, to));
+        std::fs::remove_dir_all(&directory).unwrap();
+        // A shell reads it.
+        let words_of = std::process::Command::new("sh")
+            .args(["-c", &format!("bench() {{ printf '%s\\n' \"$@\"; }}; {command}")])
+            .output()
+            .unwrap();
+        let words_of = String::from_utf8(words_of.stdout).unwrap();
+        bench.run(&words_of.lines().collect::<Vec<_>>()).expect_code(0);
+        let second = bench.results();
+        for place in [
+            "/workloads/0/runner",
+            "/scenario",
+            "/environment/workers",
+            "/profiling/enabled",
+            "/probe/status",
+        ] {
+            assert_eq!(first.pointer(place), second.pointer(place), "{words}: {command}: {place}");
+        }
+        let seed = |results: &serde_json::Value| results["run"]["seed"].clone();
+        assert!(!words.contains("--seed") || seed(&first) == 7 && seed(&second) == 7, "{words}: {command}");
+    }
+}
+
 #[test]
 fn a_scenario_of_whole_urls_needs_no_deployment() {
     let (server, bench) = (server(), Bench::new());

@@ -40,6 +40,7 @@ impl Run {
                 file: plan.file.display().to_string(),
                 sha256: plan.sha256.clone(),
                 set: plan.set.clone(),
+                options: self.options.words(),
                 text: Some(without_secrets(&plan.text, &[])),
             },
             deployment: Deployment {

@@ -77,6 +77,9 @@ pub struct Scenario {
     pub sha256: String,
     /// The variables given with `--set`.
     pub set: BTreeMap<String, String>,
+    /// The other options that changed its load, such as `--times` and `100`, without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// The text of the file without the secrets in it, bounded; absent in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

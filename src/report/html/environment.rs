@@ -33,8 +33,8 @@ pub(super) fn command(results: &Results) -> String {
         Some(options) => words.extend(options.iter().map(|word| shell::word(word))),
         None => {
             words.push(shell::path(Path::new(&results.scenario.file)));
-            // A deployment that was made of a scenario has no file.
-            if results.deployment.file != WHOLE_URLS {
+            // A deployment that was made of a scenario, or of a task, has no file of its own.
+            if ![WHOLE_URLS, &results.scenario.file].contains(&&*results.deployment.file) {
                 words.extend(["-d".to_owned(), shell::path(Path::new(&results.deployment.file))]);
             }
         }
@@ -42,6 +42,7 @@ pub(super) fn command(results: &Results) -> String {
     for (name, value) in &results.scenario.set {
         words.extend(["--set".to_owned(), shell::word(&format!("{name}={value}"))]);
     }
+    words.extend(results.scenario.options.iter().map(|word| shell::word(word)));
     words.extend(results.run.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
     words.join(" ")
 }

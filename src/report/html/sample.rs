@@ -103,7 +103,7 @@ fn header() -> Header {
     let header = json!({
         "run_id": Uuid::from_u128(9), "id_seed": Uuid::from_u128(42), "started_unix_ns": STARTED_UNIX_NS,
         "scenario": { "title": "Keystone under load", "file": "scenarios/keystone.yaml",
-            "sha256": "6d2c0b5f".repeat(8), "set": { "limit": "50" } },
+            "sha256": "6d2c0b5f".repeat(8), "set": { "limit": "50" }, "options": ["--times", "100"] },
         "deployment": { "name": "staging", "file": "deployments/staging.yaml",
             "targets": { "keystone": "https://keystone.staging.example:5000" }, "tls_verified": false, "auth": "keystone" },
         "profiling_off": null, "collector": "redis://collector.example:6379/0",

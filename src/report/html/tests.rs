@@ -63,7 +63,7 @@ fn the_page_holds_what_the_results_hold() {
         "SELECT user.id, user.domain_id FROM user WHERE user.id = ?</pre>",
         "<code>host controller-1</code> <span class=\"nw\"><b>100 %</b> of slow</span>",
         "<a class=\"bad\" href=\"#errors\">",
-        "bench run scenarios&#x2f;keystone.yaml -d deployments&#x2f;staging.yaml --set limit=50",
+        "bench run scenarios&#x2f;keystone.yaml -d deployments&#x2f;staging.yaml --set limit=50 --times 100",
         "in keystone&#x2f;public on controller-1",
         " % of the response time</span>, <span class=\"nw\">40 calls</span>",
         "under wsgi GET &#x2f;v3&#x2f;users › identity.list_users",

@@ -423,6 +423,7 @@ mod tests {
             file: String::new(),
             sha256: String::new(),
             set: std::collections::BTreeMap::new(),
+            options: Vec::new(),
             text: None,
         };
         Paired {

@@ -170,6 +170,9 @@ pub struct ScenarioInfo {
     pub sha256: String,
     /// The variables given with `--set`.
     pub set: BTreeMap<String, String>,
+    /// The other options that changed its load, as words of a command: `--times`, `100`. Empty in runs of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// The text of the file, at most 64 KiB of it, with `***` for secrets that are written in it; not that of included
     /// files. Absent in runs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -109,6 +109,7 @@ fn header() -> Header {
             file: text("scenario.yaml"),
             sha256: "ab".repeat(32),
             set: [(text("users"), text("7"))].into(),
+            options: Vec::new(),
             text: None,
         },
         deployment: Deployment {
@@ -389,6 +390,7 @@ proptest! {
         let mut header = header();
         header.scenario.title.clone_from(&texts[0]);
         header.scenario.set = [(texts[1].clone(), texts[2].clone())].into();
+        header.scenario.options.clone_from(&texts);
         header.notes = vec![texts[3].clone()];
         header.control = ControlShare::from_percent(f64::from(eighths) / 8.0);
         let workload = &mut header.workloads[1];

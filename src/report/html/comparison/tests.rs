@@ -164,6 +164,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             file: words("scenarios/keystone.yaml"),
             sha256: words(&"6d2c0b5f".repeat(8)),
             set: std::collections::BTreeMap::new(),
+            options: Vec::new(),
             text: None,
         },
         a: side("main"),
