@@ -141,7 +141,7 @@ impl Engine {
         for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
             environment.add_global(name.to_owned(), value);
         }
-        builtins::install(&mut environment, builtins::Shows::Json);
+        builtins::install(&mut environment, numbers::Shows::Json);
         generators::install(&mut environment);
         let mut counting = environment.clone();
         counting.set_fuel(Some(allowance::STEPS_MAX));

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::base::percent;
 
 use super::draft::{Draft, Step};
+use super::exact;
 use super::multipart::{self, Field};
 use super::request::{Body, Recorded, SecretsOnly, Targets, method_key, split_url};
 use super::{ImportError, STEPS_MAX, sniff, words};
@@ -197,6 +198,7 @@ impl Command {
             false => urls.iter().map(|url| globs::expanded(url)).collect::<Result<Vec<_>, _>>()?.concat(),
         };
         self.note_socket(&urls);
+        self.note_upgrade(&urls);
         all.draft.notes.append(&mut self.notes);
         let before = std::mem::take(&mut all.draft.deployment);
         self.authenticate(&urls, &mut all.draft);
@@ -208,6 +210,7 @@ impl Command {
             let path = if self.paths_as_they_are { path } else { without_dots(&path) };
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
             let recorded = Recorded { target, ..self.request(path) };
+            all.draft.notes.extend(exact::notes(&recorded, "curl sends"));
             self.step(&recorded, &mut all.draft)?;
         }
         all.urls += urls.len();

@@ -10,6 +10,7 @@
 
 pub mod curl;
 pub mod draft;
+mod exact;
 pub mod har;
 mod multipart;
 pub mod openapi;

@@ -13,6 +13,9 @@ use super::replace::{Replace, escaped};
 use super::secrets::{Variables, is_public_header, is_secret_name, is_secret_value, is_uuid, secret};
 use super::sniff;
 
+/// The content type of a form.
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
+
 /// A request with literal values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
@@ -92,10 +95,12 @@ impl Recorded {
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let mut path = self.path_text(path, replace);
         let pairs = pairs(query);
-        let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && is_grouped(pairs));
+        // A map is encoded anew: a query that would differ then stays as it is.
+        let is_same = |pairs: &Vec<(String, String)>| is_grouped(pairs) && encoded(pairs) == query;
+        let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && is_same(pairs));
         if !named && !query.is_empty() {
             path.push('?');
-            path.push_str(&sniff::replaced(query, replace));
+            path.push_str(&query_text(query, replace));
         }
         step.insert(key.to_owned(), format!("{before}{path}").into());
         if let Some(target) = &self.target {
@@ -182,14 +187,14 @@ impl Recorded {
         };
         let mime = content_type.as_deref().unwrap_or_default();
         let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        if (essence == "application/json" || essence.ends_with("+json"))
+        if is_json(&essence)
             && let Some(value) = json_body(text)
         {
             keys.insert("json".to_owned(), replaced_json("", &value, replace));
             return (keys, content_type.clone().filter(|mime| mime != "application/json"));
         }
-        if essence == "application/x-www-form-urlencoded"
-            && let Some(pairs) = pairs(text).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))
+        if essence == FORM
+            && let Some(pairs) = form_pairs(text)
         {
             keys.insert("form".to_owned(), Value::Object(replaced(&pairs, replace)));
             return (keys, content_type.clone().filter(|mime| *mime != essence));
@@ -234,10 +239,35 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// The first character of a form that a client may send as it is, and that bench sends percent-encoded.
-pub(super) fn sent_as_it_is(form: &str) -> Option<char> {
-    pairs(form).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))?;
-    form.chars().find(|c| !c.is_ascii_alphanumeric() && !"-._~&=+%".contains(*c))
+/// The pairs of a form that a step has as a map.
+pub(super) fn form_pairs(text: &str) -> Option<Vec<(String, String)>> {
+    pairs(text).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))
+}
+
+/// Whether a content type without its parameters is JSON's.
+pub(super) fn is_json(essence: &str) -> bool {
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// A query or a form as a step sends its map.
+pub(super) fn encoded(pairs: &[(String, String)]) -> String {
+    let pair =
+        |(name, value): &(String, String)| format!("{}={}", percent::encode(name), percent::encode(value));
+    pairs.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+/// A query as it was sent, with templates for its values.
+fn query_text(query: &str, replace: &mut dyn Replace) -> String {
+    let part = |part: &str| {
+        let plain = pairs(part).and_then(|pairs| pairs.into_iter().next());
+        let plain = plain.filter(|(_, value)| !value.is_empty() && is_unreserved(value));
+        let template = plain.and_then(|(name, value)| replace.whole(&name, &value));
+        match (template, part.split_once('=')) {
+            (Some(template), Some((name, _))) => format!("{}={template}", escaped(name)),
+            _ => sniff::replaced(part, replace),
+        }
+    };
+    query.split('&').map(part).collect::<Vec<_>>().join("&")
 }
 
 /// True if a map has the same order: equal names follow each other.
@@ -266,7 +296,7 @@ fn replaced(pairs: &[(String, String)], replace: &mut dyn Replace) -> Map<String
 }
 
 /// A body that a scenario can hold as JSON.
-fn json_body(text: &str) -> Option<Value> {
+pub(super) fn json_body(text: &str) -> Option<Value> {
     const LEVELS_MAX: usize = 40;
     fn fits(value: &Value, levels: usize) -> bool {
         match value {
@@ -281,7 +311,24 @@ fn json_body(text: &str) -> Option<Value> {
         }
     }
     let value = digits::parse(text.as_bytes()).ok()?;
-    fits(&value, LEVELS_MAX).then_some(value)
+    // Of two equal keys, a value has one.
+    let has_all = colons(text) == colons(&digits::to_text(&value));
+    (has_all && fits(&value, LEVELS_MAX)).then_some(value)
+}
+
+/// How many colons a JSON text has outside of its texts: one for each key.
+pub(super) fn colons(json: &str) -> usize {
+    let (mut colons, mut is_inside, mut is_escaped) = (0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_inside => is_escaped = true,
+            b'"' => is_inside = !is_inside,
+            b':' if !is_inside => colons += 1,
+            _ => {}
+        }
+    }
+    colons
 }
 
 fn replaced_json(name: &str, value: &Value, replace: &mut dyn Replace) -> Value {
@@ -484,6 +531,14 @@ mod tests {
         ] {
             let split = split_url(url);
             assert_eq!(split, expected.map(|(origin, path)| (origin.to_owned(), path.to_owned())), "{url}");
+        }
+    }
+
+    #[test]
+    fn each_key_has_a_colon() {
+        for (json, expected) in [("{}", 0), (r#"{"a:":":","b":{"c":[1,2]}}"#, 3), (r#"{"a\":":1,"a":2}"#, 2)]
+        {
+            assert_eq!(colons(json), expected, "{json}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::allowance::{self, Size};
 use super::arithmetic;
 use super::encodings;
 use super::formats;
-use super::numbers;
+use super::numbers::{self, Shows};
 
 /// Measures a value that an operator is about to traverse, and returns it.
 pub(super) const READ: &str = "#read";
@@ -25,24 +25,6 @@ pub(super) const SAME: &str = "#same";
 pub(super) const OPERAND: &str = "#operand";
 /// Measures a value that is about to become a part of a text, and returns it as it shows there.
 pub(super) const TEXT: &str = "#text";
-
-/// How a truth value, nothing, a list or a map shows in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
-    /// As JSON has it: `true`, `null`, `["a"]`.
-    Json,
-    /// As Python prints it: `True`, `None`.
-    Python,
-}
-
-impl Shows {
-    pub(super) fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
-        match self {
-            Self::Json => numbers::shown(value),
-            Self::Python => Ok(None),
-        }
-    }
-}
 
 /// Adds all of them to an environment that has none.
 pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {

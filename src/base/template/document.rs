@@ -12,7 +12,9 @@ use minijinja::{Environment, Error, UndefinedBehavior};
 
 use super::allowance;
 use super::guarded::Rewriter;
-use super::{Code, GLOBALS, TemplateError, Text, Value, Variables, bounded, builtins, python, unfolded};
+use super::{
+    Code, GLOBALS, TemplateError, Text, Value, Variables, bounded, builtins, numbers, python, unfolded,
+};
 
 /// Functions that the templates of Rally's task files have.
 const FUNCTIONS: [&str; 4] = ["min", "max", "ceil", "round"];
@@ -129,7 +131,7 @@ fn environment() -> Environment<'static> {
     for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
         environment.add_global(name.to_owned(), value);
     }
-    builtins::install(&mut environment, builtins::Shows::Python);
+    builtins::install(&mut environment, numbers::Shows::Python);
     environment.set_fuel(Some(allowance::STEPS_MAX));
     python::install(&mut environment);
     environment.add_function("min", |left: f64, right: f64| whole(left.min(right)));

@@ -5,8 +5,7 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
-use super::builtins::Shows;
-use super::numbers;
+use super::numbers::{self, Shows};
 
 /// A conversion of a format: the name of its value, if it has one, and its type, such as `s`; `*` is a width.
 type Conversion<'f> = (Option<&'f str>, char);

@@ -192,6 +192,24 @@ pub(super) fn shown(value: &Value) -> Result<Option<Value>, Error> {
     }
 }
 
+/// How a truth value, nothing, a list or a map shows in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// As JSON has it: `true`, `null`, `["a"]`.
+    Json,
+    /// As Python prints it: `True`, `None`.
+    Python,
+}
+
+impl Shows {
+    pub(super) fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
+        match self {
+            Self::Json => shown(value),
+            Self::Python => Ok(None),
+        }
+    }
+}
+
 /// The value with ordinary numbers wherever these have the same value.
 pub(super) fn same_value(value: Value) -> Value {
     match value.kind() {

@@ -5,7 +5,7 @@
 use crate::base::percent;
 use crate::import::ImportError;
 use crate::import::multipart::{Content, Field, is_content_type};
-use crate::import::request::{Body, sent_as_it_is};
+use crate::import::request::Body;
 
 use super::{Command, NameFile};
 
@@ -134,14 +134,6 @@ impl Command {
             ));
         }
         let stated = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let is_form = stated.is_none_or(|(_, mime)| mime.contains("x-www-form-urlencoded")) && !self.json;
-        if let (Body::Text(text, _), true) = (self.body(None), is_form)
-            && let Some(c) = sent_as_it_is(&text)
-        {
-            self.notes.push(format!(
-                "the form is sent percent-encoded, as browsers do, and curl sends `{c}` as it is; that means the same"
-            ));
-        }
         if let Some((path, _)) = &self.upload
             && stated.is_none()
         {

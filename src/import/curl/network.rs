@@ -64,6 +64,17 @@ impl Command {
         }
     }
 
+    /// `--http2` offers servers without TLS what RFC 9113 has withdrawn.
+    pub(super) fn note_upgrade(&mut self, urls: &[String]) {
+        let has_tls = |url: &String| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+        if self.http_version == Some("auto") && !urls.iter().all(has_tls) {
+            self.notes.push(
+                "--http2: curl offers a server without TLS to change to HTTP/2 (`Upgrade: h2c`), and bench does not"
+                    .to_owned(),
+            );
+        }
+    }
+
     pub(super) fn connection(&self, draft: &mut Draft, file: &NameFile<'_>) {
         self.tls(draft, file);
         self.through_proxy(draft);

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::base::units::write_duration;
 
 use super::draft::{Draft, Step};
+use super::exact;
 use super::multipart::Field;
 use super::request::{Body, Recorded, Targets, method_key, split_url};
 use super::{ImportError, STEPS_MAX, sniff};
@@ -268,7 +269,7 @@ fn draft(
     let mut step_of = Vec::new();
     let (mut page, mut ended): (Option<String>, Option<Timestamp>) = (None, None);
     let (mut names, mut shortened, mut unread) = (BTreeMap::<String, usize>::new(), 0, 0);
-    let (mut without_body, mut left_out) = (0, BTreeSet::new());
+    let (mut without_body, mut left_out, mut otherwise) = (0, BTreeSet::new(), BTreeSet::new());
     for (number, entry) in kept.into_iter().enumerate() {
         if let Some(pause) = entry.started.and_then(|start| pause(ended?, start)).filter(|_| options.think) {
             shortened += usize::from(pause > THINK_MAX);
@@ -282,6 +283,7 @@ fn draft(
         let mut recorded = entry.recorded;
         recorded.target = targets.name(&entry.origin);
         let Some(mut keys) = linker.step(&recorded, &entry.url) else { continue };
+        otherwise.extend(exact::notes(&recorded, "the recording has"));
         let name = unique(&mut names, name_of(&recorded, &keys));
         if let Body::Multipart(fields) = recorded.body {
             uploads.extend(fields);
@@ -315,7 +317,7 @@ fn draft(
     draft.about.push(format!("Made by `bench import har` from a recording by {}.", archive.creator()));
     let counts = Counts { extracted: count, shortened, unread, without_body, left_out };
     let notes = counts.notes(skipped, &draft.targets);
-    draft.notes.extend(notes);
+    draft.notes.extend(notes.chain(otherwise));
     Ok(draft)
 }
 

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use super::document::{Document, Operation};
 
+/// Values that are too long for a line, or have line breaks.
+pub(super) const CUT: &str =
+    "parameters whose example was cut: more than 20 values, 200 characters in a path, or line breaks";
+
 /// What is left out, by what it is.
 #[derive(Default)]
 pub(super) struct Left(BTreeMap<&'static str, usize>);

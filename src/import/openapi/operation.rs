@@ -12,7 +12,7 @@ use crate::import::secrets::{Variables, is_secret_name, variable_name};
 
 use super::created;
 use super::document::{Document, Operation};
-use super::left::Left;
+use super::left::{CUT, Left};
 use super::security::Security;
 use super::{first_line, is_status_of_success, style, text_of};
 
@@ -102,17 +102,17 @@ impl<'d> Operation<'d> {
         keys.insert("action".into(), self.name(names).into());
         let path = self.path_text(document, &parameters, variables, links);
         keys.insert(key.into(), format!("{before}{path}").into());
-        let mut query = self.named(document, "query", &parameters, variables);
+        let mut query = self.named(document, "query", &parameters, variables, &mut links.left);
         if let Some((name, variable)) = &security.query {
             query.insert(name.clone(), format!("{{{{ {variable} }}}}").into());
         }
         if !query.is_empty() {
             keys.insert("query".into(), Value::Object(query));
         }
-        let mut headers = self.named(document, "header", &parameters, variables);
+        let mut headers = self.named(document, "header", &parameters, variables, &mut links.left);
         const OWN: [&str; 3] = ["accept", "content-type", "authorization"];
         headers.retain(|name, _| !OWN.contains(&name.to_ascii_lowercase().as_str()) && !name.is_empty());
-        let cookies = self.named(document, "cookie", &parameters, variables);
+        let cookies = self.named(document, "cookie", &parameters, variables, &mut links.left);
         if !cookies.is_empty() {
             let pairs = cookies.iter().map(|(name, value)| format!("{name}={}", text_of(value)));
             headers.insert("Cookie".into(), pairs.collect::<Vec<_>>().join("; ").into());
@@ -162,7 +162,12 @@ impl<'d> Operation<'d> {
             let variable = made.unwrap_or_else(|| {
                 let parameter =
                     parameters.iter().find(|p| p.get("name").and_then(Value::as_str) == Some(name)).copied();
-                let value = style::in_path(document, parameter);
+                let value =
+                    parameter.map_or_else(|| "1".into(), |parameter| style::value(document, parameter));
+                if style::is_cut("path", &value) {
+                    links.left.add(CUT);
+                }
+                let value = style::in_path(document, parameter, value);
                 let described =
                     parameter.and_then(|p| p.get("description")?.as_str()).map(|text| first_line(text, 80));
                 let hint =
@@ -187,6 +192,7 @@ impl<'d> Operation<'d> {
         place: &str,
         parameters: &[&Value],
         variables: &mut Variables,
+        left: &mut Left,
     ) -> Map<String, Value> {
         let mut map = Map::new();
         for parameter in parameters {
@@ -201,7 +207,15 @@ impl<'d> Operation<'d> {
                 map.insert(name.to_owned(), format!("{{{{ {variable} }}}}").into());
                 continue;
             }
-            map.extend(style::named(document, place, name, parameter));
+            let value = style::value(document, parameter);
+            if style::is_cut(place, &value) {
+                left.add(CUT);
+            }
+            let pairs = style::named(document, place, name, parameter, value);
+            if pairs.is_empty() {
+                left.add("parameters without a value: nothing is sent for them");
+            }
+            map.extend(pairs);
         }
         map
     }

@@ -13,6 +13,8 @@ const LEVELS_MAX: usize = 8;
 const VALUES_MAX: usize = 500;
 const TEXT_CHARS_MAX: usize = 200;
 const TUPLE_MAX: usize = 20;
+/// The most items of a list that must have so many.
+const ITEMS_MAX: u64 = 100;
 
 /// The example of a parameter, a media type or a schema, if it has one.
 pub(super) fn example(document: &Document, holder: &Value) -> Option<Value> {
@@ -107,7 +109,7 @@ impl Sampler<'_> {
                 places.take(TUPLE_MAX).map(|place| self.value(place, level + 1)).collect()
             }
             "array" => {
-                let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 3);
+                let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, ITEMS_MAX);
                 let items = schema.get("items");
                 items.map_or_else(
                     || json!([]),

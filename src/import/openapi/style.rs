@@ -64,9 +64,24 @@ pub(super) fn value(document: &Document, parameter: &Value) -> Value {
     })
 }
 
+/// Whether a value is too long for its place, or has characters that a line cannot hold.
+pub(super) fn is_cut(place: &str, value: &Value) -> bool {
+    let is_long = |value: &Value| {
+        let text = text_of(value);
+        match place {
+            "path" => text.chars().nth(PATH_CHARS_MAX).is_some(),
+            _ => text.chars().any(is_left_out),
+        }
+    };
+    match value {
+        Value::Array(items) => items.len() > ITEMS_MAX || items.iter().any(is_long),
+        Value::Object(map) => map.len() > ITEMS_MAX || map.values().any(is_long),
+        other => is_long(other),
+    }
+}
+
 /// A parameter's value as it stands in a path, encoded. Numbers and booleans stay what they are.
-pub(super) fn in_path(document: &Document, parameter: Option<&Value>) -> Value {
-    let value = parameter.map_or_else(|| "1".into(), |parameter| self::value(document, parameter));
+pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Value) -> Value {
     let none = Value::Null;
     let style = Style::of(document, parameter.unwrap_or(&none), "simple");
     let name = parameter.and_then(|parameter| parameter.get("name")?.as_str()).unwrap_or_default();
@@ -106,14 +121,19 @@ pub(super) fn in_path(document: &Document, parameter: Option<&Value>) -> Value {
     if text.is_empty() { "1".into() } else { text.into() }
 }
 
-/// The names and values that a parameter of a query, of a header or of a cookie stands for. A list is sent with its name
+/// The names and values that a parameter with this value of a query, of a header or of a cookie stands for. A list is sent with its name
 /// several times.
-pub(super) fn named(document: &Document, place: &str, name: &str, parameter: &Value) -> Vec<(String, Value)> {
+pub(super) fn named(
+    document: &Document,
+    place: &str,
+    name: &str,
+    parameter: &Value,
+    value: Value,
+) -> Vec<(String, Value)> {
     let usual = if place == "header" { "simple" } else { "form" };
     let style = Style::of(document, parameter, usual);
     let in_query = place == "query";
     let pair = |key: &String, between: &str, value: &Value| format!("{key}{between}{}", plain(value));
-    let value = value(document, parameter);
     let is_number = digits::of_number(&value).is_some();
     match value {
         Value::Object(map) if !is_number => {
@@ -146,7 +166,11 @@ pub(super) fn named(document: &Document, place: &str, name: &str, parameter: &Va
 
 /// A text that a line can hold.
 fn plain(value: &Value) -> String {
-    text_of(value).chars().filter(|c| !c.is_control() || *c == '\t').collect()
+    text_of(value).chars().filter(|c| !is_left_out(*c)).collect()
+}
+
+fn is_left_out(c: char) -> bool {
+    c.is_control() && c != '\t'
 }
 
 fn text(text: &str) -> Value {

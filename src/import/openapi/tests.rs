@@ -333,6 +333,33 @@ fn parameters_are_written_in_their_styles() {
 }
 
 #[test]
+fn what_a_parameter_cannot_say_is_noted() {
+    let (many, long): (Vec<u64>, String) = ((0..21).collect(), "x".repeat(201));
+    let none = "parameters without a value: nothing is sent for them";
+    let cut = "parameters whose example was cut";
+    for (place, style, example, expected) in [
+        ("query", "deepObject", json!({}), none),
+        ("query", "form", json!({}), none),
+        ("query", "form", json!([]), ""),
+        ("query", "deepObject", json!({ "a": 1 }), ""),
+        ("query", "form", json!(many), cut),
+        ("path", "simple", json!(many), cut),
+        ("path", "simple", json!(long), cut),
+        ("query", "form", json!(long), ""),
+        ("header", "simple", json!("a\nb"), cut),
+        ("path", "simple", json!("a\nb"), ""),
+    ] {
+        let parameter =
+            json!({ "name": "color", "in": place, "required": true, "style": style, "example": example });
+        let path = if place == "path" { "/x/{color}" } else { "/x" };
+        let document = json!({ "openapi": "3.0.3", "info": {}, "paths": { path: { "get": { "parameters": [parameter] } } } });
+        let notes = imported(&document.to_string(), &all()).notes.join("\n");
+        let found = [none, cut].into_iter().find(|note| notes.contains(note)).unwrap_or_default();
+        assert_eq!(found, expected, "{place} {style} {example}: {notes}");
+    }
+}
+
+#[test]
 fn tuples_and_empty_titles() {
     let tuple =
         json!({ "prefixItems": [{ "type": "integer" }, { "enum": ["a"] }], "items": { "type": "boolean" } });
