@@ -24,22 +24,11 @@ pub fn hide_url(url: &str) {
 /// of a scenario, the members of a JSON body or the options of a URL.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
-    const LAST_WORDS: [&str; 9] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "token",
-        "secret",
-        "authorization",
-        "cookie",
-        "credential",
-        "credentials",
-    ];
     const LAST_TWO: [&str; 7] =
         ["api key", "hmac key", "hmac keys", "private key", "access key", "connection string", "conn str"];
     let lower = name.to_lowercase().replace(['_', '-', '.'], " ");
     let ends = |end: &str| lower.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with(' '));
-    LAST_WORDS.into_iter().chain(LAST_TWO).any(ends)
+    SECRET_WORDS.into_iter().chain(LAST_TWO).any(ends)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! Python, in Base64 or hexadecimal, in another case or encoded as a host name is, and cut off at the end of a message.
 //! Nothing here runs while requests succeed.
 //!
-//! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it is alone
-//! in quotes. A deployment with one gets a warning.
+//! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words, and one of [`SECRET_WORDS`], such as the
+//! password `password`, in names: these are hidden only where they are alone in quotes. A deployment with one gets a warning.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,6 +21,18 @@ use super::{hex, percent, punycode};
 pub const MASK: &str = "***";
 /// Secrets with fewer characters are hidden only where they are alone in quotes.
 pub const SHORT_BELOW: usize = 4;
+/// The last words of names of secrets, in lower case. A secret that is such a word is a placeholder, or no secret long.
+pub const SECRET_WORDS: [&str; 9] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "token",
+    "secret",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+];
 /// A secret that a message cuts off is found by this many bytes of it.
 const CUT_BYTES_MIN: usize = 8;
 /// Below this length, the Base64 or hexadecimal form of a secret is too short to be distinguished from other text.
@@ -211,8 +223,9 @@ const ESCAPES: [u8; 4] = [b'%', b'\\', b'+', b'&'];
 
 /// The end of the secret that begins at `at`, if it does.
 fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
+    let occurs_in_names = SECRET_WORDS.iter().any(|word| word.eq_ignore_ascii_case(secret));
     let (here, secret) = (&text[at..], secret.as_bytes());
-    if secret.len() < SHORT_BELOW {
+    if secret.len() < SHORT_BELOW || occurs_in_names {
         let quote = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'`' | b'"' | b'\'' | b'\\'));
         let alone = quote(at.checked_sub(1).and_then(|before| text.get(before)));
         return (alone && here.starts_with(secret) && quote(here.get(secret.len())))
@@ -394,6 +407,12 @@ mod tests {
             ("short", "73686f7274", "73686f7274"),
             ("a/b\u{fc}cd", r"b'a/b\xc3\xbccd'", "b'***'"),
             ("x", "an example: `x`, not x", "an example: `***`, not x"),
+            (
+                "password",
+                "`API_PASSWORD` is not set: the password is \"password\"",
+                "`API_PASSWORD` is not set: the password is \"***\"",
+            ),
+            ("Token", "X-Auth-Token: 'Token', VG9rZW4tVG9rZW4", "X-Auth-Token: '***', VG9rZW4tVG9rZW4"),
             ("", "nothing", "nothing"),
             ("  ", "a  b", "a  b"),
         ] {
@@ -437,7 +456,8 @@ mod tests {
             let _ = shown(&secret, &text);
             let text = format!("{user}{secret}{text}");
             let shown = shown(&secret, &text);
-            if secret.chars().count() >= SHORT_BELOW && !secret.trim().is_empty() && !MASK.contains(&secret) {
+            let is_word = SECRET_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&secret));
+            if secret.chars().count() >= SHORT_BELOW && !is_word && !secret.trim().is_empty() && !MASK.contains(&secret) {
                 prop_assert!(!shown.contains(&secret) || shown.contains(MASK), "{}", shown);
             }
         }
