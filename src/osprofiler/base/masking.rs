@@ -6,7 +6,7 @@
 //! Nothing here runs while requests succeed.
 //!
 //! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words, and one of [`SECRET_WORDS`], such as the
-//! password `password`, in names: these are hidden only where they are alone in quotes. A deployment with one gets a warning.
+//! password `password`, in names: these are hidden only where they are alone in quotes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
