@@ -83,6 +83,7 @@ mod tests {
                 start_s: 0.0,
                 duration_ms: 100.0,
                 outcome: IterationOutcome::Ok,
+                resent: false,
                 error: None,
             },
             response_ms: 100.0,

@@ -251,6 +251,7 @@ fn agree(causes: &Causes, compared: &[Compared]) {
             start_s: 0.0,
             duration_ms: 0.0,
             outcome: IterationOutcome::Ok,
+            resent: false,
             error: None,
         },
         response_ms: one.sample.response_ns() as f64 / 1e6,

@@ -162,13 +162,16 @@ pub struct Phases {
     pub opened: bool,
     /// True if the request used HTTP/2.
     pub http2: bool,
+    /// True if it, or one that led to it by a redirect, was sent once more.
+    pub resent: bool,
     /// The number of the address that it was sent to, if its host has several ([`addresses`]); 0 otherwise.
     pub address: u16,
 }
 
 impl Phases {
     /// Adds the connecting of an earlier attempt of the same request.
-    fn connect_as(&mut self, before: &Self) {
+    fn resent_after(&mut self, before: &Self) {
+        self.resent = true;
         self.opened |= before.opened;
         self.resolve_ns += before.resolve_ns;
         self.connect_ns += before.connect_ns;

@@ -154,6 +154,7 @@ impl Pool {
             let started = answer.ended;
             *phases = Phases {
                 redirect_ns: saturating_nanos(started.saturating_duration_since(request.started)),
+                resent: phases.resent,
                 ..Phases::default()
             };
             let request = Request {
@@ -234,7 +235,7 @@ impl Pool {
         let before = std::mem::take(phases);
         // A separate future, because it is rare.
         let answer = Box::pin(self.exchange(request, phases, true)).await;
-        phases.connect_as(&before);
+        phases.resent_after(&before);
         answer
     }
 

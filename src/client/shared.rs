@@ -101,7 +101,7 @@ impl Shared {
         connector.settings.count_resent(&error);
         let before = std::mem::take(phases);
         let answer = Box::pin(self.exchange(connector, request, phases, true)).await;
-        phases.connect_as(&before);
+        phases.resent_after(&before);
         answer
     }
 

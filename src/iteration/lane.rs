@@ -313,7 +313,7 @@ impl Lane {
         let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
         let sample = ActionSample {
             duration_ns: saturating_nanos(duration),
-            phases: self.phases,
+            phases: Phases { resent: self.phases.resent || before.resent, ..self.phases },
             status,
             body_bytes: before.body_bytes.saturating_add(body_bytes),
             ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
@@ -337,6 +337,8 @@ pub(super) struct Attempted {
     pub(super) requests: u32,
     /// The bytes of their answers' bodies.
     pub(super) body_bytes: u64,
+    /// Whether one of them was sent once more.
+    pub(super) resent: bool,
     /// The number of the point around the action.
     pub(super) parent: u32,
 }

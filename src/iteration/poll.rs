@@ -54,6 +54,7 @@ impl Lane {
                 began: Some(began),
                 requests: sample.requests,
                 body_bytes: sample.body_bytes,
+                resent: sample.phases.resent,
                 parent: before.parent,
             };
             self.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));

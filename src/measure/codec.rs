@@ -25,6 +25,9 @@ const HTTP2: u64 = 0b1000;
 /// every reader of this version has, and mostly without either.
 const USER_SHIFT: u32 = 3;
 const ADDRESS_SHIFT: u32 = 4;
+/// Above both, where readers of earlier builds do not look.
+const ITERATION_RESENT: u64 = 1 << (USER_SHIFT + u32::BITS);
+const REQUEST_RESENT: u64 = 1 << (ADDRESS_SHIFT + u16::BITS);
 
 /// The trace point of an iteration, and of its first action if no step is nested. Samples say how they differ from such
 /// a plan, so that the columns of nested steps are empty without them.
@@ -48,8 +51,10 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     for (head, first) in &scratch.order {
         let actions = &rows.actions[*first..][..head.actions as usize];
         let end_ns = actions.last().map_or(0, |last| last.offset_ns.wrapping_add(last.duration_ns));
-        let flags =
-            head.ended as u64 | if head.warm_up { WARM_UP } else { 0 } | u64::from(head.user) << USER_SHIFT;
+        let flags = head.ended as u64
+            | if head.warm_up { WARM_UP } else { 0 }
+            | if head.resent { ITERATION_RESENT } else { 0 }
+            | u64::from(head.user) << USER_SHIFT;
         let values = [
             flags,
             u64::from(head.workload),
@@ -81,6 +86,7 @@ fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; A
     let flags = action.ended as u64
         | if phases.opened { OPENED } else { 0 }
         | if phases.http2 { HTTP2 } else { 0 }
+        | if phases.resent { REQUEST_RESENT } else { 0 }
         | u64::from(phases.address) << ADDRESS_SHIFT;
     [
         flags,
@@ -238,6 +244,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         workload: u16::try_from(column(1)).ok()?,
         ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
         warm_up: flags & WARM_UP != 0,
+        resent: flags & ITERATION_RESENT != 0,
         user: (flags >> USER_SHIFT) as u32,
     })
 }
@@ -272,6 +279,7 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
         redirect_ns: column(12),
         opened: flags & OPENED != 0,
         http2: flags & HTTP2 != 0,
+        resent: flags & REQUEST_RESENT != 0,
         address: (flags >> ADDRESS_SHIFT) as u16,
         ..Phases::default()
     };
@@ -299,14 +307,14 @@ mod tests {
 
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
-            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, times: [u32; 7], ended in 0..4_u8,
+            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, resent: bool, times: [u32; 7], ended in 0..4_u8,
             numbers: [u32; 3], address: u16) -> ActionSample {
             let [requests, point, parent] = numbers;
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
             ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(), requests, point, parent,
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
-                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, address } }
+                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, resent, address } }
         }
     }
     prop_compose! {

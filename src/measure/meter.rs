@@ -93,6 +93,8 @@ pub struct WorkloadMeter {
     pub warm_up: u64,
     /// Iterations that were not recorded because the disk was too slow.
     pub unrecorded: u64,
+    /// Iterations that sent a request once more, of those that came to their end.
+    pub resent: u64,
     /// Iterations in flight, when last checked.
     pub in_flight: u64,
     /// The same in other shards, by their numbers.
@@ -197,6 +199,7 @@ impl WorkloadMeter {
         let at_ns = head.start_ns.saturating_add(head.duration_ns);
         let exemplar = |value_ns| Exemplar { value_ns, sample, at_ns };
         if head.ended.is_measured() {
+            self.resent += u64::from(head.resent);
             self.response.add(exemplar(head.response_ns()));
             self.service.add(exemplar(head.duration_ns));
         }

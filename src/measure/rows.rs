@@ -33,6 +33,8 @@ pub struct IterationHead {
     pub ended: Ended,
     /// True before the workload's warm-up is over.
     pub warm_up: bool,
+    /// True if one of its requests was sent once more.
+    pub resent: bool,
 }
 
 impl IterationHead {
@@ -83,6 +85,7 @@ impl IterationSample {
             workload: self.workload,
             ended: self.ended,
             warm_up: self.warm_up,
+            resent: self.actions.iter().any(|action| action.phases.resent),
         }
     }
 }

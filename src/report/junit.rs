@@ -28,6 +28,9 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         if let Some(not_served) = words::not_served(std::slice::from_ref(workload)) {
             suite.add_property(("not served", not_served.as_str()));
         }
+        if workload.iterations.resent > 0 {
+            suite.add_property(("resent", workload.iterations.resent.to_string().as_str()));
+        }
         let criteria =
             results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);
         // Without profiling, an id names no trace.

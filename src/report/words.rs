@@ -87,13 +87,16 @@ pub fn without_osprofiler(profiling: &Profiling) -> &'static str {
     }
 }
 
-/// The rest of a workload's counts: warm-up iterations and dropped arrivals.
+/// The rest of a workload's counts: warm-up iterations, dropped arrivals, and those that sent a request once more.
 #[must_use]
 pub fn aside(workload: &Workload) -> String {
-    let dropped = match workload.iterations.dropped {
+    let mut dropped = match workload.iterations.dropped {
         0 => String::new(),
         dropped => format!(", {dropped} dropped: never started"),
     };
+    if workload.iterations.resent > 0 {
+        dropped = format!("{dropped}, {} resent a request", workload.iterations.resent);
+    }
     let failed = match workload.warm_up.failed {
         0 => String::new(),
         failed => format!(" ({failed} failed)"),

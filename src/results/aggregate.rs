@@ -367,11 +367,11 @@ impl WorkloadStats {
         self.numbers = self.numbers.max((head.number / self.shards).saturating_add(1));
         self.load.record(head);
         if head.warm_up {
-            count(&mut self.warm_up, head.ended);
+            count(&mut self.warm_up, head.ended, head.resent);
             return;
         }
         let id = SampleId { workload: head.workload, number: head.number };
-        count(&mut self.iterations, head.ended);
+        count(&mut self.iterations, head.ended, head.resent);
         if head.ended != Ended::Dropped {
             self.first_start_ns = self.first_start_ns.min(head.start_ns);
             self.last_end_ns = self.last_end_ns.max(head.start_ns + head.duration_ns);
@@ -438,7 +438,7 @@ impl ActionStats {
 
     /// `head` is that of its iteration, whose lag applies to all its requests.
     fn add(&mut self, action: &ActionSample, head: &IterationHead, id: SampleId) {
-        count(&mut self.requests, action.ended);
+        count(&mut self.requests, action.ended, action.phases.resent);
         self.iterations += u64::from(self.last_iteration.replace(id) != Some(id));
         self.sent += u64::from(action.requests);
         self.opened += u64::from(action.phases.opened);
@@ -463,8 +463,9 @@ impl ActionStats {
     }
 }
 
-fn count(counts: &mut Counts, ended: Ended) {
+fn count(counts: &mut Counts, ended: Ended, resent: bool) {
     counts.total += 1;
+    counts.resent += u64::from(resent && ended.is_measured());
     match ended {
         Ended::Ok => counts.ok += 1,
         Ended::Failed => counts.failed += 1,

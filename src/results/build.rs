@@ -121,6 +121,7 @@ pub(super) fn iteration_row_of(
         start_s: seconds(sample.start_ns),
         duration_ms: milliseconds(sample.duration_ns),
         outcome: outcome(sample.ended),
+        resent: sample.resent && sample.ended.is_measured(),
         error,
     }
 }

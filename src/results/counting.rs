@@ -265,7 +265,7 @@ impl Series {
             // Its requests were due when the iteration was due.
             let requests = if self.key.clock == Clock::Response { actions.len() } else { 0 };
             for _ in 0..requests {
-                self.sample((head.due_ns, head.due_ns), head.response_ns(), head.ended, id);
+                self.sample((head.due_ns, head.due_ns), head.response_ns(), (head.ended, false), id);
             }
             return;
         }
@@ -283,7 +283,7 @@ impl Series {
                 Ended::Aborted if self.key.clock == Clock::Lag && !unstarted => Ended::Ok,
                 ended => ended,
             };
-            return self.sample((from_ns, at_ns), value_ns, ended, id);
+            return self.sample((from_ns, at_ns), value_ns, (ended, head.resent), id);
         }
         for request in row.actions {
             if !self.key.has(request.action) {
@@ -293,11 +293,17 @@ impl Series {
             let lag_ns = if self.key.clock == Clock::Response { head.lag_ns() } else { 0 };
             let value_ns = request.duration_ns.saturating_add(lag_ns);
             let end_ns = start_ns.saturating_add(request.duration_ns);
-            self.sample((start_ns, end_ns), value_ns, request.ended, id);
+            self.sample((start_ns, end_ns), value_ns, (request.ended, request.phases.resent), id);
         }
     }
 
-    fn sample(&mut self, (start_ns, end_ns): (Nanos, Nanos), value_ns: Nanos, ended: Ended, id: SampleId) {
+    fn sample(
+        &mut self,
+        (start_ns, end_ns): (Nanos, Nanos),
+        value_ns: Nanos,
+        (ended, resent): (Ended, bool),
+        id: SampleId,
+    ) {
         let Some(slot) = self.slot(end_ns) else { return };
         (self.start_ns, self.end_ns) = (self.start_ns.min(start_ns), self.end_ns.max(end_ns));
         let width = self.limits_ns.len() + 1;
@@ -339,6 +345,7 @@ impl Series {
             self.cells[slot * width + over] += 1;
         }
         if ended.is_measured() {
+            slice.resent += u64::from(resent);
             let own = size(value_ns, id);
             if slice.longest.is_none_or(|other| own > size(slice.max_ns, other)) {
                 (slice.max_ns, slice.longest) = (value_ns, Some(id));

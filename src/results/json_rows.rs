@@ -59,6 +59,9 @@ pub(super) fn push(head: &IterationHead, listing: &Listing<'_>, output: &mut Vec
         Ended::Aborted => b",\"outcome\":\"aborted\"",
         Ended::Dropped => b",\"outcome\":\"dropped\"",
     });
+    if head.resent && head.ended.is_measured() {
+        output.extend_from_slice(b",\"resent\":true");
+    }
     if let Some(class) = listing.error {
         output.extend_from_slice(b",\"error\":");
         push_json(class, output);

@@ -85,6 +85,7 @@ impl Listed {
             IterationOutcome::Aborted => self.counts.aborted += 1,
             IterationOutcome::Dropped => self.counts.dropped += 1,
         }
+        self.counts.resent += u64::from(row.resent);
         if matches!(row.outcome, IterationOutcome::Ok | IterationOutcome::Failed) {
             let id = SampleId { workload: row.workload, number: row.number };
             let ns = |ms: f64| (ms * 1e6).round() as u64;
@@ -112,8 +113,11 @@ pub fn hold(results: &Results, listed: &BTreeMap<u16, Listed>) -> Result<(), Str
         let of = |error: String| format!("`{}`: {error}", workload.name);
         if workload.iterations != listed.counts {
             let words = |counts: Counts| {
-                let Counts { total, ok, failed, aborted, dropped } = counts;
-                format!("{total} iterations ({ok} ok, {failed} failed, {aborted} cut off, {dropped} dropped)")
+                let Counts { total, ok, failed, aborted, dropped, resent } = counts;
+                format!(
+                    "{total} iterations ({ok} ok, {failed} failed, {aborted} cut off, {dropped} dropped, {resent} with a \
+                     request that was sent once more)"
+                )
             };
             let (stated, found) = (words(workload.iterations), words(listed.counts));
             return Err(of(format!("it states {stated}, and lists {found}")));

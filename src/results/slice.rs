@@ -15,6 +15,8 @@ pub struct Slice {
     pub dropped: u64,
     /// Cut off.
     pub aborted: u64,
+    /// Those that came to their end, and sent a request once more.
+    pub resent: u64,
     /// The times of those without fault.
     pub ok_sum_ns: u128,
     /// The powers of their distances from the series' first one.
@@ -40,6 +42,7 @@ impl Slice {
         self.failed += other.failed;
         self.dropped += other.dropped;
         self.aborted += other.aborted;
+        self.resent += other.resent;
         self.ok_sum_ns += other.ok_sum_ns;
         self.ok_powers.merge(&other.ok_powers);
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();

@@ -56,6 +56,7 @@ fn sum<'h>(tag: (&'h str, &'h str), members: &[&ActionStats]) -> TagStats<'h> {
         all.failed += of.failed;
         all.aborted += of.aborted;
         all.dropped += of.dropped;
+        all.resent += of.resent;
         sum.service.add(&action.service);
         sum.response.add(&action.response);
         sum.failed_service.add(&action.failed_service);

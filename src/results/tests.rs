@@ -44,6 +44,7 @@ fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended:
         redirect_ns: if number.is_multiple_of(40) { 50_000 } else { 0 },
         opened: number.is_multiple_of(50),
         http2: number.is_multiple_of(3),
+        resent: number.is_multiple_of(11),
         address: (number % 2) as u16 + 1,
     };
     let status = match ended {

@@ -14,6 +14,7 @@
 //! | `throughput`, `count(iterations)` above a limit | do not count | do not count | do not count |
 //! | the same below a limit | count | do not count | do not count |
 //! | `rate(errors)`, `count(errors)` | counted | ignored | ignored |
+//! | `rate(resent)`, `count(resent)` | in the total | ignored | ignored |
 //! | `rate`, `count` of `dropped` and of `aborted` | in the total | in the total | in the total |
 //! | `avg(trace …)` and similar, `overhead` | ignored | ignored | ignored |
 //! | Rally's `failure_rate` | counted | ignored | ignored |
@@ -279,6 +280,7 @@ mod tests {
             ("rate(errors action \"first\") < 1%", "PPFFF PP- PPP-- -"),
             ("rate(dropped) < 1%", "PPPPP PFF PPPPP -"),
             ("count(dropped) == 0", "PPPPP FFF PPPPP -"),
+            ("rate(resent) < 1%", "PPPPP PP- PPP-- -"),
             ("rate(aborted) < 1%", "PPPPP PPP PPFFF -"),
             ("count(aborted) == 0", "PPPPP PPP FFFFF -"),
         ] {

@@ -351,6 +351,7 @@ impl Judge<'_> {
             Event::Errors => slice.failed,
             Event::Dropped => slice.dropped,
             Event::Aborted => slice.aborted,
+            Event::Resent => slice.resent,
             Event::Completed => self.done(slice),
         }
     }

@@ -215,7 +215,52 @@ fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
             ok,
             "{steps}:\n{said}"
         );
+        assert_eq!(workload["iterations"]["resent"].as_u64(), ok.then_some(3), "{steps}");
+        assert_eq!(workload["actions"][0]["requests"]["resent"].as_u64(), ok.then_some(3), "{steps}");
         assert!(errors.iter().all(|error| error["class"] == "kept_alive_closed"), "{steps}: {errors:?}");
         assert_eq!(errors.is_empty(), ok, "{steps}");
+    }
+}
+
+/// How many were sent once more is in every output, and can be bounded.
+#[test]
+fn what_was_sent_once_more_is_counted_wherever_figures_are() {
+    let (server, bench) = (ends_when_asked_again(), Bench::new());
+    bench.load(
+        &format!("http://{}", server.address),
+        "",
+        "runner: { serial: { times: 4 } }\niteration: [ { action: a, get: /x, timeout: 20s }, { think: 600ms } ]\n\
+         sla:\n  thresholds:\n    - count(resent) == 3\n    - count(resent action \"a\") <= 2\n    - rate(resent) < 50%\n    \
+         - rate(errors) == 0%\n",
+    );
+    let ended = bench.run(&["run", "scenario.yaml", "--junit", "junit.xml"]).expect_code(2);
+    assert!(ended.stdout.contains(", 3 resent a request"), "{}", ended.stdout);
+    let results = bench.results();
+    let outcomes: Vec<&str> = results["verdict"]["criteria"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(outcomes, ["PASS", "FAIL", "INCONCLUSIVE", "PASS"], "{}", results["verdict"]);
+    let of = |name: &str| bench.run_directory().join(name);
+    let rows = results["iterations"].as_array().unwrap();
+    let resent: Vec<u64> =
+        rows.iter().filter(|row| row["resent"] == true).map(|row| row["number"].as_u64().unwrap()).collect();
+    assert_eq!(resent, [1, 2, 3]);
+    assert!(std::fs::read_to_string(of("report.html")).unwrap().contains("3 resent a request"));
+    assert!(
+        std::fs::read_to_string(bench.path().join("junit.xml"))
+            .unwrap()
+            .contains("name=\"resent\" value=\"3\"")
+    );
+    for further in [&[][..], &["--actions"]] {
+        let csv = bench.run(&[&["export", "latest", "--csv"], further].concat()).expect_code(0).stdout;
+        let last = |line: &str| line.rsplit(',').next().unwrap().trim().to_owned();
+        assert_eq!(
+            csv.lines().map(last).collect::<Vec<_>>(),
+            ["resent", "false", "true", "true", "true"],
+            "{csv}"
+        );
     }
 }

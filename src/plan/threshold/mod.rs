@@ -140,6 +140,8 @@ pub enum Event {
     Dropped,
     /// It was cut off by the end of the run.
     Aborted,
+    /// It came to its end, and sent a request once more, because the connection of the first attempt had ended.
+    Resent,
     /// It ended, whether it succeeded or failed.
     Completed,
 }
@@ -148,7 +150,7 @@ impl Event {
     /// True if only something that ended can count as this event.
     #[must_use]
     pub fn is_of_ended(self) -> bool {
-        self == Self::Errors
+        matches!(self, Self::Errors | Self::Resent)
     }
 }
 
@@ -350,6 +352,7 @@ impl fmt::Display for Event {
             Self::Errors => "errors",
             Self::Dropped => "dropped",
             Self::Aborted => "aborted",
+            Self::Resent => "resent",
             Self::Completed => "iterations",
         })
     }

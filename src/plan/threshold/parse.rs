@@ -44,7 +44,7 @@ const METRICS: [&str; 14] = [
     "share",
     "p",
 ];
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
     "action",
     "tag",
     "function",
@@ -60,6 +60,7 @@ const WORDS: [&str; 17] = [
     "errors",
     "dropped",
     "aborted",
+    "resent",
     "iterations",
     "completed",
 ];
@@ -530,6 +531,7 @@ fn event(
             "errors" => found = Some(Event::Errors),
             "dropped" => found = Some(Event::Dropped),
             "aborted" => found = Some(Event::Aborted),
+            "resent" => found = Some(Event::Resent),
             "iterations" | "completed" if metric == "count" => found = Some(Event::Completed),
             "action" | "tag" => {
                 let named = named(&word, at, &mut pieces)?;
@@ -540,10 +542,11 @@ fn event(
     }
     match (found, &subject) {
         (None, _) => {
-            let help = format!("write {metric}(errors), {metric}(dropped) or {metric}(aborted)");
+            let help =
+                format!("write {metric}(errors), {metric}(dropped), {metric}(aborted) or {metric}(resent)");
             Err(mistake(metric_at, format!("`{metric}` of what?"), help))
         }
-        (Some(event), Some(_)) if event != Event::Errors => Err(mistake(
+        (Some(event), Some(_)) if !event.is_of_ended() => Err(mistake(
             metric_at,
             format!("{event} can only be counted for iterations"),
             "remove the action or tag",

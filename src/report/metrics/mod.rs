@@ -143,6 +143,12 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
             points: errors.collect(),
         },
         Metric {
+            name: "bench_resent_iterations",
+            help: "Iterations that sent a request once more, because its connection had ended before an answer.",
+            kind: Kind::Counter,
+            points: each(|workload| workload.resent),
+        },
+        Metric {
             name: "bench_iterations_in_flight",
             help: "Iterations under way.",
             kind: Kind::Gauge,

@@ -81,7 +81,7 @@ pub enum Cell<'a> {
 /// A column's name and kind.
 pub type Column = (&'static str, Kind);
 
-const ITERATIONS: [Column; 15] = [
+const ITERATIONS: [Column; 16] = [
     ("trace_id", Kind::Id),
     ("workload", Kind::Text),
     ("number", Kind::Integer),
@@ -97,9 +97,10 @@ const ITERATIONS: [Column; 15] = [
     ("error_action", Kind::OptionalText),
     ("error_message", Kind::OptionalText),
     ("profiled", Kind::Flag),
+    ("resent", Kind::Flag),
 ];
 
-const ACTIONS: [Column; 24] = [
+const ACTIONS: [Column; 25] = [
     ("trace_id", Kind::Id),
     ("workload", Kind::Text),
     ("number", Kind::Integer),
@@ -124,6 +125,7 @@ const ACTIONS: [Column; 24] = [
     ("status", Kind::Integer),
     ("body_bytes", Kind::Integer),
     ("profiled", Kind::Flag),
+    ("resent", Kind::Flag),
 ];
 
 impl Table {
@@ -257,6 +259,7 @@ impl Source<'_> {
             Cell::Text(failure.and_then(|failure| failure.action.as_deref())),
             Cell::Text(failure.map(|failure| failure.message.as_str())),
             Cell::Flag(profiled),
+            Cell::Flag(head.resent),
         ])
     }
 
@@ -293,6 +296,7 @@ impl Source<'_> {
                 Cell::Integer(u64::from(action.status)),
                 Cell::Integer(action.body_bytes),
                 Cell::Flag(profiled),
+                Cell::Flag(phases.resent),
             ])?;
         }
         Ok(())

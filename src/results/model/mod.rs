@@ -367,6 +367,10 @@ pub struct Counts {
     /// Due, but never started because the harness could neither start nor queue it; part of the total.
     #[serde(default)]
     pub dropped: u64,
+    /// Of those without and with a fault: how many sent a request once more, because its connection had ended before an
+    /// answer, and that was safe.
+    #[serde(default, skip_serializing_if = "differences::is_zero")]
+    pub resent: u64,
 }
 
 /// The figures of an action.
@@ -610,6 +614,9 @@ pub struct IterationRow {
     pub duration_ms: f64,
     /// How it ended.
     pub outcome: IterationOutcome,
+    /// True if it sent a request once more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resent: bool,
     /// The class of the fault that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

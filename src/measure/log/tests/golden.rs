@@ -211,6 +211,7 @@ fn samples() -> Vec<IterationSample> {
             phases: Phases {
                 opened: number == 0,
                 http2: number.is_multiple_of(3),
+                resent: false,
                 resolve_ns: if number == 0 { 51_007 } else { 0 },
                 connect_ns: if number == 0 { 80_011 } else { 0 },
                 tls_ns: if number == 0 { 900_013 } else { 0 },

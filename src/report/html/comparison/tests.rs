@@ -246,7 +246,8 @@ fn runs(text: Option<&str>) -> TwoRuns {
             kind("redis", -3.0, false),
         ],
     };
-    let counts = |failed| Counts { total: 2_000, ok: 2_000 - failed, failed, aborted: 0, dropped: 0 };
+    let counts =
+        |failed| Counts { total: 2_000, ok: 2_000 - failed, failed, aborted: 0, dropped: 0, resent: 0 };
     TwoRuns {
         format: "bench-compare",
         version: 1,
