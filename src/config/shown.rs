@@ -121,7 +121,7 @@ impl<'s> Walk<'s> {
             }
             None => {
                 self.shown.public.push(key.span.clone());
-                if is_switch(value) { self.show_texts(value) } else { self.hide_texts(value) }
+                if is_switch(value) { self.show_texts(value) } else { self.hide_but_amounts(key, value) }
             }
         }
     }
@@ -146,6 +146,27 @@ impl<'s> Walk<'s> {
             }),
             Kind::List(items) => items.iter().for_each(|item| self.show_texts(item)),
             _ => self.shown.public.push(node.span.clone()),
+        }
+    }
+
+    /// Hides what is below an unknown key, but for amounts, which show the mistake: no password is `30s`. Digits may be a
+    /// secret if the key says so.
+    fn hide_but_amounts(&mut self, key: &Key, node: &Node) {
+        const MAY_BE_SECRET: [&str; 10] =
+            ["pass", "pwd", "pin", "key", "secret", "token", "auth", "code", "cred", "otp"];
+        let name = key.name.to_ascii_lowercase();
+        if MAY_BE_SECRET.iter().any(|part| name.contains(part)) {
+            return self.hide_texts(node);
+        }
+        match &node.kind {
+            Kind::Map(entries) => {
+                for (key, value) in entries {
+                    self.hide_but_amounts(key, value);
+                }
+            }
+            Kind::List(items) => items.iter().for_each(|item| self.hide_but_amounts(key, item)),
+            _ if is_amount(&self.text[node.span.clone()]) => self.shown.public.push(node.span.clone()),
+            _ => self.shown.secret.push(node.span.clone()),
         }
     }
 
@@ -202,6 +223,26 @@ impl<'s> Walk<'s> {
         let mut below = choices.chain(properties).chain(others);
         below.any(|below| self.holds_reference(below, seen))
     }
+}
+
+/// A number that is short, alone or with a unit: `5`, `0.5`, `100ms`, `1m30s`, `20/s`, `95%`.
+fn is_amount(text: &str) -> bool {
+    const BYTES_MAX: usize = 8;
+    const UNITS: [&str; 13] = ["", "ns", "us", "ms", "s", "m", "h", "d", "%", "/s", "/m", "KiB", "MiB"];
+    let is_number =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let mut rest = text;
+    while let Some(length) = rest.find(|c: char| !c.is_ascii_digit() && c != '.') {
+        let (number, after) = rest.split_at(length);
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        if !is_number(number) || !UNITS.contains(&&after[..unit_end]) {
+            return false;
+        }
+        rest = &after[unit_end..];
+    }
+    text.len() <= BYTES_MAX
+        && text.starts_with(|c: char| c.is_ascii_digit())
+        && (rest.is_empty() || is_number(rest))
 }
 
 fn is_marked(schema: &Value) -> bool {

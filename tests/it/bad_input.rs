@@ -1487,6 +1487,26 @@ fn names_of_environment_variables_are_shown() {
     }
 }
 
+/// An amount below an unknown key is no secret, and shows the mistake.
+#[test]
+fn amounts_below_an_unknown_key_are_shown() {
+    for (step, shown) in [
+        ("think: { uniform: [100ms, 1.5s, hunter2] }", "{ uniform: [100ms, 1.5s, *******] }"),
+        (
+            "xyzw: { a: 20/s, b: [0.5, 95%, 1m30s], c: -x, d: 5KiB }",
+            "{ a: 20/s, b: [0.5, 95%, 1m30s], c: **, d: 5KiB }",
+        ),
+        (
+            "xyzw: { pin: 12345, api_key: [12345], n: 123456789, v: 5hunter2, token: { x: 5s } }",
+            "{ pin: *****, api_key: [*****], n: *********, v: ********, token: { x: ",
+        ),
+    ] {
+        let said = refused("s.yaml", scenario(RUNNER, &format!("  - {{ get: / }}\n  - {step}"), ""));
+        assert!(said.contains("unknown key") && said.contains(shown), "{step}: {said}");
+        assert!(!said.contains("hunter2") && !said.contains("12345"), "{step}: {said}");
+    }
+}
+
 /// Faults of data, each with its place. `data.csv` and its kind are beside the scenario.
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[test]

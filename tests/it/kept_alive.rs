@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::h2_server::{Act, H2Server};
 use crate::http_faults::Sockets;
+use crate::rewind;
 use crate::server::Server;
 use crate::support::Bench;
 
@@ -263,4 +264,32 @@ fn what_was_sent_once_more_is_counted_wherever_figures_are() {
             "{csv}"
         );
     }
+}
+
+/// A service that drops connections while it is used is not made green by sending again.
+#[test]
+fn a_service_that_closes_every_hundredth_request_fails() {
+    let seen = rewind::counter();
+    let server = Sockets::start(move |mut stream| {
+        while read_head(&mut stream) && seen.fetch_add(1, Ordering::Relaxed) % 100 != 99 {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let bench = Bench::new();
+    bench.load(
+        &format!("http://{}", server.address),
+        "",
+        "runner: { serial: { times: 1000 } }\niteration: [ { action: a, get: /x, timeout: 20s } ]\n\
+         sla: { failure_rate: { max: 0 } }\n",
+    );
+    let ended = bench.run(&["run", "scenario.yaml", "--no-probe"]).expect_code(2);
+    let workload = bench.results()["workloads"][0].clone();
+    let failed = workload["iterations"]["failed"].as_u64().unwrap();
+    // On a machine that stops for half a second, a connection counts as idle.
+    let resent = workload["iterations"]["resent"].as_u64().unwrap_or(0);
+    assert!((10..=11).contains(&(failed + resent)) && failed >= 5, "{failed} failed, {resent} resent");
+    for error in workload["errors"].as_array().unwrap() {
+        assert!(["kept_alive_closed", "closed"].contains(&error["class"].as_str().unwrap()), "{error}");
+    }
+    assert!(ended.stdout.contains("FAIL · t"), "{}", ended.stdout);
 }
