@@ -16,7 +16,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::diagnostics::{Fault, Source};
 pub use numbers::Real;
-use numbers::{Number, number};
+use numbers::{Number, number, number_of_1_1};
 
 /// The largest file that is read, in bytes.
 pub const BYTES_MAX: usize = 1 << 20;
@@ -157,13 +157,30 @@ pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
     }
 }
 
+/// What texts without quotes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schema {
+    /// The core schema of YAML 1.2.
+    #[default]
+    Core,
+    /// YAML 1.1 as PyYAML reads it, for the files of programs in Python: `no` is false, `010` is 8, `1_000` is 1000, `1:30`
+    /// is 90, and `1e3` is a text. Dates stay texts.
+    Python,
+}
+
 /// The only document of a source, and all its faults. After a syntax error, there is no document; with other faults,
 /// such as a duplicate key, there is.
 #[must_use]
 pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
+    parse_all_as(source, Schema::Core)
+}
+
+/// [`parse_all`] by another schema.
+#[must_use]
+pub fn parse_all_as(source: &Source, schema: Schema) -> (Option<Node>, Vec<Fault>) {
     let (root, mut faults) = brackets::parsed(&source.text, |text| {
         let (root, faults) = surrogates::parsed(text, |text, bytes_at| {
-            let mut builder = Builder::new(&source.text, bytes_at);
+            let mut builder = Builder::new(&source.text, bytes_at, schema);
             let failed_at = builder.read(&mut Parser::new_from_str(text));
             (failed_at, (builder.root, builder.faults))
         });
@@ -185,6 +202,7 @@ struct Open {
 
 struct Builder<'t> {
     text: &'t str,
+    schema: Schema,
     /// Byte offset of each character, when not every character is one byte.
     bytes_at: Option<Vec<usize>>,
     stack: Vec<Open>,
@@ -196,9 +214,10 @@ struct Builder<'t> {
 }
 
 impl<'t> Builder<'t> {
-    fn new(text: &'t str, bytes_at: Option<Vec<usize>>) -> Self {
+    fn new(text: &'t str, bytes_at: Option<Vec<usize>>, schema: Schema) -> Self {
         Self {
             text,
+            schema,
             bytes_at,
             stack: Vec::new(),
             root: None,
@@ -251,7 +270,9 @@ impl<'t> Builder<'t> {
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
                 let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
-                let mut kind = scalar(&text, style, tag.is_some());
+                // Keys are texts; one that is a boolean in YAML 1.1 is a fault.
+                let schema = if self.is_at_key() { Schema::Core } else { self.schema };
+                let mut kind = scalar(&text, style, tag.is_some(), schema);
                 if !core {
                     self.reject_tag(span.clone());
                 }
@@ -494,20 +515,29 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
 /// True when a text without quotes is read as that text, by readers of YAML 1.1 too.
 pub(super) fn is_plain_text(text: &str) -> bool {
     let boolean = || ["y", "n"].iter().chain(&BOOLEAN_KEYS).any(|word| word.eq_ignore_ascii_case(text));
-    matches!(scalar(text, ScalarStyle::Plain, false), Kind::Text { .. }) && !boolean()
+    matches!(scalar(text, ScalarStyle::Plain, false, Schema::Core), Kind::Text { .. }) && !boolean()
 }
 
-/// The core schema of YAML 1.2.
-fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
+fn scalar(text: &str, style: ScalarStyle, tagged: bool, schema: Schema) -> Kind {
     let quoted = !matches!(style, ScalarStyle::Plain) || tagged;
     if !quoted {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => return Kind::Null,
             "true" | "True" | "TRUE" => return Kind::Bool(true),
             "false" | "False" | "FALSE" => return Kind::Bool(false),
+            "yes" | "Yes" | "YES" | "on" | "On" | "ON" if schema == Schema::Python => {
+                return Kind::Bool(true);
+            }
+            "no" | "No" | "NO" | "off" | "Off" | "OFF" if schema == Schema::Python => {
+                return Kind::Bool(false);
+            }
             _ => {}
         }
-        match number(text) {
+        let number = match schema {
+            Schema::Core => number(text),
+            Schema::Python => number_of_1_1(text),
+        };
+        match number {
             Some(Number::Whole(value)) => return Kind::Int(value),
             Some(Number::Real(real)) => return Kind::Float(real),
             None => {}
@@ -535,6 +565,31 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join("; ")
         })
+    }
+
+    /// `tests/vectors/yaml/make.py` asked PyYAML.
+    #[test]
+    fn plain_texts_are_what_pyyaml_reads() {
+        let vectors = include_str!("../../tests/vectors/yaml/pyyaml.json");
+        let vectors = digits::parse(vectors.as_bytes()).unwrap();
+        let rows = vectors["rows"].as_array().unwrap();
+        assert!(rows.len() > 1_000);
+        for row in rows {
+            let text = row[0].as_str().unwrap();
+            let (root, faults) = parse_all_as(&Source::new("t", format!("a: {text}")), Schema::Python);
+            let node = &root.as_ref().unwrap().entries()[0].1;
+            if let Some(expected) = row[1]["real"].as_str() {
+                let expected: f64 = expected.parse().unwrap();
+                match &node.kind {
+                    Kind::Float(real) => assert_eq!(real.value.to_bits(), expected.to_bits(), "{text}"),
+                    Kind::Null => assert!(!expected.is_finite() && faults.len() == 1, "{text}"),
+                    other => panic!("{text}: {other:?}"),
+                }
+            } else {
+                let read = digits::value(node.to_value()).unwrap();
+                assert_eq!(read, row[1], "{text}: {faults:?}");
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Arguments {
     /// # Errors
     /// Its faults.
     pub fn add_file(&mut self, source: Source) -> Result<(), Rejected> {
-        let root = match yaml::parse(&source) {
+        let root = match parsed(&source) {
             Ok(root) => root,
             Err(faults) => return Err(Rejected { source, faults }),
         };
@@ -42,7 +42,7 @@ impl Arguments {
         if text.len() > yaml::BYTES_MAX {
             return Err(Complaint::new("the arguments of the task are longer than 1 MiB", HOW));
         }
-        match yaml::parse(&Source::new("--task-args", text)) {
+        match parsed(&Source::new("--task-args", text)) {
             Ok(root) if matches!(root.kind, Kind::Map(_)) => self.add_map(&root),
             parsed => {
                 let pairs: Option<Vec<_>> = text.split(',').map(|pair| pair.split_once('=')).collect();
@@ -83,6 +83,14 @@ impl Arguments {
     #[must_use]
     pub fn variables(&self) -> Vec<(Arc<str>, Value)> {
         self.0.iter().map(|(name, value)| (Arc::from(name.as_str()), value.clone())).collect()
+    }
+}
+
+/// As Rally reads them.
+fn parsed(source: &Source) -> Result<Node, Vec<Fault>> {
+    match yaml::parse_all_as(source, yaml::Schema::Python) {
+        (Some(root), faults) if faults.is_empty() => Ok(root),
+        (_, faults) => Err(faults),
     }
 }
 

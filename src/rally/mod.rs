@@ -118,7 +118,7 @@ fn is_scenario(name: &str) -> bool {
 /// # Errors
 /// All its faults, at their places in the file as it was written.
 pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Result<Task, Rejected> {
-    let (root, mut faults) = yaml::parse_all(&rendered.source);
+    let (root, mut faults) = yaml::parse_all_as(&rendered.source, yaml::Schema::Python);
     let mut source = rendered.source.clone();
     let Some(root) = root else { return Err(rendered.at_home(Rejected { source, faults })) };
     source.shown = shown(&root);

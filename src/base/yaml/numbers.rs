@@ -1,6 +1,9 @@
 //! Numbers of YAML 1.2's core schema, with their digits.
 
 use std::fmt;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::base::digits;
 
@@ -82,6 +85,71 @@ pub(super) fn number(text: &str) -> Option<Number> {
     let value = if value.is_finite() { value } else { f64::MAX.copysign(value) };
     let kept = digits::is_written(value, &written);
     Some(real(value, (!kept).then(|| written.into_boxed_str())))
+}
+
+/// The number that a text without quotes is to PyYAML (its `resolver.py`): YAML 1.1, but an exponent needs a point before
+/// it and a sign.
+pub(super) fn number_of_1_1(text: &str) -> Option<Number> {
+    static WHOLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r"^([-+]?)(?:0b([01_]+)|0x([0-9a-fA-F_]+)|0([0-7_]+)|(0|[1-9][0-9_]*)|([1-9][0-9_]*(?::[0-5]?[0-9])+))$",
+        )
+        .ok()
+    });
+    static REAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r"^([-+]?)(?:((?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?)|([0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*))$",
+        )
+        .ok()
+    });
+    let (whole, of_real) = (WHOLE.as_ref()?, REAL.as_ref()?);
+    if let Some(groups) = whole.captures(text) {
+        let sign = if &groups[1] == "-" { "-" } else { "" };
+        let group = |number: usize| groups.get(number).map(|group| group.as_str().replace('_', ""));
+        let in_base = |number, base| group(number).map(|digits| u128::from_str_radix(&digits, base).ok());
+        let value = in_base(2, 2).or_else(|| in_base(3, 16)).or_else(|| match group(4)?.as_str() {
+            // `0_`
+            "" => Some(Some(0)),
+            _ => in_base(4, 8),
+        });
+        let value = value.or_else(|| group(6).map(|parts| sexagesimal(&parts)));
+        return match value {
+            Some(value) => plain(&format!("{sign}{}", value?)),
+            None => plain(&format!("{sign}{}", group(5)?)),
+        };
+    }
+    if let Some(groups) = of_real.captures(text) {
+        let sign = if &groups[1] == "-" { "-" } else { "" };
+        if let Some(parts) = groups.get(3) {
+            let parts = parts.as_str().replace('_', "");
+            let (minutes, seconds) = parts.rsplit_once(':')?;
+            let seconds = sexagesimal(minutes)?.checked_mul(60)? as f64 + seconds.parse::<f64>().ok()?;
+            return Some(real(if sign == "-" { -seconds } else { seconds }, None));
+        }
+        let digits = groups.get(2)?.as_str().replace('_', "");
+        if digits.starts_with('.') && !groups[1].is_empty() {
+            return None;
+        }
+        // JSON has no zero in front, as in `00.5`.
+        let start = digits.find(|c| c != '0').map_or(0, |at| {
+            at - usize::from(!digits[at..].starts_with(|c: char| c.is_ascii_digit()) && at > 0)
+        });
+        return number(&format!("{sign}{}", &digits[start..]));
+    }
+    match text.trim_start_matches(['-', '+']) {
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => number(text),
+        _ => None,
+    }
+}
+
+/// A number in digits, of any length.
+fn plain(digits: &str) -> Option<Number> {
+    if digits == "-0" { Some(Number::Whole(0)) } else { number(digits) }
+}
+
+/// `1:30:05`, in seconds.
+fn sexagesimal(parts: &str) -> Option<u128> {
+    parts.split(':').try_fold(0_u128, |sum, part| sum.checked_mul(60)?.checked_add(part.parse().ok()?))
 }
 
 /// `0x1F` or `0o17`.
