@@ -12,7 +12,7 @@ mod surrogates;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use super::diagnostics::{Fault, Source};
 pub use numbers::Real;
@@ -262,17 +262,27 @@ impl<'t> Builder<'t> {
                 }
             }
             Event::MappingStart(anchor, tag) => {
-                return self.open(Kind::Map(Vec::new()), span, anchor, tag.is_some());
+                let is_tagged =
+                    tag.is_some_and(|tag| !(self.schema == Schema::Python && is_own(&tag, "map")));
+                return self.open(Kind::Map(Vec::new()), span, anchor, is_tagged);
             }
             Event::SequenceStart(anchor, tag) => {
-                return self.open(Kind::List(Vec::new()), span, anchor, tag.is_some());
+                let is_tagged =
+                    tag.is_some_and(|tag| !(self.schema == Schema::Python && is_own(&tag, "seq")));
+                return self.open(Kind::List(Vec::new()), span, anchor, is_tagged);
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
-                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
+                let own = tag.as_ref().filter(|tag| tag.is_yaml_core_schema()).map(|tag| tag.suffix.as_str());
+                let mut core = tag.is_none() || own == Some("str");
                 // Keys are texts; one that is a boolean in YAML 1.1 is a fault.
                 let schema = if self.is_at_key() { Schema::Core } else { self.schema };
                 let mut kind = scalar(&text, style, tag.is_some(), schema);
+                if let (Schema::Python, Some(name)) = (self.schema, own)
+                    && let Some(tagged) = of_tag(&text, name)
+                {
+                    (kind, core) = (tagged, true);
+                }
                 if !core {
                     self.reject_tag(span.clone());
                 }
@@ -518,6 +528,21 @@ pub(super) fn is_plain_text(text: &str) -> bool {
     matches!(scalar(text, ScalarStyle::Plain, false, Schema::Core), Kind::Text { .. }) && !boolean()
 }
 
+/// Whether a tag is this one of YAML's own.
+fn is_own(tag: &Tag, name: &str) -> bool {
+    tag.is_yaml_core_schema() && tag.suffix == name
+}
+
+/// The value of a text with one of YAML's own tags, such as `!!null`, as PyYAML reads it; `None` if it is none.
+fn of_tag(text: &str, name: &str) -> Option<Kind> {
+    let kind = scalar(text, ScalarStyle::Plain, false, Schema::Python);
+    match (name, &kind) {
+        ("null", _) => Some(Kind::Null),
+        ("bool", Kind::Bool(_)) | ("int", Kind::Int(_)) | ("float", Kind::Float(_)) => Some(kind),
+        _ => None,
+    }
+}
+
 fn scalar(text: &str, style: ScalarStyle, tagged: bool, schema: Schema) -> Kind {
     let quoted = !matches!(style, ScalarStyle::Plain) || tagged;
     if !quoted {
@@ -565,6 +590,19 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join("; ")
         })
+    }
+
+    #[test]
+    fn tags_of_yaml_itself_are_read_as_pyyaml_reads_them() {
+        let text = "a: !!null\nb: !!null x\nc: !!int \"5\"\nd: !!bool 'no'\ne: !!float 1.5\nf: !!str 5\ng: !!map {h: !!seq [1]}";
+        let (root, faults) = parse_all_as(&Source::new("t", text), Schema::Python);
+        assert!(faults.is_empty(), "{faults:?}");
+        let read = digits::value(root.unwrap().to_value()).unwrap();
+        let expected = r#"{"a":null,"b":null,"c":5,"d":false,"e":1.5,"f":"5","g":{"h":[1]}}"#;
+        assert_eq!(digits::to_text(&read), expected);
+        for text in ["a: !!int x", "a: !name x", "a: !!set {x}", "a: !!binary eA=="] {
+            assert_eq!(parse_all_as(&Source::new("t", text), Schema::Python).1.len(), 1, "{text}");
+        }
     }
 
     /// `tests/vectors/yaml/make.py` asked PyYAML.

@@ -141,3 +141,18 @@ proptest! {
         prop_assert_eq!(output, text);
     }
 }
+
+/// YAML 1.1, as Rally reads it.
+#[test]
+fn plain_values_are_those_of_pyyaml() {
+    let text = "HttpRequests.check_request:\n- args: { url: 'http://h:1/', method: GET, status_code: 0xC8, allow_redirects: no }\n  \
+        runner: { type: constant, times: 010, concurrency: 0b10, timeout: 1:30 }\n";
+    let task = read_text(text).unwrap_or_else(|rejected| panic!("{:?}", rejected.faults));
+    let scenario = serde_json::to_value(&task.document.value).unwrap();
+    let runner = &scenario["workloads"][0]["runner"]["constant"];
+    assert_eq!(runner["times"], 8, "{scenario}");
+    assert_eq!(runner["concurrency"], 2, "{scenario}");
+    assert_eq!(runner["timeout"], "90s", "{scenario}");
+    let step = &scenario["workloads"][0]["iteration"][0];
+    assert_eq!((&step["expect"]["status"], &step["redirects"]), (&200.into(), &0.into()), "{scenario}");
+}
