@@ -22,17 +22,22 @@ pub fn for_terminal(text: &str, colours: bool) -> String {
 
 fn push_line(line: &str, colours: bool, shown: &mut String) {
     let begin = shown.len();
-    let mut rest = line;
-    while let Some(c) = rest.chars().next() {
-        let colour = if colours && c == '\u{1b}' { colour_len(rest) } else { None };
-        let length = colour.unwrap_or(c.len_utf8());
-        if colour.is_some() || !is_deceptive(c) {
-            shown.push_str(&rest[..length]);
-        } else {
-            shown.push_str(&code_point(c));
+    // What needs no change is copied in one piece.
+    let mut copied = 0;
+    let mut skipped = 0;
+    for (at, c) in line.char_indices() {
+        if at < skipped || matches!(c, ' '..='~') || !is_deceptive(c) {
+            continue;
         }
-        rest = &rest[length..];
+        if let Some(length) = if colours && c == '\u{1b}' { colour_len(&line[at..]) } else { None } {
+            skipped = at + length;
+            continue;
+        }
+        shown.push_str(&line[copied..at]);
+        shown.push_str(&code_point(c));
+        copied = at + c.len_utf8();
     }
+    shown.push_str(&line[copied..]);
     defuse(begin, shown);
 }
 

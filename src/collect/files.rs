@@ -7,6 +7,7 @@
 //! are not trusted: sizes are bounded, and unreadable parts are counted and reported with their line.
 
 mod lines;
+mod shape;
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -25,6 +26,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::osprofiler::spans::{Decoded, SpanError, jaeger, json as json_spans, read};
 
 use self::lines::First;
+use self::shape::Shape;
 
 /// Larger JSON documents are refused. A log, and a file with an object per line, may have any size.
 pub const JSON_BYTES_MAX: u64 = 128 * 1024 * 1024;
@@ -308,6 +310,13 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
         gathered.sort();
         return Ok(());
     }
+    // A large document of spans is not read as values first.
+    const OWN: [&str; 6] = ["records", "children", "trace_id", "timestamp", "unreadable", "partial"];
+    if let Some(shape) =
+        Shape::of(text).filter(|shape| has_spans(shape) && !OWN.iter().any(|key| shape.has(key)))
+    {
+        return spans(text, &shape, gathered);
+    }
     let document = match deep(text) {
         Ok(document) => document,
         // Several objects on separate lines, of which the first is unreadable.
@@ -319,10 +328,10 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     };
     match document {
         // A list of answers or requests.
-        Value::Array(documents) if documents.iter().any(|one| one.as_object().is_some_and(has_spans)) => {
+        Value::Array(documents) if documents.iter().any(is_of_spans) => {
             for document in documents {
-                let (text, object) = (document.to_string(), document.as_object());
-                match object.map(|object| spans(text.as_bytes(), object, gathered)) {
+                let text = document.to_string();
+                match Shape::of(text.as_bytes()).map(|shape| spans(text.as_bytes(), &shape, gathered)) {
                     Some(Ok(())) => {}
                     _ => gathered.reject(|| "an element has no spans".to_owned()),
                 }
@@ -347,7 +356,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
             } else if object.contains_key("trace_id") && object.contains_key("timestamp") {
                 gathered.add_json(Value::Object(object), || "the record".to_owned());
             } else {
-                return spans(text, &object, gathered);
+                return spans(text, &Shape::of(text).unwrap_or_default(), gathered);
             }
         }
         _ => return Err(FileError::Unknown),
@@ -356,19 +365,23 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
+/// Whether an element of a list is a document with spans.
+fn is_of_spans(document: &Value) -> bool {
+    let text = document.is_object().then(|| document.to_string());
+    text.and_then(|text| Shape::of(text.as_bytes())).is_some_and(|shape| has_spans(&shape))
+}
+
 /// Whether an object is a request of OTLP, or an answer or a download with spans.
-fn has_spans(object: &Info) -> bool {
-    let is_jaeger = |object: &Info| object.get("spans").is_some_and(Value::is_array);
-    let inner = object.get("trace").and_then(Value::as_object);
+fn has_spans(object: &Shape) -> bool {
     lines::is_of_otlp(object)
-        || inner.is_some_and(lines::is_of_otlp)
-        || is_jaeger(object)
-        || object.get("data").is_some_and(Value::is_array)
+        || object.object("trace").is_some_and(lines::is_of_otlp)
+        || object.is_list("spans")
+        || object.is_list("data")
 }
 
 /// Reads a request of OTLP, or what Tempo, Jaeger or Grafana answers and saves.
-fn spans(text: &[u8], object: &Info, gathered: &mut Gathered<'_>) -> Result<(), FileError> {
-    let is_otlp = lines::is_of_otlp(object) || object.contains_key("trace");
+fn spans(text: &[u8], object: &Shape, gathered: &mut Gathered<'_>) -> Result<(), FileError> {
+    let is_otlp = lines::is_of_otlp(object) || object.has("trace");
     if is_otlp && has_spans(object) {
         gathered.add_otlp(text, || "the request".to_owned());
     } else if has_spans(object) {

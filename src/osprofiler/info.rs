@@ -135,7 +135,10 @@ impl SharedInfo {
             None => false,
             Some(Form::Object(_)) => true,
             // A key may be written with escapes.
-            Some(Form::Json { text, .. }) => text.get().contains("\\u") || has_quoted(text.get(), key),
+            Some(Form::Json { text, .. }) => {
+                let text = text.get();
+                text.as_bytes().contains(&b'\\') && text.contains("\\u") || has_quoted(text, key)
+            }
         }
     }
 
@@ -204,9 +207,15 @@ fn empty() -> &'static Info {
 
 /// Whether a text has this in quotes.
 fn has_quoted(text: &str, key: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_quoted = |at: usize| at > 0 && bytes[at - 1] == b'"' && bytes.get(at + key.len()) == Some(&b'"');
-    text.match_indices(key).any(|(at, _)| is_quoted(at))
+    // Texts are short: to build a searcher for the key would cost more than to look at each quote.
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+        rest = &rest[at + 1..];
+        if rest.strip_prefix(key.as_bytes()).is_some_and(|after| after.starts_with(b"\"")) {
+            return true;
+        }
+    }
+    false
 }
 
 fn detail(info: &Info) -> String {

@@ -4,11 +4,10 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use memchr::memmem;
-use serde_json::Value;
-
+use super::shape::Shape;
 use super::{FileError, Gathered, without_mark};
 use crate::osprofiler::record::RECORD_LEN_MAX;
+use memchr::memmem;
 
 /// The keys of an OTLP request with spans, the second is Tempo's.
 const OTLP: [&str; 2] = ["resourceSpans", "batches"];
@@ -39,11 +38,8 @@ pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
             break;
         }
     }
-    let object = serde_json::from_slice(without_mark(&begins).trim_ascii());
-    Ok(match object {
-        Ok(Value::Object(object))
-            if is_record(&object) || is_of_otlp(&object) || is_of_other_signal(&object) =>
-        {
+    Ok(match Shape::of(without_mark(&begins).trim_ascii()) {
+        Some(shape) if is_record(&shape) || is_of_otlp(&shape) || is_of_other_signal(&shape) => {
             First::Line { line: begins, rest: reader }
         }
         _ => First::Other { begins, rest: reader },
@@ -51,13 +47,13 @@ pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
 }
 
 /// Whether an object is a request of OTLP with spans, or looks so.
-pub(super) fn is_of_otlp(object: &serde_json::Map<String, Value>) -> bool {
-    OTLP.iter().any(|key| object.get(*key).is_some_and(|value| !value.is_string()))
+pub(super) fn is_of_otlp(object: &Shape) -> bool {
+    OTLP.iter().any(|key| object.has(key) && !object.is_text(key))
 }
 
 /// Whether an object is a request of another signal of OTLP's.
-pub(super) fn is_of_other_signal(object: &serde_json::Map<String, Value>) -> bool {
-    OTHER_SIGNALS.iter().any(|key| object.get(*key).is_some_and(Value::is_array))
+pub(super) fn is_of_other_signal(object: &Shape) -> bool {
+    OTHER_SIGNALS.iter().any(|key| object.is_list(key))
 }
 
 /// Whether a line begins with one of these keys.
@@ -72,8 +68,8 @@ fn begins_with(line: &[u8], keys: &[&str]) -> bool {
     })
 }
 
-fn is_record(object: &serde_json::Map<String, Value>) -> bool {
-    object.contains_key("base_id") && object.contains_key("trace_id") && object.contains_key("timestamp")
+fn is_record(object: &Shape) -> bool {
+    ["base_id", "trace_id", "timestamp"].iter().all(|key| object.has(key))
 }
 
 /// Reads the first line, if it has been read already, and all others.
