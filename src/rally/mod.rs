@@ -20,7 +20,7 @@ mod schema;
 mod task;
 pub mod template;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -128,6 +128,7 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Resu
         files,
         faults: &mut faults,
         names: BTreeSet::new(),
+        next: BTreeMap::new(),
         number: 0,
         hooks: Vec::new(),
         origins: Vec::new(),
@@ -198,6 +199,8 @@ struct Translator<'a> {
     files: &'a Files<'a>,
     faults: &'a mut Vec<Fault>,
     names: BTreeSet<String>,
+    /// The number after the last one that a workload of each scenario has in its name.
+    next: BTreeMap<String, u32>,
     /// How many workloads there were.
     number: usize,
     hooks: Vec<Vec<Hook>>,
@@ -289,10 +292,11 @@ impl Translator<'_> {
 
     /// A name that no other workload has.
     fn name(&mut self, scenario: &str) -> String {
+        let next = self.next.entry(scenario.to_owned()).or_insert(2);
         let mut name = scenario.to_owned();
-        let mut numbers = 2..;
         while !self.names.insert(name.clone()) {
-            name = format!("{scenario} ({})", numbers.next().unwrap_or(0));
+            name = format!("{scenario} ({next})");
+            *next += 1;
         }
         name
     }
