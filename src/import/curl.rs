@@ -6,7 +6,7 @@ mod known;
 mod network;
 mod options;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -88,6 +88,8 @@ struct All {
     targets: Targets,
     commands: usize,
     urls: usize,
+    /// How many steps have each name.
+    names: BTreeMap<String, usize>,
     /// Keys of the deployment in which commands differ.
     different: BTreeSet<String>,
 }
@@ -211,7 +213,7 @@ impl Command {
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
             let recorded = Recorded { target, ..self.request(path) };
             all.draft.notes.extend(exact::notes(&recorded, "curl sends"));
-            self.step(&recorded, &mut all.draft)?;
+            self.step(&recorded, &mut all.draft, &mut all.names)?;
         }
         all.urls += urls.len();
         self.connection(&mut all.draft, file);
@@ -272,7 +274,12 @@ impl Command {
         Recorded { method, target: None, path, headers, body }
     }
 
-    fn step(&self, recorded: &Recorded, draft: &mut Draft) -> Result<(), ImportError> {
+    fn step(
+        &self,
+        recorded: &Recorded,
+        draft: &mut Draft,
+        names: &mut BTreeMap<String, usize>,
+    ) -> Result<(), ImportError> {
         if let Body::Multipart(fields) = &recorded.body
             && self.fields.is_empty()
         {
@@ -294,13 +301,9 @@ impl Command {
         keys.insert("expect".into(), json!({ "status": "2xx" }));
         let path = recorded.shown_path(&keys);
         let name: String = format!("{} {path}", recorded.method).chars().take(100).collect();
-        let taken = draft.steps.iter().filter(|step| {
-            step.keys["action"]
-                .as_str()
-                .is_some_and(|other| other == name || other.starts_with(&format!("{name} (")))
-        });
-        let count = taken.count();
-        let name = if count == 0 { name } else { format!("{name} ({})", count + 1) };
+        let count = names.entry(name.clone()).or_default();
+        *count += 1;
+        let name = if *count == 1 { name } else { format!("{name} ({count})") };
         let action = [("action".to_owned(), Value::from(name))];
         draft.steps.push(Step { keys: action.into_iter().chain(keys).collect(), comment: String::new() });
         Ok(())
