@@ -263,6 +263,11 @@ impl RunArguments {
             (self.out != Path::new(OUT), "--out"),
             (self.shards.is_given(), "--shard, --job, --together and --start-at"),
         ];
+        if let Some(option) = self.url.first_given() {
+            return Err(
+                HarnessError::usage(format!("{option} is for a URL")).remedy("write it into the scenario")
+            );
+        }
         match fixed.into_iter().find(|(given, _)| *given) {
             Some((_, option)) => {
                 Err(HarnessError::usage(format!("{option}: that is what the launcher's script says"))

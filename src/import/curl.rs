@@ -81,6 +81,9 @@ fn arguments(words: &[String]) -> Option<Vec<&str>> {
     (first.starts_with('-') || first.contains("://")).then(|| words.collect())
 }
 
+const MULTIPART_ANEW: &str = "the multipart body is written anew: it has another boundary, and its parts no other headers than \
+    name, file name and the content type of files";
+
 /// What the commands amount to so far.
 #[derive(Default)]
 struct All {
@@ -88,6 +91,8 @@ struct All {
     targets: Targets,
     commands: usize,
     urls: usize,
+    /// What the first command that logs in does so with.
+    login: Option<String>,
     /// How many steps have each name.
     names: BTreeMap<String, usize>,
     /// Keys of the deployment in which commands differ.
@@ -154,8 +159,16 @@ struct Command {
     paths_as_they_are: bool,
     method: Option<String>,
     headers: Vec<(String, String)>,
+    /// Headers of options such as --user-agent: of each name the last one, unless `headers` has the name.
+    own: Vec<(String, String)>,
+    /// Headers that curl is not to send, in lower case.
+    removed: Vec<String>,
+    /// What the command logs in with, to tell it from others.
+    login: Option<String>,
     data: Vec<Data>,
     json: bool,
+    /// For each piece of data, whether it is joined without `&`.
+    joined: Vec<bool>,
     fields: Vec<Field>,
     /// The path of the file from the scenario, and its own name.
     upload: Option<(String, String)>,
@@ -167,6 +180,8 @@ struct Command {
     /// Ways to log in that never send the password in clear.
     challenges: Vec<String>,
     cookies: Vec<String>,
+    /// Those of a header, which takes the place of `--cookie`.
+    cookie_headers: Vec<String>,
     insecure: bool,
     compressed: bool,
     redirects: Option<u32>,
@@ -201,9 +216,15 @@ impl Command {
         };
         self.note_socket(&urls);
         self.note_upgrade(&urls);
+        self.note_headers(&urls);
         all.draft.notes.append(&mut self.notes);
         let before = std::mem::take(&mut all.draft.deployment);
         self.authenticate(&urls, &mut all.draft);
+        match (&all.login, self.login.take()) {
+            (None, login) => all.login = login,
+            (Some(first), Some(login)) if *first != login => drop(all.different.insert("auth".to_owned())),
+            _ => {}
+        }
         for url in urls.iter().take(STEPS_MAX.saturating_sub(all.urls)) {
             let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
             let Some((origin, path)) = split_url(&url) else {
@@ -233,7 +254,11 @@ impl Command {
         // curl leaves out what --url-query adds if --get adds data.
         let of_data = (self.in_query && !self.data.is_empty()).then(|| self.text());
         if let Some(added) = of_data.or_else(|| (!self.query.is_empty()).then(|| self.query.join("&"))) {
-            path.push(if path.contains('?') { '&' } else { '?' });
+            match path.contains('?') {
+                false => path.push('?'),
+                true if path.ends_with(['?', '&']) => {}
+                true => path.push('&'),
+            }
             path.push_str(&added);
         }
         if let Some((_, name)) = &self.upload
@@ -242,19 +267,26 @@ impl Command {
             path.push_str(&percent::encode(name));
         }
         let mut headers = self.headers.clone();
+        let is_free = |name: &str| {
+            !self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+                && !self.removed.contains(&name.to_ascii_lowercase())
+        };
+        headers.extend(self.own.iter().filter(|(name, _)| is_free(name)).cloned());
         if self.json && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept")) {
             headers.push(("Accept".into(), "application/json".into()));
         }
-        if !self.cookies.is_empty() {
-            headers.push(("Cookie".into(), self.cookies.join("; ")));
+        let cookies = if self.cookie_headers.is_empty() { &self.cookies } else { &self.cookie_headers };
+        if !cookies.is_empty() {
+            headers.push(("Cookie".into(), cookies.join("; ")));
         }
         let stated = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let stated = stated.map(|at| headers.remove(at).1);
         // bench sends these itself.
         const OWN: [&str; 5] =
             ["host", "content-length", "connection", "accept-encoding", "transfer-encoding"];
+        let accepts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept")).count();
         headers.retain(|(name, value)| {
-            let is_usual = name.eq_ignore_ascii_case("accept") && value == "*/*";
+            let is_usual = accepts == 1 && name.eq_ignore_ascii_case("accept") && value == "*/*";
             !(is_usual || OWN.iter().any(|own| name.eq_ignore_ascii_case(own)))
         });
         let body = self.body(stated.clone());
@@ -283,6 +315,7 @@ impl Command {
         if let Body::Multipart(fields) = &recorded.body
             && self.fields.is_empty()
         {
+            draft.notes.push(MULTIPART_ANEW.to_owned());
             draft.stand_ins(fields);
         }
         let Some(mut keys) = recorded.step(&mut SecretsOnly(&mut draft.variables)) else {
@@ -328,15 +361,25 @@ impl Command {
                 self.challenges.join(" and ")
             ));
         }
+        if self.removed.iter().any(|name| name == "authorization") {
+            given = None;
+        }
         if let Some(credentials) = given.or(basic) {
             let (user, password) = credentials.split_once(':').unwrap_or((&credentials, ""));
+            self.login = Some(credentials.clone());
             draft.environment.push("PASSWORD".into());
             draft.deployment.insert(
                 "auth".into(),
                 json!({ "basic": { "username": user, "password": { "env": "PASSWORD" } } }),
             );
             if password.is_empty() {
-                draft.notes.push("the command has no password; curl would ask for it".to_owned());
+                let what = match credentials.contains(':') {
+                    true => {
+                        "the password is empty, which `auth` cannot be: write a header Authorization instead"
+                    }
+                    false => "the command has no password; curl would ask for it",
+                };
+                draft.notes.push(what.to_owned());
             }
             if let Some(at) = at.filter(|_| stated.as_deref().and_then(basic_credentials).is_some()) {
                 self.headers.remove(at);
@@ -344,6 +387,7 @@ impl Command {
         } else if let (Some(at), Some(token)) = (at, stated.as_deref().and_then(bearer_token))
             && !token.is_empty()
         {
+            self.login = Some(token.to_owned());
             draft.environment.push("API_TOKEN".into());
             draft.deployment.insert("auth".into(), json!({ "bearer": { "token": { "env": "API_TOKEN" } } }));
             self.headers.remove(at);

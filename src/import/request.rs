@@ -313,7 +313,8 @@ pub(super) fn json_body(text: &str) -> Option<Value> {
     let value = digits::parse(text.as_bytes()).ok()?;
     // Of two equal keys, a value has one.
     let has_all = colons(text) == colons(&digits::to_text(&value));
-    (has_all && fits(&value, LEVELS_MAX)).then_some(value)
+    // `json: null` in a step is no body.
+    (has_all && !value.is_null() && fits(&value, LEVELS_MAX)).then_some(value)
 }
 
 /// How many colons a JSON text has outside of its texts: one for each key.

@@ -92,7 +92,7 @@ fn in_exports(bench: &Bench, profiled: &HashMap<String, bool>) {
         }
     }
     let csv = bench.run(&["export", run, "--csv"]).expect_code(0).stdout;
-    assert!(csv.lines().next().unwrap().ends_with(",profiled"), "{csv}");
+    assert!(csv.lines().next().unwrap().ends_with(",profiled,resent"), "{csv}");
 }
 
 /// Not one trace of the control is asked for, however slow it was; a report made again says the same.

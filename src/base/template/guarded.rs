@@ -153,13 +153,14 @@ impl Rewriter {
                 let (expr, args) = (self.expression(&s.expr), self.arguments(&s.args));
                 Expr::Test(at(s, Test { name: s.name, expr, args }))
             }
-            Expr::GetAttr(s) => {
-                Expr::GetAttr(at(s, GetAttr { expr: self.expression(&s.expr), name: s.name }))
-            }
-            Expr::GetItem(s) => {
-                let subscript_expr = self.read(&s.subscript_expr);
-                let expr = through(COUNTED, self.expression(&s.expr), Vec::new());
-                Expr::GetItem(at(s, GetItem { expr, subscript_expr }))
+            Expr::GetAttr(_) | Expr::GetItem(_) => {
+                let (member, is_negative) = self.member(expr);
+                if !is_negative {
+                    return member;
+                }
+                let span = expr.span();
+                let expr = through(OPERAND, member, Vec::new());
+                Expr::UnaryOp(Spanned::new(UnaryOp { op: UnaryOpKind::Neg, expr }, span))
             }
             Expr::Call(s) => {
                 let makes = matches!(&s.expr, Expr::Var(var) if MAKERS.contains(&var.id));
@@ -176,6 +177,25 @@ impl Rewriter {
                 let values = s.values.iter().map(|value| self.expression(value)).collect();
                 through(READ, Expr::Map(at(s, Map { keys, values })), Vec::new())
             }
+        }
+    }
+
+    /// A member of a map or an item of a list, and whether a minus is before all of it: minijinja parses `-a.b` as
+    /// `(-a).b`, which means nothing.
+    fn member<'a>(&mut self, expr: &Expr<'a>) -> (Expr<'a>, bool) {
+        match expr {
+            Expr::GetAttr(s) => {
+                let (expr, is_negative) = self.member(&s.expr);
+                (Expr::GetAttr(at(s, GetAttr { expr, name: s.name })), is_negative)
+            }
+            Expr::GetItem(s) => {
+                let (expr, is_negative) = self.member(&s.expr);
+                let subscript_expr = self.read(&s.subscript_expr);
+                let expr = through(COUNTED, expr, Vec::new());
+                (Expr::GetItem(at(s, GetItem { expr, subscript_expr })), is_negative)
+            }
+            Expr::UnaryOp(s) if matches!(s.op, UnaryOpKind::Neg) => (self.expression(&s.expr), true),
+            other => (self.expression(other), false),
         }
     }
 

@@ -83,6 +83,16 @@ impl Bundle {
         let secrets: Vec<String> = values.values().cloned().collect();
         for (name, bytes) in &bundle.files {
             clear::refuse_file(name, bytes, &secrets)?;
+            // The deployment was looked at before; what a scenario includes may have secrets as it may.
+            let is_yaml = Path::new(name)
+                .extension()
+                .is_some_and(|end| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"));
+            let text = std::str::from_utf8(bytes).ok().filter(|_| is_yaml && *name != bundle.deployment);
+            if let Some((key, at)) = text.and_then(clear::in_scenario) {
+                let before = text.and_then(|text| text.get(..at)).unwrap_or_default();
+                let inline = Inline { key, line: Some(1 + before.matches('\n').count()) };
+                return Err(inline.refused(Path::new(name)));
+            }
         }
         bundle.variables = values.into_keys().collect();
         Ok(bundle)

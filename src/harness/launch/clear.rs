@@ -7,6 +7,7 @@ use crate::base::masking::{is_known, names_secret};
 use crate::base::yaml::{self, Kind, Node};
 use crate::harness::error::HarnessError;
 use crate::import::secrets::{is_secret_name, split_scheme};
+use crate::iteration::named_secrets;
 
 use super::LaunchOptions;
 
@@ -68,13 +69,25 @@ fn is_secret(keys: &[String], text: &str) -> bool {
         return true;
     }
     match keys {
-        [variables, name] if variables == "variables" => names_secret(name),
+        // What is sent, and variables of any depth.
+        [.., name] if names_secret(name) && of_values(keys) => true,
+        [.., key] if TEXTS.contains(&key.as_str()) => !named_secrets(text).is_empty(),
         [.., headers, name] if headers == "headers" => {
             let is_checked = keys.iter().any(|key| key == "expect");
             !is_checked && (is_secret_name(name) || !split_scheme(text).0.is_empty())
         }
         _ => false,
     }
+}
+
+/// Keys of a step whose text may have secrets by their names: paths, and a body.
+const TEXTS: [&str; 9] = ["get", "head", "post", "put", "patch", "delete", "options", "request", "body"];
+
+/// Whether these keys lead to values that are sent or known to templates.
+fn of_values(keys: &[String]) -> bool {
+    const VALUES: [&str; 6] = ["variables", "json", "form", "query", "multipart", "set"];
+    let is_checked = keys.iter().any(|key| key == "expect" || key == "extract");
+    !is_checked && keys[..keys.len() - 1].iter().any(|key| VALUES.contains(&key.as_str()))
 }
 
 /// Whether a text is a URL with a password.
@@ -129,6 +142,15 @@ mod tests {
                 Some("iteration.headers.Authorization"),
             ),
             ("iteration: [{ get: 'http://u:pw@h/' }]", Some("iteration.get")),
+            ("variables: { cfg: { db_password: abc } }", Some("variables.cfg.db_password")),
+            ("iteration: [{ post: /, json: { api_key: abc } }]", Some("iteration.json.api_key")),
+            ("iteration: [{ get: /, query: { access_token: abc } }]", Some("iteration.query.access_token")),
+            ("iteration: [{ post: /, form: { password: abc } }]", Some("iteration.form.password")),
+            ("iteration: [{ get: '/z?api_key=abc-4711' }]", Some("iteration.get")),
+            ("iteration: [{ post: /, body: '{\"password\": \"abc-4711\"}' }]", Some("iteration.body")),
+            ("- { get: /, headers: { X-Api-Key: abc } }", Some("headers.X-Api-Key")),
+            ("iteration: [{ get: '/z?api_key={{ key }}&n=5' }]", None),
+            ("iteration: [{ get: /, expect: { json: { password: abc } } }]", None),
             ("variables: { token: { env: T }, user: abc, secret: '{{ uuid() }}' }", None),
             ("iteration: [{ get: /, headers: { Authorization: 'Bearer {{ token }}' } }]", None),
             ("iteration: [{ get: /, extract: { token: $.token }, json: { password: '{{ pw }}' } }]", None),

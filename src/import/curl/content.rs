@@ -19,15 +19,22 @@ pub(super) enum Data {
 impl Command {
     /// `--data`, whose value begins with `@` for a file.
     pub(super) fn data(&mut self, text: &str, strips: bool, file: &NameFile<'_>) -> Result<(), ImportError> {
-        self.data.push(match text.strip_prefix('@') {
+        let data = match text.strip_prefix('@') {
             Some(path) => Data::File(file(path)?, strips),
             None => Data::Text(text.to_owned()),
-        });
+        };
+        self.piece(data, false);
         Ok(())
     }
 
+    /// A piece of the data, and whether it is joined to what is before it without `&`.
+    pub(super) fn piece(&mut self, data: Data, joined: bool) {
+        self.data.push(data);
+        self.joined.push(joined);
+    }
+
     pub(super) fn urlencoded(&mut self, text: &str) -> Result<(), ImportError> {
-        self.data.push(Data::Text(encoded("--data-urlencode", text)?));
+        self.piece(Data::Text(encoded("--data-urlencode", text)?), false);
         Ok(())
     }
 
@@ -102,11 +109,15 @@ impl Command {
 
     /// The text of `--data`, joined as curl does.
     pub(super) fn text(&self) -> String {
-        let texts = self.data.iter().filter_map(|data| match data {
-            Data::Text(text) => Some(text.as_str()),
-            Data::File(..) => None,
-        });
-        texts.collect::<Vec<_>>().join(if self.json { "" } else { "&" })
+        let mut text = String::new();
+        for (at, (data, joined)) in self.data.iter().zip(&self.joined).enumerate() {
+            let Data::Text(piece) = data else { continue };
+            if at > 0 && !joined {
+                text.push('&');
+            }
+            text.push_str(piece);
+        }
+        text
     }
 
     /// The body, if `stated` is the content type that the command states.

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use serde_json::{Map, Value, json};
 
 use crate::import::draft::Draft;
+use crate::import::request::method_key;
 use crate::import::{ImportError, secrets};
 
 use super::{Command, NameFile};
@@ -62,6 +63,50 @@ impl Command {
             let note = "requests over the Unix socket have no TLS, and `localhost` in their header Host";
             self.notes.push(note.to_owned());
         }
+    }
+
+    /// Headers that are not sent as the command has them.
+    pub(super) fn note_headers(&mut self, urls: &[String]) {
+        const OWN: [&str; 4] = ["content-length", "connection", "accept-encoding", "transfer-encoding"];
+        let host = |url: &String| {
+            let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase()
+        };
+        let has_data = !self.data.is_empty() || !self.fields.is_empty() || self.upload.is_some();
+        let mut notes = Vec::new();
+        for (name, value) in &self.headers {
+            let lower = name.to_ascii_lowercase();
+            if lower == "host" && !urls.iter().all(|url| host(url) == value.to_ascii_lowercase()) {
+                notes.push(
+                    "the header Host is not sent as given: name that host in `targets`, and its address in `dns: { hosts }`"
+                        .to_owned(),
+                );
+            } else if OWN.contains(&lower.as_str()) {
+                notes.push(format!("the header {name} is not sent as given: bench sends its own"));
+            } else if lower == "content-type" && !self.fields.is_empty() {
+                notes.push(
+                    "the header Content-Type is not sent as given: a form with --form has its own".to_owned(),
+                );
+            }
+        }
+        for (name, own) in [("accept", true), ("content-type", has_data), ("host", true)] {
+            if own && self.removed.iter().any(|removed| removed == name) {
+                notes.push(format!("-H '{name}:': curl leaves out this header, and bench sends its own"));
+            }
+        }
+        for name in ["content-type", "authorization"] {
+            if self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count() > 1 {
+                notes.push(format!("of several headers {name}, only the first one is carried over"));
+            }
+        }
+        if let Some(method) = self.method.as_ref().filter(|method| {
+            method_key(method).is_some_and(|(key, _)| key != "request")
+                && **method != method.to_ascii_uppercase()
+        }) {
+            notes.push(format!("the method `{method}` is sent in capitals"));
+        }
+        self.notes.extend(notes);
     }
 
     /// `--http2` offers servers without TLS what RFC 9113 has withdrawn.

@@ -123,11 +123,12 @@ impl Command {
             "header" => self.header(&value),
             "data" | "data-ascii" => self.data(&value, true, file)?,
             "data-binary" => self.data(&value, false, file)?,
-            "data-raw" => self.data.push(Data::Text(value)),
+            "data-raw" => self.piece(Data::Text(value), false),
             "data-urlencode" => self.urlencoded(&value)?,
             "json" => {
                 self.json = true;
                 self.data(&value, false, file)?;
+                self.joined.last_mut().into_iter().for_each(|joined| *joined = true);
             }
             "url-query" => self.url_query(&value)?,
             "form" => self.field(&value, file)?,
@@ -143,7 +144,7 @@ impl Command {
             "oauth2-bearer" => self.headers.push(("Authorization".into(), format!("Bearer {value}"))),
             "cookie" => self.cookie(value),
             "upload-file" => self.upload(&value, file)?,
-            "range" => self.headers.push(("Range".into(), format!("bytes={value}"))),
+            "range" => self.own_header("Range", &format!("bytes={value}")),
             "user-agent" => self.own_header("User-Agent", &value),
             // `URL;auto` and `;auto` are about redirects.
             "referer" => self.own_header("Referer", value.strip_suffix(";auto").unwrap_or(&value)),
@@ -191,8 +192,9 @@ impl Command {
 
     /// A header that curl leaves out if it is empty.
     fn own_header(&mut self, name: &str, value: &str) {
+        self.own.retain(|(known, _)| known != name);
         if !value.is_empty() {
-            self.headers.push((name.to_owned(), value.to_owned()));
+            self.own.push((name.to_owned(), value.to_owned()));
         }
     }
 
@@ -218,9 +220,11 @@ impl Command {
             (None, None) => (text.trim(), "", false),
         };
         if name.eq_ignore_ascii_case("cookie") {
-            self.cookies.push(value.to_owned());
+            self.cookie_headers.push(value.to_owned());
         } else if !name.is_empty() && (is_empty || !value.is_empty()) {
             self.headers.push((name.to_owned(), value.to_owned()));
+        } else if !name.is_empty() {
+            self.removed.push(name.to_ascii_lowercase());
         }
     }
 

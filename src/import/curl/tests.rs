@@ -73,6 +73,33 @@ fn options_become_the_keys_of_a_step() {
             json!({ "post": "/", "headers": { "Accept": "application/json" }, "json": { "a": 1 } }),
         ),
         (
+            "curl http://h -H 'Content-Type: application/json' -d null",
+            json!({ "post": "/", "headers": { "Content-Type": "application/json" }, "body": "null" }),
+        ),
+        (
+            "curl http://h --json '{\"a\":1}' -d b",
+            json!({ "post": "/", "headers": { "Accept": "application/json", "Content-Type": "application/json" },
+                "body": "{\"a\":1}&b" }),
+        ),
+        (
+            "curl http://h --json '{\"a\":' --json 1}",
+            json!({ "post": "/", "headers": { "Accept": "application/json" }, "json": { "a": 1 } }),
+        ),
+        (
+            "curl http://h -A one -A two -r 0-1",
+            json!({ "get": "/", "headers": { "User-Agent": "two", "Range": "bytes=0-1" } }),
+        ),
+        (
+            "curl http://h -A one -H 'User-Agent: other' -e http://a -H 'Referer:'",
+            json!({ "get": "/", "headers": { "User-Agent": "other" } }),
+        ),
+        (
+            "curl http://h -H 'Accept: */*' -H 'Accept: text/plain'",
+            json!({ "get": "/", "headers": { "Accept": ["*/*", "text/plain"] } }),
+        ),
+        ("curl 'http://h/?a=1&' -G -d b=2", json!({ "get": "/", "query": { "a": "1", "b": "2" } })),
+        ("curl 'http://h/?' -G -d b=2", json!({ "get": "/", "query": { "b": "2" } })),
+        (
             "curl http://h -H 'content-type: application/json' --data-raw $'{\"a\":\"it\\'s\"}'",
             json!({ "post": "/", "json": { "a": "it's" } }),
         ),
@@ -309,6 +336,26 @@ fn what_cannot_be_imported_is_said() {
             "curl http://h -H 'Content-Type: application/json' -d '{\"a\": 1}'",
             "a JSON body is sent without the blanks",
         ),
+        ("curl http://h -H 'Host: foo.example'", "the header Host is not sent as given: name that host"),
+        ("curl http://h -H 'Accept-Encoding: identity'", "the header Accept-Encoding is not sent as given"),
+        (
+            "curl http://h -H 'Transfer-Encoding: chunked' -d a",
+            "the header Transfer-Encoding is not sent as given",
+        ),
+        ("curl http://h -H 'Accept:'", "-H 'accept:': curl leaves out this header"),
+        ("curl http://h -d a=1 -H 'Content-Type:'", "-H 'content-type:': curl leaves out this header"),
+        ("curl http://h -F a=1 -H 'Content-Type: multipart/mixed'", "a form with --form has its own"),
+        (
+            "curl http://h -H 'Content-Type: a/b' -H 'Content-Type: c/d' -d 1",
+            "of several headers content-type",
+        ),
+        ("curl -u a:b http://h --next -u a:c http://h", "the commands differ in `auth`"),
+        (
+            "curl http://h -H 'Authorization: Bearer t1' --next -H 'Authorization: Bearer t2' http://h",
+            "differ in `auth`",
+        ),
+        ("curl -X post http://h", "the method `post` is sent in capitals"),
+        ("curl -u a: http://h", "the password is empty"),
         (
             "curl --http2 h/a",
             "curl offers a server without TLS to change to HTTP/2 (`Upgrade: h2c`), and bench does not",

@@ -164,9 +164,10 @@ impl Kept {
             Some(data) => data.body()?,
             None => Body::Empty,
         };
+        let body = with_stated_type(body, &entry.request.headers);
         let lacks_body = had_body && body == Body::Empty;
         let headers = headers_to_send(&entry.request.headers, &origin, &body);
-        let left_out = left_out(&entry.request.headers, &headers);
+        let left_out = left_out(&entry.request.headers, &headers, &origin);
         Ok(Self {
             started: entry.started.parse().ok(),
             took: Duration::try_from_secs_f64(entry.time.unwrap_or(0.0) / 1000.0).unwrap_or_default(),
@@ -219,13 +220,8 @@ fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(St
         let traced = matches!(name.as_str(), "traceparent" | "tracestate" | "x-trace-info" | "x-trace-hmac");
         valid && printable && !of_browser && !usual && !traced
     });
-    let mut kept: Vec<(String, String)> = Vec::new();
-    for header in sent {
-        // What a browser accepts for a page is longer than a line.
-        let of_page = header.name.eq_ignore_ascii_case("accept") && header.value.starts_with("text/html,");
-        let value = if of_page { "text/html,*/*;q=0.8" } else { header.value.as_str() };
-        kept.push((header.name.clone(), value.to_owned()));
-    }
+    let mut kept: Vec<(String, String)> =
+        sent.map(|header| (header.name.clone(), header.value.clone())).collect();
     if !has_body
         && let Some(stated) = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"))
     {
@@ -235,23 +231,30 @@ fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(St
 }
 
 /// The names of recorded headers that are not sent, in lower case, but for those that bench makes itself.
-fn left_out(recorded: &[read::Pair], sent: &[(String, String)]) -> Vec<String> {
-    const OWN: [&str; 11] = [
-        "host",
-        "connection",
-        "content-length",
-        "content-type",
-        "transfer-encoding",
-        "keep-alive",
-        "te",
-        "accept",
-        "accept-encoding",
-        "origin",
-        "",
-    ];
-    let names = recorded.iter().map(|header| header.name.to_ascii_lowercase());
+fn left_out(recorded: &[read::Pair], sent: &[(String, String)], origin: &str) -> Vec<String> {
+    const OWN: [&str; 6] =
+        ["connection", "content-length", "content-type", "transfer-encoding", "keep-alive", ""];
+    let host = origin.split_once("://").map_or("", |(_, host)| host);
+    let is_own = |name: &str, value: &str| {
+        name.starts_with(':')
+            || OWN.contains(&name)
+            || name == "host" && value.eq_ignore_ascii_case(host)
+            || name == "accept" && value == "*/*"
+    };
     let is_sent = |name: &str| sent.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    names.filter(|name| !name.starts_with(':') && !OWN.contains(&name.as_str()) && !is_sent(name)).collect()
+    let named = recorded.iter().map(|header| (header.name.to_ascii_lowercase(), header.value.trim()));
+    named.filter(|(name, value)| !is_own(name, value) && !is_sent(name)).map(|(name, _)| name).collect()
+}
+
+/// A text with the content type that its headers state, which is more exact than that of the recorded body.
+fn with_stated_type(body: Body, headers: &[read::Pair]) -> Body {
+    let stated = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"));
+    match (body, stated) {
+        (Body::Text(text, _), Some(stated)) if !stated.value.is_empty() => {
+            Body::Text(text, Some(stated.value.clone()))
+        }
+        (body, _) => body,
+    }
 }
 
 fn draft(

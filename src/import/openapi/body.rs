@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::import::multipart::{self, Content, Field};
 use crate::import::replace::Replace;
+use crate::import::request::{FORM, is_json};
 use crate::import::secrets::variable_name;
 
 use super::document::{Document, Operation};
@@ -20,6 +21,14 @@ impl Replace for Samples {
     }
 }
 
+/// What a note says of bodies that a sample cannot be made for.
+const OTHER_TYPES: &str = "bodies whose type is neither JSON nor a form: write `body`";
+
+/// A content type without its parameters.
+fn essence(mime: &str) -> String {
+    mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 impl<'d> Operation<'d> {
     /// The keys of the body; `headers` gets a content type that the keys do not imply, and `links` what forms send.
     pub(super) fn body(
@@ -29,10 +38,10 @@ impl<'d> Operation<'d> {
         headers: &mut Map<String, Value>,
         links: &mut Links,
     ) -> Map<String, Value> {
-        let Links { stand_ins: files, left, .. } = links;
         if document.is_swagger() {
-            return self.swagger_body(document, parameters, files);
+            return self.swagger_body(document, parameters, headers, links);
         }
+        let Links { stand_ins: files, left, .. } = links;
         let mut keys = Map::new();
         let content = self
             .value
@@ -40,7 +49,7 @@ impl<'d> Operation<'d> {
             .and_then(|body| document.resolve(body)?.get("content")?.as_object());
         let Some(content) = content else { return keys };
         let of = |wanted: &dyn Fn(&str) -> bool| content.iter().find(|(mime, _)| wanted(mime));
-        let is_json = |mime: &str| mime.starts_with("application/json") || mime.contains("+json");
+        let is_json = |mime: &str| is_json(&essence(mime));
         let chosen = of(&is_json)
             .or_else(|| of(&|mime| mime.contains("form-urlencoded")))
             .or_else(|| of(&|mime| mime.starts_with("multipart/form-data")))
@@ -60,14 +69,40 @@ impl<'d> Operation<'d> {
         let value = example.unwrap_or_else(|| {
             media.get("schema").map_or(Value::Null, |schema| sample::of_schema(document, schema))
         });
-        if is_json(mime) {
-            if !mime.starts_with("application/json") {
+        let has_file_only = |name: &str| {
+            let examples = media.get("examples").and_then(Value::as_object);
+            examples.is_some_and(|all| {
+                all.values().any(|one| one.get(name).is_some() && one.get("value").is_none())
+            })
+        };
+        if has_file_only("externalValue") {
+            left.add("examples that are in other files (externalValue)");
+        }
+        let mut state = |usual: &str| {
+            if mime != usual {
                 headers.insert("Content-Type".into(), first_line(mime, 100).into());
             }
-            keys.insert("json".into(), json_text(&value));
+        };
+        if is_json(mime) {
+            // `json: null` in a step is no body.
+            match value.is_null() {
+                true => {
+                    state("");
+                    keys.insert("body".into(), "null".into());
+                }
+                false => {
+                    state("application/json");
+                    keys.insert("json".into(), json_text(&value));
+                }
+            }
         } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
+            state(FORM);
             keys.insert("form".into(), form(map));
-        } else if is_binary(media.get("schema").and_then(|schema| document.resolve(schema))) {
+        } else if essence(mime) == "application/octet-stream"
+            && media.get("schema").is_none()
+            && value.is_null()
+            || is_binary(media.get("schema").and_then(|schema| document.resolve(schema)))
+        {
             // A body of any type is a file of that type.
             let field = Field::stand_in("body", "upload.bin", "");
             keys.extend(
@@ -79,7 +114,7 @@ impl<'d> Operation<'d> {
                 headers.insert("Content-Type".into(), first_line(mime, 100).into());
             }
         } else if let Value::Object(_) | Value::Array(_) = value {
-            left.add("bodies without an example whose type is neither JSON nor a form: write `body`");
+            left.add(OTHER_TYPES);
         } else {
             headers.insert("Content-Type".into(), first_line(mime, 100).into());
             keys.insert("body".into(), template_or_text(&text_of(&value)).into());
@@ -92,17 +127,30 @@ impl<'d> Operation<'d> {
         &self,
         document: &Document,
         parameters: &[&Value],
-        files: &mut Vec<Field>,
+        headers: &mut Map<String, Value>,
+        links: &mut Links,
     ) -> Map<String, Value> {
+        let Links { stand_ins: files, left, .. } = links;
         let mut keys = Map::new();
+        let consumes = self.value.get("consumes").or_else(|| document.at(&["consumes"]));
+        let types = || consumes.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let of = |place: &'static str| {
             parameters.iter().filter(move |parameter| parameter.get("in").is_some_and(|found| found == place))
         };
         if let Some(schema) = of("body").find_map(|body| body.get("schema")) {
+            match types().find(|mime| is_json(&essence(mime))) {
+                None if types().next().is_some() => {
+                    left.add(OTHER_TYPES);
+                    return keys;
+                }
+                Some(mime) if mime != "application/json" => {
+                    headers.insert("Content-Type".into(), first_line(mime, 100).into());
+                }
+                _ => {}
+            }
             keys.insert("json".into(), json_text(&sample::of_schema(document, schema)));
             return keys;
         }
-        let consumes = self.value.get("consumes").or_else(|| document.at(&["consumes"]));
         let is_multipart = consumes
             .and_then(Value::as_array)
             .into_iter()

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::base::charset;
 use crate::base::digits;
+use crate::base::percent;
 use crate::import::ImportError;
 use crate::import::replace::escaped;
 use crate::import::request::split_url;
@@ -128,7 +129,10 @@ impl Document {
     pub(super) fn resolve<'d>(&'d self, mut value: &'d Value) -> Option<&'d Value> {
         for _ in 0..REFERENCES_MAX {
             match value.get("$ref").and_then(Value::as_str) {
-                Some(reference) => value = self.root.pointer(reference.strip_prefix('#')?)?,
+                Some(reference) => {
+                    let pointer = String::from_utf8(percent::decode(reference.strip_prefix('#')?)).ok()?;
+                    value = self.root.pointer(&pointer)?;
+                }
                 None => return Some(value),
             }
         }

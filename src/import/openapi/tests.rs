@@ -333,6 +333,82 @@ fn parameters_are_written_in_their_styles() {
 }
 
 #[test]
+fn bodies_keep_their_content_type() {
+    let of = |document: Value| {
+        let draft = imported(&document.to_string(), &all());
+        let step = steps(&draft)[0].clone();
+        (
+            step["headers"]["Content-Type"].clone(),
+            step.get("json").is_some(),
+            step["body"].clone(),
+            draft.notes.join("\n"),
+        )
+    };
+    let other = "bodies whose type is neither JSON nor a form";
+    for (mime, media, content_type, is_json, body, note) in [
+        ("application/json", json!({ "example": { "a": 1 } }), Value::Null, true, Value::Null, ""),
+        (
+            "application/json; charset=utf-8",
+            json!({ "example": { "a": 1 } }),
+            json!("application/json; charset=utf-8"),
+            true,
+            Value::Null,
+            "",
+        ),
+        (
+            "application/json-patch+json",
+            json!({ "example": [] }),
+            json!("application/json-patch+json"),
+            true,
+            Value::Null,
+            "",
+        ),
+        ("application/jsonl", json!({ "example": "x" }), json!("application/jsonl"), false, json!("x"), ""),
+        ("application/json", json!({ "example": null }), json!("application/json"), false, json!("null"), ""),
+        ("application/octet-stream", json!({}), json!("application/octet-stream"), false, Value::Null, ""),
+        ("*/*", json!({ "example": { "a": 1 } }), Value::Null, false, Value::Null, other),
+        (
+            "text/plain",
+            json!({ "examples": { "one": { "externalValue": "ex.txt" } } }),
+            json!("text/plain"),
+            false,
+            json!("null"),
+            "in other files",
+        ),
+    ] {
+        let operation = json!({ "requestBody": { "content": { mime: media } } });
+        let document = json!({ "openapi": "3.1.0", "info": {}, "paths": { "/x": { "post": operation } } });
+        let found = of(document);
+        assert_eq!((&found.0, found.1), (&content_type, is_json), "{mime}: {found:?}");
+        assert!(found.2 == body || mime == "text/plain", "{mime}: {found:?}");
+        assert!(
+            found.3.contains(note) && (note.is_empty() != found.3.contains(note) || note.is_empty()),
+            "{mime}: {found:?}"
+        );
+    }
+    for (consumes, content_type, is_json, note) in [
+        (json!(["application/json"]), Value::Null, true, ""),
+        (json!(["application/vnd.x+json"]), json!("application/vnd.x+json"), true, ""),
+        (json!(["application/xml"]), Value::Null, false, other),
+    ] {
+        let parameter = json!({ "name": "b", "in": "body", "schema": { "example": { "a": 1 } } });
+        let operation = json!({ "consumes": consumes, "parameters": [parameter] });
+        let found = of(json!({ "swagger": "2.0", "info": {}, "paths": { "/x": { "post": operation } } }));
+        assert_eq!((&found.0, found.1), (&content_type, is_json), "{consumes}: {found:?}");
+        assert!(found.3.contains(note), "{consumes}: {found:?}");
+    }
+}
+
+#[test]
+fn references_may_be_percent_encoded() {
+    let document = json!({ "openapi": "3.0.3", "info": {}, "paths": { "/x": { "get": { "parameters": [
+        { "$ref": "#/components/parameters/p%20q" } ] } } },
+        "components": { "parameters": { "p q": { "name": "limit", "in": "query", "required": true, "example": 5 } } } });
+    let draft = imported(&document.to_string(), &all());
+    assert_eq!(steps(&draft)[0]["query"], json!({ "limit": "5" }));
+}
+
+#[test]
 fn what_a_parameter_cannot_say_is_noted() {
     let (many, long): (Vec<u64>, String) = ((0..21).collect(), "x".repeat(201));
     let none = "parameters without a value: nothing is sent for them";
@@ -531,7 +607,7 @@ fn fields() -> Vec<(&'static str, &'static str, Value, Fate)> {
             body,
             "content",
             json!({ "application/xml": { "schema": { "type": "object" } } }),
-            Named("1 bodies without an example"),
+            Named("1 bodies whose type is neither JSON nor a form"),
         ),
         (media, "schema", json!({ "type": "boolean" }), Carried),
         (media, "example", json!(7), Carried),

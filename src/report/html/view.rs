@@ -35,6 +35,8 @@ pub(super) struct Page {
     title: String,
     verdict: Badge,
     verdict_reason: String,
+    /// What was not served, for the window's title; the reason begins with it.
+    not_served: Option<String>,
     summary: String,
     started_at: String,
     banners: Vec<Banner>,
@@ -180,9 +182,13 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Se
             outcome => document::Badge::verdict(outcome).into(),
         },
         verdict_reason: match results.verdict.invalid.as_slice() {
-            [] => verdict_reason(&results.verdict.criteria),
+            [] => {
+                let not_served = words::not_served(&results.workloads).map(|what| what + ". ");
+                not_served.unwrap_or_default() + &verdict_reason(&results.verdict.criteria)
+            }
             _ => "The run is not valid: it says nothing about the service.".to_owned(),
         },
+        not_served: words::not_served(&results.workloads),
         summary: summary(results),
         started_at: results.run.started_at.clone(),
         banners: banners(results, &said),

@@ -33,6 +33,7 @@ impl RowWriter for CsvWriter<'_> {
                     buffer.extend_from_slice(id.hyphenated().encode_lower(&mut [0; 36]).as_bytes());
                 }
                 Cell::Text(text) => put_text(text.unwrap_or(""), buffer),
+                Cell::NoInteger => {}
                 Cell::Integer(value) => super::jsonl::put_integer(*value, buffer),
                 Cell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
             }

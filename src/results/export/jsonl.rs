@@ -23,7 +23,7 @@ impl RowWriter for JsonlWriter<'_> {
         let buffer = &mut self.buffer;
         let mut separator = b'{';
         for ((name, _), cell) in self.columns.iter().zip(cells) {
-            if *cell == Cell::Text(None) {
+            if matches!(cell, Cell::Text(None) | Cell::NoInteger) {
                 continue;
             }
             buffer.extend_from_slice(&[separator, b'"']);
@@ -38,6 +38,7 @@ impl RowWriter for JsonlWriter<'_> {
                 }
                 Cell::Text(text) => serde_json::to_writer(&mut *buffer, text)?,
                 Cell::Integer(value) => put_integer(*value, buffer),
+                Cell::NoInteger => {}
                 Cell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
             }
         }

@@ -61,6 +61,8 @@ pub enum Kind {
     OptionalText,
     /// A whole number.
     Integer,
+    /// The same, but absent in some rows.
+    OptionalInteger,
     /// True or false.
     Flag,
 }
@@ -74,6 +76,8 @@ pub enum Cell<'a> {
     Text(Option<&'a str>),
     /// A whole number.
     Integer(u64),
+    /// No whole number, in a column of [`Kind::OptionalInteger`].
+    NoInteger,
     /// True or false.
     Flag(bool),
 }
@@ -88,10 +92,10 @@ const ITERATIONS: [Column; 16] = [
     ("warm_up", Kind::Flag),
     ("outcome", Kind::Text),
     ("due_ns", Kind::Integer),
-    ("start_ns", Kind::Integer),
-    ("start_lag_ns", Kind::Integer),
-    ("service_time_ns", Kind::Integer),
-    ("response_time_ns", Kind::Integer),
+    ("start_ns", Kind::OptionalInteger),
+    ("start_lag_ns", Kind::OptionalInteger),
+    ("service_time_ns", Kind::OptionalInteger),
+    ("response_time_ns", Kind::OptionalInteger),
     ("actions", Kind::Integer),
     ("error_class", Kind::OptionalText),
     ("error_action", Kind::OptionalText),
@@ -241,6 +245,10 @@ impl Source<'_> {
     fn iteration(&mut self, row: Row<'_>) -> io::Result<()> {
         let head = row.head;
         let profiled = self.profiled(row);
+        // An arrival that never started has none of these times, and 0 would be a very good one.
+        let never = head.ended == Ended::Dropped
+            || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
+        let of_started = |ns| if never { Cell::NoInteger } else { Cell::Integer(ns) };
         let failure = self.failures.get(&head.error);
         let workload = workload_of(self.header, row);
         self.writer.row(&[
@@ -250,10 +258,10 @@ impl Source<'_> {
             Cell::Flag(head.warm_up),
             Cell::Text(Some(word(head.ended))),
             Cell::Integer(head.due_ns),
-            Cell::Integer(head.start_ns),
-            Cell::Integer(head.lag_ns()),
-            Cell::Integer(head.duration_ns),
-            Cell::Integer(head.response_ns()),
+            of_started(head.start_ns),
+            of_started(head.lag_ns()),
+            of_started(head.duration_ns),
+            of_started(head.response_ns()),
             Cell::Integer(u64::from(head.actions)),
             Cell::Text(failure.map(|failure| failure.class.as_str())),
             Cell::Text(failure.and_then(|failure| failure.action.as_deref())),

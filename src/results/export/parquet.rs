@@ -30,7 +30,11 @@ enum Values {
         optional: bool,
         last: ByteArray,
     },
-    Integers(Vec<i64>),
+    Integers {
+        values: Vec<i64>,
+        levels: Vec<i16>,
+        optional: bool,
+    },
     Flags(Vec<bool>),
 }
 
@@ -54,7 +58,7 @@ impl<'a> ParquetWriter<'a> {
             let path = ColumnPath::from(*name);
             properties = match kind {
                 Kind::Id | Kind::Flag => properties.set_column_dictionary_enabled(path, false),
-                Kind::Integer => properties
+                Kind::Integer | Kind::OptionalInteger => properties
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
                 Kind::Text | Kind::OptionalText => properties,
@@ -86,10 +90,10 @@ impl<'a> ParquetWriter<'a> {
 fn field((name, kind): Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match kind {
         Kind::Id | Kind::Text | Kind::OptionalText => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Integer => (PhysicalType::INT64, None),
+        Kind::Integer | Kind::OptionalInteger => (PhysicalType::INT64, None),
         Kind::Flag => (PhysicalType::BOOLEAN, None),
     };
-    let optional = kind == Kind::OptionalText;
+    let optional = matches!(kind, Kind::OptionalText | Kind::OptionalInteger);
     Type::primitive_type_builder(name, physical)
         .with_logical_type(logical)
         .with_repetition(if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED })
@@ -105,7 +109,11 @@ fn empty(kind: Kind) -> Values {
             optional: kind == Kind::OptionalText,
             last: ByteArray::from(""),
         },
-        Kind::Integer => Values::Integers(Vec::new()),
+        Kind::Integer | Kind::OptionalInteger => Values::Integers {
+            values: Vec::new(),
+            levels: Vec::new(),
+            optional: kind == Kind::OptionalInteger,
+        },
         Kind::Flag => Values::Flags(Vec::new()),
     }
 }
@@ -125,9 +133,10 @@ fn write_column(values: &mut Values, column: &mut ColumnWriter<'_>) -> Result<()
             values.clear();
             levels.clear();
         }
-        (Values::Integers(values), ColumnWriter::Int64ColumnWriter(column)) => {
-            column.write_batch(values, None, None)?;
+        (Values::Integers { values, levels, optional }, ColumnWriter::Int64ColumnWriter(column)) => {
+            column.write_batch(values, optional.then_some(levels.as_slice()), None)?;
             values.clear();
+            levels.clear();
         }
         (Values::Flags(values), ColumnWriter::BoolColumnWriter(column)) => {
             column.write_batch(values, None, None)?;
@@ -155,7 +164,9 @@ impl RowWriter for ParquetWriter<'_> {
                     }
                 }
                 // Nothing recorded reaches 2^63 nanoseconds.
-                (Values::Integers(values), Cell::Integer(value)) => {
+                (Values::Integers { levels, optional: true, .. }, Cell::NoInteger) => levels.push(0),
+                (Values::Integers { values, levels, .. }, Cell::Integer(value)) => {
+                    levels.push(1);
                     values.push(i64::try_from(*value).unwrap_or(i64::MAX));
                 }
                 (Values::Flags(values), Cell::Flag(flag)) => values.push(*flag),
