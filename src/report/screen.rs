@@ -304,7 +304,9 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
     let mut headline = Line::from(format!("Broken: {}", broken.condition));
     let (mut expected, mut found) = (None, None);
     if let Some(seen) = &broken.measured {
-        let (value, limit) = (measured(seen), amount(seen.limit, &seen.unit, 0));
+        // Both with as many digits as it takes to tell them apart.
+        let limit = beside_limit(seen.limit, seen.value, |limit, more| amount(limit, &seen.unit, more));
+        let value = measured(seen);
         headline = Line::from(format!("{metric} is {value}, limit {limit}"));
         (expected, found) = (Some(limit), Some(value));
     }

@@ -3,6 +3,7 @@
 //! these criteria are INVALID, where Rally passes.
 
 use super::limits;
+use crate::base::units::beside_limit;
 use crate::measure::latency::SampleId;
 use crate::measure::log::WorkloadHeader;
 use crate::plan::sla::Outliers;
@@ -102,7 +103,7 @@ impl Judge<'_> {
         self.criterion(
             "max_seconds_per_iteration",
             format!("no iteration longer than {limit_s} s"),
-            format!("longest {longest_s:.3} s"),
+            format!("longest {}", seconds_beside(longest_s, limit_s)),
             holds,
             samples,
             broke.map(|(_, id)| *id),
@@ -117,7 +118,7 @@ impl Judge<'_> {
         self.criterion(
             "max_avg_duration",
             format!("mean duration at most {limit_s} s"),
-            format!("mean {mean_s:.3} s"),
+            format!("mean {}", seconds_beside(mean_s, limit_s)),
             mean_s <= limit_s,
             samples,
             longest,
@@ -130,7 +131,7 @@ impl Judge<'_> {
         self.criterion(
             "max_avg_duration_per_atomic",
             format!("mean duration of {action} at most {limit_s} s"),
-            format!("mean {mean_s:.3} s"),
+            format!("mean {}", seconds_beside(mean_s, limit_s)),
             mean_s <= limit_s,
             count,
             self.stats.longest.iter().map(|(_, id)| *id),
@@ -173,10 +174,11 @@ impl Judge<'_> {
         let (longest_s, shortest_s) =
             (seconds(longest_ns.unwrap_or(0)), seconds(sums.shortest_ns.unwrap_or(0)));
         let percent = (longest_s / shortest_s - 1.0) * 100.0;
+        let shown = beside_limit(percent, limit, |percent, more| format!("{percent:.*} %", 1 + more));
         self.criterion(
             "performance_degradation",
             format!("longest iteration at most {limit} % longer than the shortest"),
-            format!("{percent:.1} % (shortest {shortest_s:.3} s, longest {longest_s:.3} s)"),
+            format!("{shown} (shortest {shortest_s:.3} s, longest {longest_s:.3} s)"),
             percent <= limit,
             sums.ok,
             id.into_iter(),
@@ -214,6 +216,29 @@ impl Judge<'_> {
     }
 }
 
+/// A time in milliseconds, or finer if it takes that to tell it from the limit.
+fn seconds_beside(value_s: f64, limit_s: f64) -> String {
+    beside_limit(value_s, limit_s, |value_s, more| format!("{value_s:.*} s", 3 + more))
+}
+
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds_beside;
+
+    #[test]
+    fn a_time_differs_from_its_limit_where_it_does() {
+        for (value_s, limit_s, expected) in [
+            (0.0087117, 0.008714, "0.008712 s"),
+            (0.0133488, 0.013347, "0.013349 s"),
+            (1.5, 4.0, "1.500 s"),
+            (4.0, 4.0, "4.000 s"),
+            (4.0001, 4.0, "4.0001 s"),
+        ] {
+            assert_eq!(seconds_beside(value_s, limit_s), expected, "{value_s} of {limit_s}");
+        }
+    }
 }

@@ -5,8 +5,10 @@ use std::io::Read;
 use serde_json::Value;
 
 use crate::base::charset;
+use crate::base::diagnostics::Source;
 use crate::base::digits;
 use crate::base::percent;
+use crate::base::yaml;
 use crate::import::ImportError;
 use crate::import::replace::escaped;
 use crate::import::request::split_url;
@@ -96,6 +98,12 @@ pub(super) fn parse(mut bytes: Vec<u8>) -> Result<Value, ImportError> {
     }
     if is_too_nested(&bytes) {
         return Err(no_document("this YAML is nested too deeply".to_owned()));
+    }
+    // Our own reader keeps the digits of numbers; it is strict, and bounded, as documents need not be.
+    let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() <= yaml::BYTES_MAX);
+    let exact = text.and_then(|text| yaml::parse(&Source::new("document", text)).ok());
+    if let Some(value) = exact.and_then(|root| digits::value(root.to_value()).ok()) {
+        return Ok(value);
     }
     digits::value(serde_yaml::Deserializer::from_slice(&bytes))
         .map_err(|error| no_document(format!("this is not YAML: {error}")))

@@ -400,6 +400,15 @@ fn bodies_keep_their_content_type() {
 }
 
 #[test]
+fn numbers_of_yaml_keep_their_digits() {
+    let yaml = "openapi: 3.0.3\ninfo: {}\npaths:\n  /x:\n    post:\n      responses: { 200: { description: '' } }\n      requestBody:\n        content:\n          application/json:\n            \
+        example: { a: 0.12345678901234567, b: 9007199254740993.0, c: 1E400, d: 1e3, e: 1.50 }\n";
+    let draft = imported(yaml, &all());
+    let body = crate::base::digits::to_text(&steps(&draft)[0]["json"]);
+    assert_eq!(body, r#"{"a":0.12345678901234567,"b":9007199254740993.0,"c":1E400,"d":1e3,"e":1.50}"#);
+}
+
+#[test]
 fn references_may_be_percent_encoded() {
     let document = json!({ "openapi": "3.0.3", "info": {}, "paths": { "/x": { "get": { "parameters": [
         { "$ref": "#/components/parameters/p%20q" } ] } } },
