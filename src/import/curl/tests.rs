@@ -316,6 +316,7 @@ fn options_may_be_cut_and_turned_off() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn what_cannot_be_imported_is_said() {
     let (_, _, notes) = imported("curl http://h --tr-encoding -Z -sS -o x --socks5 p:1");

@@ -31,6 +31,7 @@ fn essence(mime: &str) -> String {
 
 impl<'d> Operation<'d> {
     /// The keys of the body; `headers` gets a content type that the keys do not imply, and `links` what forms send.
+    #[expect(clippy::too_many_lines, reason = "the types of bodies, one after the other")]
     pub(super) fn body(
         &self,
         document: &'d Document,

@@ -157,6 +157,7 @@ struct CulpritView {
 }
 
 /// The page of a run.
+#[expect(clippy::too_many_lines, reason = "the fields of a page")]
 pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Seen<'_>) -> Page {
     let refs = Refs::new(traces);
     let screen = screen::of(results);
