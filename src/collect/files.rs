@@ -328,10 +328,11 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     };
     match document {
         // A list of answers or requests.
-        Value::Array(documents) if documents.iter().any(is_of_spans) => {
+        Value::Array(documents) if documents.iter().any(|one| has_spans(&Shape::of_value(one))) => {
             for document in documents {
                 let text = document.to_string();
-                match Shape::of(text.as_bytes()).map(|shape| spans(text.as_bytes(), &shape, gathered)) {
+                let shape = Shape::of_value(&document);
+                match document.is_object().then(|| spans(text.as_bytes(), &shape, gathered)) {
                     Some(Ok(())) => {}
                     _ => gathered.reject(|| "an element has no spans".to_owned()),
                 }
@@ -356,19 +357,13 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
             } else if object.contains_key("trace_id") && object.contains_key("timestamp") {
                 gathered.add_json(Value::Object(object), || "the record".to_owned());
             } else {
-                return spans(text, &Shape::of(text).unwrap_or_default(), gathered);
+                return spans(text, &Shape::of_value(&Value::Object(object)), gathered);
             }
         }
         _ => return Err(FileError::Unknown),
     }
     gathered.sort();
     Ok(())
-}
-
-/// Whether an element of a list is a document with spans.
-fn is_of_spans(document: &Value) -> bool {
-    let text = document.is_object().then(|| document.to_string());
-    text.and_then(|text| Shape::of(text.as_bytes())).is_some_and(|shape| has_spans(&shape))
 }
 
 /// Whether an object is a request of OTLP, or an answer or a download with spans.

@@ -180,7 +180,7 @@ struct Command {
     /// Ways to log in that never send the password in clear.
     challenges: Vec<String>,
     cookies: Vec<String>,
-    /// Those of a header, which takes the place of `--cookie`.
+    /// The values of `-H 'Cookie: …'`. If there are any, curl does not send those of `--cookie`.
     cookie_headers: Vec<String>,
     insecure: bool,
     compressed: bool,

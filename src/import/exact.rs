@@ -2,7 +2,7 @@
 
 use crate::base::digits;
 
-use super::request::{Body, FORM, Recorded, encoded, form_pairs, is_json, json_body};
+use super::request::{Body, FORM, Recorded, encoded, essence, form_pairs, is_json, json_body};
 
 /// Notes about a request; `by` is who sent the recorded bytes, such as `curl sends`.
 pub(super) fn notes(recorded: &Recorded, by: &str) -> Vec<String> {
@@ -13,8 +13,7 @@ pub(super) fn notes(recorded: &Recorded, by: &str) -> Vec<String> {
         notes.push(format!("`{c}` in a path or a query is sent percent-encoded; {by} it as it is"));
     }
     let Body::Text(text, content_type) = &recorded.body else { return notes };
-    let essence = content_type.as_deref().unwrap_or_default().split(';').next().unwrap_or_default();
-    let essence = essence.trim().to_ascii_lowercase();
+    let essence = essence(content_type.as_deref().unwrap_or_default());
     if essence == FORM
         && let Some(pairs) = form_pairs(text)
         && encoded(&pairs) != *text

@@ -186,7 +186,7 @@ impl Recorded {
             Body::Text(text, content_type) => (text, content_type),
         };
         let mime = content_type.as_deref().unwrap_or_default();
-        let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = essence(mime);
         if is_json(&essence)
             && let Some(value) = json_body(text)
         {
@@ -242,6 +242,11 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
 /// The pairs of a form that a step has as a map.
 pub(super) fn form_pairs(text: &str) -> Option<Vec<(String, String)>> {
     pairs(text).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))
+}
+
+/// A content type without its parameters.
+pub(super) fn essence(mime: &str) -> String {
+    mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Whether a content type without its parameters is JSON's.

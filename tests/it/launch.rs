@@ -141,7 +141,7 @@ type Row<'a> = (&'a str, &'a str, fn(&Path), i32, &'a str);
 fn what_would_not_run_elsewhere_is_refused() {
     let nothing: fn(&Path) = |_| {};
     let whole = KUBERNETES.join(" ");
-    let rows: [Row<'_>; 13] = [
+    let rows: [Row<'_>; 14] = [
         ("a missing file", &KUBERNETES[..8].join(" "), nothing, 65, "--include FILE"),
         (
             "a secret in a file",
@@ -193,6 +193,13 @@ fn what_would_not_run_elsewhere_is_refused() {
             nothing,
             64,
             "--out: that is what",
+        ),
+        (
+            "an option for a URL",
+            "slurm scenarios/order.yaml --shards 3 -- -H X-Api-Key:s3cr3t-4711",
+            nothing,
+            64,
+            "--header is for a URL",
         ),
         (
             "an unknown option",

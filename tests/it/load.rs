@@ -326,6 +326,25 @@ fn what_was_not_served_counts_in_every_percentile() {
     // The lines of the report's chart, too.
     let html = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
     assert!(html.contains(r#""of_all":{"count":100,"#), "the chart draws percentiles of all");
+    let title = html.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+    let heading = html.split_once("class=\"why-verdict\">").unwrap().1;
+    assert!(
+        title.contains(" not served (") && heading[..200].contains(" not served ("),
+        "{title}: {}",
+        &heading[..200]
+    );
+    // What never started has no time in a table, and above all not 0.
+    let csv = bench.run(&["export", "latest", "--csv"]).expect_code(0).stdout;
+    let of_dropped: Vec<Vec<&str>> = csv
+        .lines()
+        .map(|line| line.split(',').collect())
+        .filter(|row: &Vec<&str>| row[4] == "dropped")
+        .collect();
+    assert_eq!(of_dropped.len() as u64, dropped);
+    assert!(
+        of_dropped.iter().all(|row| !row[5].is_empty() && row[6..10] == ["", "", "", ""]),
+        "{of_dropped:?}"
+    );
     let list = bench.run(&["runs"]).stdout;
     assert!(list.contains("no time") && list.contains("not served"), "{list}");
     assert!(ended.stdout.contains("no time"), "{}", ended.stdout);

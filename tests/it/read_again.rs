@@ -75,7 +75,7 @@ impl Trace {
         self.own_between(point, &|point| (point.begin_us, point.end_us))
     }
 
-    /// The same of the times that lie inside those of all callers, the client's too: what is said is bounded by these.
+    /// The same, but a point counts only while all its callers run, and the client's request. Sentences count so.
     fn own_inside_us(&self, point: &Point) -> i64 {
         self.own_between(point, &|point| {
             let above = |point: &&Point| self.0.get(&point.parent);

@@ -23,7 +23,7 @@ pub(super) const POWER: &str = "#power";
 /// Lets through what is about to be divided, or to divide.
 pub(super) const REAL: &str = "#real";
 
-/// Whole numbers up to it have a number of 64 bits with a fraction each.
+/// A double holds every whole number up to this one.
 const WHOLE_MAX: u64 = 1 << 53;
 
 /// Adds the operators.

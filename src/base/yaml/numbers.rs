@@ -1,4 +1,4 @@
-//! Numbers of YAML 1.2's core schema, with their digits.
+//! Numbers of YAML 1.2's core schema, with their digits, and of YAML 1.1 as PyYAML reads it.
 
 use std::fmt;
 use std::sync::LazyLock;

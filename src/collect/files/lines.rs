@@ -4,10 +4,11 @@
 
 use std::io::{self, BufRead, Read as _};
 
+use memchr::memmem;
+
 use super::shape::Shape;
 use super::{FileError, Gathered, without_mark};
 use crate::osprofiler::record::RECORD_LEN_MAX;
-use memchr::memmem;
 
 /// The keys of an OTLP request with spans, the second is Tempo's.
 const OTLP: [&str; 2] = ["resourceSpans", "batches"];

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// The members of an object, by their names. Of two with a name, the last one counts.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,18 @@ impl Shape {
             Member::Object(shape) => Some(shape),
             _ => None,
         }
+    }
+
+    /// The shape of a value that was read; empty if it is no object.
+    pub(super) fn of_value(value: &Value) -> Self {
+        let member = |value: &Value| match value {
+            Value::String(_) => Member::Text,
+            Value::Array(_) => Member::List,
+            Value::Object(_) => Member::Object(Self::of_value(value)),
+            _ => Member::Other,
+        };
+        let members = value.as_object().into_iter().flatten();
+        Self(members.map(|(name, value)| (name.clone(), member(value))).collect())
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

@@ -88,9 +88,7 @@ impl Bundle {
                 .extension()
                 .is_some_and(|end| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"));
             let text = std::str::from_utf8(bytes).ok().filter(|_| is_yaml && *name != bundle.deployment);
-            if let Some((key, at)) = text.and_then(clear::in_scenario) {
-                let before = text.and_then(|text| text.get(..at)).unwrap_or_default();
-                let inline = Inline { key, line: Some(1 + before.matches('\n').count()) };
+            if let Some(inline) = text.and_then(Inline::in_scenario) {
                 return Err(inline.refused(Path::new(name)));
             }
         }
@@ -138,6 +136,16 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Inline {
+    /// The secret at this byte of a text.
+    fn at(key: String, text: &str, at: usize) -> Self {
+        Self { key, line: Some(1 + text.get(..at).unwrap_or_default().matches('\n').count()) }
+    }
+
+    /// The first secret that is written into a scenario, or into a file that one includes.
+    fn in_scenario(text: &str) -> Option<Self> {
+        clear::in_scenario(text).map(|(key, at)| Self::at(key, text, at))
+    }
+
     fn refused(&self, file: &Path) -> HarnessError {
         let line = self.line.map_or_else(String::new, |line| format!(" in line {line}"));
         let text = format!(
@@ -159,11 +167,7 @@ fn is_variable(name: &str) -> bool {
 /// A secret that is written into a scenario itself.
 fn scenario_secret(file: &Path) -> Result<Option<Inline>, HarnessError> {
     let source = files::source(&file.into())?;
-    let found = clear::in_scenario(&source.text);
-    Ok(found.map(|(key, at)| {
-        let before = source.text.get(..at).unwrap_or_default();
-        Inline { key, line: Some(1 + before.matches('\n').count()) }
-    }))
+    Ok(Inline::in_scenario(&source.text))
 }
 
 /// A secret that is written into a deployment itself, or into a default.
@@ -171,8 +175,7 @@ fn inline_secret(file: &Path) -> Result<Option<Inline>, HarnessError> {
     let source = files::source(&file.into())?;
     let (root, _) = yaml::parse_all(&source);
     if let Some((key, at)) = root.as_ref().and_then(|root| written_secret(root, &[])) {
-        let before = source.text.get(..at).unwrap_or_default();
-        return Ok(Some(Inline { key, line: Some(1 + before.matches('\n').count()) }));
+        return Ok(Some(Inline::at(key, &source.text, at)));
     }
     Ok(resolved_secret(file)?.map(|key| Inline { key: key.to_owned(), line: None }))
 }

@@ -97,7 +97,7 @@ impl Command {
         }
         for name in ["content-type", "authorization"] {
             if self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count() > 1 {
-                notes.push(format!("of several headers {name}, only the first one is carried over"));
+                notes.push(format!("the command has several headers {name}: check which one the step sends"));
             }
         }
         if let Some(method) = self.method.as_ref().filter(|method| {

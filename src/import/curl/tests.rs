@@ -348,7 +348,7 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h -F a=1 -H 'Content-Type: multipart/mixed'", "a form with --form has its own"),
         (
             "curl http://h -H 'Content-Type: a/b' -H 'Content-Type: c/d' -d 1",
-            "of several headers content-type",
+            "the command has several headers content-type",
         ),
         ("curl -u a:b http://h --next -u a:c http://h", "the commands differ in `auth`"),
         (

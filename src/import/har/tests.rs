@@ -53,6 +53,26 @@ fn values_of_responses_that_come_back_are_extracted() {
 }
 
 #[test]
+fn headers_are_sent_as_recorded_or_named() {
+    let mut one = entry("POST", "http://h/a", 200, "{}");
+    one["request"]["headers"] = json!([
+        { "name": "Host", "value": "other.example" }, { "name": "TE", "value": "trailers" },
+        { "name": "Accept", "value": "text/html,application/xml;q=0.9" },
+        { "name": "Content-Type", "value": "text/plain; charset=iso-8859-1" }]);
+    one["request"]["postData"] = json!({ "mimeType": "text/plain", "text": "x" });
+    let draft = imported(&[one], true);
+    let sent = &draft.steps[0].keys["headers"];
+    assert_eq!(sent["Accept"], "text/html,application/xml;q=0.9");
+    assert_eq!(sent["Content-Type"], "text/plain; charset=iso-8859-1");
+    let notes = draft.notes.join("\n");
+    assert!(notes.contains("not sent: host, te;"), "{notes}");
+    let mut own = entry("GET", "http://h/a", 200, "{}");
+    own["request"]["headers"] =
+        json!([{ "name": "Host", "value": "h" }, { "name": "Accept", "value": "*/*" }]);
+    assert!(!imported(&[own], true).notes.join("\n").contains("not sent:"));
+}
+
+#[test]
 fn what_the_client_sent_first_is_not_extracted() {
     let mut first = entry("POST", "http://h/a", 200, r#"{"echo":"client-id-1234"}"#);
     first["request"]["postData"] =

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::import::multipart::{self, Content, Field};
 use crate::import::replace::Replace;
-use crate::import::request::{FORM, is_json};
+use crate::import::request::{FORM, essence, is_json};
 use crate::import::secrets::variable_name;
 
 use super::document::{Document, Operation};
@@ -23,11 +23,6 @@ impl Replace for Samples {
 
 /// What a note says of bodies that a sample cannot be made for.
 const OTHER_TYPES: &str = "bodies whose type is neither JSON nor a form: write `body`";
-
-/// A content type without its parameters.
-fn essence(mime: &str) -> String {
-    mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
 
 impl<'d> Operation<'d> {
     /// The keys of the body; `headers` gets a content type that the keys do not imply, and `links` what forms send.

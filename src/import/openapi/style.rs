@@ -121,7 +121,7 @@ pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Val
     if text.is_empty() { "1".into() } else { text.into() }
 }
 
-/// The names and values that a parameter with this value of a query, of a header or of a cookie stands for. A list is sent with its name
+/// The names and values that a parameter of a query, a header or a cookie is sent as. A list is sent with its name
 /// several times.
 pub(super) fn named(
     document: &Document,

@@ -21,7 +21,7 @@ use super::{hex, percent, punycode};
 pub const MASK: &str = "***";
 /// Secrets with fewer characters are hidden only where they are alone in quotes.
 pub const SHORT_BELOW: usize = 4;
-/// The last words of names of secrets, in lower case. A secret that is such a word is a placeholder, or no secret long.
+/// The last words of names of secrets, in lower case. A password that is one of them is a sample, or easily guessed.
 pub const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwd",
