@@ -6,6 +6,7 @@
 //! 64 bits would change is kept as its digits: a map with a single key that no document can hold, because it is made at
 //! random when the process starts. All other numbers stay what they are, and cost nothing.
 
+mod apart;
 mod decimal;
 mod read;
 
@@ -18,6 +19,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub use apart::told_apart;
 pub use decimal::Decimal;
 pub use read::{Exact, assignments, is_out_of_range, list, option, rounded, rounded_map, some, value};
 pub(super) use read::{digits_of, is_number, tagged};

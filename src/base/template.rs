@@ -193,7 +193,7 @@ impl Engine {
         let unfolded = unfolded(source);
         let names = self.straight.compile_expression(&unfolded)?.undeclared_variables(false);
         let mut generator = CodeGenerator::new("<expression>", source);
-        generator.compile_expr(&Rewriter::default().expression(&parse_expr(source)?));
+        generator.compile_expr(&Rewriter::of(source).expression(&parse_expr(source)?));
         let (instructions, _) = generator.finish();
         Ok(Code::new(self.straight, (instructions, source), names))
     }
@@ -203,7 +203,7 @@ impl Engine {
         let names = self.straight.template_from_str(&unfolded)?.undeclared_variables(false);
         let mut generator = CodeGenerator::new("<string>", source);
         let parsed = parse(source, "<string>", SyntaxConfig, WhitespaceConfig::default())?;
-        let mut rewriter = Rewriter::default();
+        let mut rewriter = Rewriter::of(source);
         generator.compile_stmt(&rewriter.statement(&parsed));
         if let Some(statement) = rewriter.refused {
             return Err(TemplateError(format!("syntax error: unknown statement {statement}")));

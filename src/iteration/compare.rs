@@ -8,7 +8,6 @@ use std::fmt::{self, Display};
 
 use http::HeaderName;
 use serde_json::Value as Json;
-use serde_json_path::JsonPath;
 
 use crate::base::digits::{self, Decimal};
 use crate::base::masking::names_secret;
@@ -17,6 +16,7 @@ use crate::base::visible::on_one_line;
 use crate::config::condition::JsonType;
 use crate::measure::errors::Seen;
 use crate::plan::compare::{Condition, Operand, Side, Test};
+use crate::plan::condition::Path;
 
 use super::excerpt::{quote, short, without_named_secrets};
 use super::observe::Checked;
@@ -37,7 +37,7 @@ pub(super) enum Subject<'a> {
     /// The body.
     Body,
     /// The value at a path.
-    Path(&'a JsonPath),
+    Path(&'a Path),
     /// A variable.
     Variable(&'a str),
     /// The length of something.

@@ -5,7 +5,6 @@ use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use serde_json_path::JsonPath;
 
 use crate::base::charset;
 use crate::base::digits;
@@ -19,7 +18,7 @@ use crate::config::expect::StatusRange;
 use crate::measure::errors::Seen;
 use crate::plan::action::Action;
 use crate::plan::compare::Condition;
-use crate::plan::condition::{Expect, Extract, Place};
+use crate::plan::condition::{Expect, Extract, Path, Place};
 
 use super::compare::{self, Fault, Found, Subject, Verdict};
 use super::excerpt::{self, short};
@@ -38,6 +37,8 @@ pub(super) struct Judged<'a> {
     json: OnceCell<Result<Json, Fault>>,
     /// The same with the digits of numbers that 64 bits do not keep.
     exact: OnceCell<Option<Json>>,
+    /// The same with numbers that doubles tell apart.
+    apart: OnceCell<Option<Json>>,
     text: OnceCell<String>,
     /// JSON that was not in UTF-8, in it; only looked at where the body is not JSON.
     recoded: OnceCell<Option<String>>,
@@ -52,6 +53,7 @@ impl<'a> Judged<'a> {
             cookies,
             json: OnceCell::new(),
             exact: OnceCell::new(),
+            apart: OnceCell::new(),
             text: OnceCell::new(),
             recoded: OnceCell::new(),
             unmet: RefCell::default(),
@@ -238,12 +240,24 @@ impl<'a> Judged<'a> {
     }
 
     /// The value at a path, with its digits.
-    fn at_path<'j>(&'j self, json: &'j Json, path: &JsonPath) -> Option<&'j Json> {
-        let found = path.query(json).first()?;
+    fn at_path<'j>(&'j self, json: &'j Json, path: &Path) -> Option<&'j Json> {
+        if path.filters
+            && let Some(apart) = self.told_apart(json)
+        {
+            let place = path.query.query_located(apart).first()?.location().to_json_pointer();
+            return self.exact().unwrap_or(json).pointer(&place);
+        }
+        let found = path.query.query(json).first()?;
         let exact = if digits::may_be_rounded(found) { self.exact() } else { None };
         let Some(exact) = exact else { return Some(found) };
-        let located = path.query_located(json);
+        let located = path.query.query_located(json);
         exact.pointer(&located.first()?.location().to_json_pointer())
+    }
+
+    /// The body with numbers that filters tell apart, if they would not otherwise.
+    fn told_apart(&self, json: &Json) -> Option<&Json> {
+        let exact = || if digits::may_be_rounded(json) { self.exact() } else { None };
+        self.apart.get_or_init(|| digits::told_apart(exact().unwrap_or(json))).as_ref()
     }
 
     /// The value at a JSON pointer, with its digits.

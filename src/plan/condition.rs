@@ -1,5 +1,6 @@
 //! Checks on a response and values to take from it, compiled.
 
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct Expect {
     /// A condition on the body.
     pub body: Option<Condition>,
     /// Conditions on values in a JSON body.
-    pub json: Vec<(JsonPath, Condition)>,
+    pub json: Vec<(Path, Condition)>,
     /// Conditions on variables, checked after the extraction.
     pub variables: Vec<(Arc<str>, Condition)>,
     /// The check fails if the request takes longer.
@@ -47,10 +48,24 @@ pub struct Extract {
     pub secret: bool,
 }
 
+/// A compiled JSONPath.
+pub struct Path {
+    /// Finds the values.
+    pub query: JsonPath,
+    /// Whether it compares values.
+    pub filters: bool,
+}
+
+impl Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.query.fmt(f)
+    }
+}
+
 /// The place of a value in a response.
 pub enum Place {
     /// A JSONPath in a JSON body.
-    Json(JsonPath),
+    Json(Path),
     /// A JSON pointer in a JSON body.
     Pointer(String),
     /// A header.
@@ -182,7 +197,7 @@ impl Compiler<'_> {
         Some(Extract { variable: Arc::from(name), place, default, secret })
     }
 
-    fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<JsonPath> {
+    fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<Path> {
         // The parser takes exponential time for nested filters, and stack space for each bracket.
         let count = |c: char| text.matches(c).count();
         if text.len() > JSON_PATH_BYTES_MAX
@@ -210,6 +225,7 @@ impl Compiler<'_> {
                     .push(fault.help("write it as in RFC 9535, such as $.token.user.id or $.users[0].name"));
             })
             .ok()
+            .map(|query| Path { query, filters: text.contains('?') })
     }
 
     pub(super) fn regex(&mut self, text: &str, node: &Node) -> Option<Regex> {

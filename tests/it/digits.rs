@@ -232,6 +232,27 @@ iteration:
 }
 
 #[test]
+fn filters_of_a_json_path_compare_all_digits() {
+    let answer = r#"{"want": 9007199254740993, "most": 0.3, "orders": [{"id": 9007199254740992, "n": "a", "p": 0.3},
+        {"id": 9007199254740993, "n": "b", "p": 0.3000000000000000000001}, {"id": 1E400, "n": "c", "p": 7}]}"#;
+    let server = Server::start(move |_, wire| wire.answer("200 OK", "application/json", answer));
+    let bench = Bench::new();
+    let scenario = "
+runner: { serial: { times: 1 } }
+iteration:
+  - get: /a
+    extract: { id: { json: '$.orders[?@.id == $.want].id' } }
+    expect: { json: { '$.orders[?@.id == $.want].n': b, '$.orders[?@.id < $.want].n': a,
+                      '$.orders[?@.id > $.want].n': c, '$.orders[?@.id != $.want && @.p >= 7].n': c,
+                      '$.orders[?@.p > 0.3].n': b, '$.orders[?@.p <= 0.3 && @.p >= $.most].n': a,
+                      '$.orders[?@.p == 0.3000000000000001].n': { exists: false } } }
+  - get: '/{{ id }}'";
+    bench.load(&server.url(), "", scenario);
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    assert_eq!(server.seen()[1].path, "/9007199254740993");
+}
+
+#[test]
 fn a_group_that_takes_no_part_in_the_match_is_no_value() {
     let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "id=\nname=b"));
     let bench = Bench::new();

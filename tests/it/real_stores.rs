@@ -188,7 +188,8 @@ async fn real_mariadb_holds_the_same_traces_for_python_and_rust() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgresql_holds_the_same_traces_for_python_and_rust() {
     let (Some(url), Some(mut peer)) = (store("BENCH_TEST_POSTGRES_URL"), peer()) else { return };
-    check_store(&mut peer, &url, &url, true).await;
+    // Python's driver asks for no order, and PostgreSQL returns rows as it finds them on its pages.
+    check_store(&mut peer, &url, &url, false).await;
     for scheme in ["postgresql://", "postgres://", "postgresql+asyncpg://"] {
         connect(&url.replace("postgresql+psycopg2://", scheme)).await;
     }

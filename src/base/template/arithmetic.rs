@@ -20,6 +20,10 @@ pub(super) const WHOLES: &str = "#wholes";
 pub(super) const REST: &str = "#rest";
 /// The operator `**`.
 pub(super) const POWER: &str = "#power";
+/// The operator `<`.
+pub(super) const LESS: &str = "#less";
+/// The operator `<=`.
+pub(super) const AT_MOST: &str = "#at_most";
 /// Lets through what is about to be divided, or to divide.
 pub(super) const REAL: &str = "#real";
 
@@ -36,6 +40,9 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         }
         Ok::<_, Error>(value)
     });
+    environment.add_filter(LESS, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left < right));
+    environment
+        .add_filter(AT_MOST, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left <= right));
     environment.add_filter(MINUS, |left: &Value, right: &Value| {
         calculated("-", left, right, i128::checked_sub, |left, right| left - right)
     });
@@ -55,6 +62,17 @@ pub(super) fn install(environment: &mut Environment<'static>) {
 pub(super) fn is_small(value: &Value) -> bool {
     value.is_integer()
         && i128::try_from(value.clone()).is_ok_and(|whole| whole.unsigned_abs() <= u128::from(WHOLE_MAX))
+}
+
+/// Two values that minijinja puts in order by all of their digits.
+fn ordered(left: Value, right: Value) -> Result<(Value, Value), Error> {
+    for value in [&left, &right] {
+        if value.is_undefined() {
+            return Err(Error::from(ErrorKind::UndefinedError));
+        }
+        allowance::read(value)?;
+    }
+    Ok(numbers::comparable_pair(&left, &right)?.unwrap_or((left, right)))
 }
 
 fn is_scalar(value: &Value) -> bool {

@@ -99,6 +99,8 @@ enum Takes {
     Items,
     /// Values to put in order, which are returned as they are.
     Ordered,
+    /// Two values, of which one comes before the other.
+    Order,
     /// Values to compare.
     Same,
     /// Anything, as it is.
@@ -113,8 +115,8 @@ impl Takes {
             | "upper" | "urlencode" | "startingwith" | "endingwith" => Self::Text,
             "join" => Self::Joins,
             "format" => Self::Formats,
-            "abs" | "round" | "odd" | "even" | "divisibleby" | "lt" | "<" | "lessthan" | "le" | "<="
-            | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Numbers,
+            "abs" | "round" | "odd" | "even" | "divisibleby" => Self::Numbers,
+            "lt" | "<" | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Order,
             "sum" => Self::Items,
             "min" | "max" | "sort" | "unique" | "groupby" | "dictsort" => Self::Ordered,
             "eq" | "equalto" | "==" | "ne" | "!=" | "in" | "sameas" => Self::Same,
@@ -147,6 +149,10 @@ impl Takes {
                 Some(comparable) => comparable,
                 None => return Ok(None),
             },
+            Self::Order => {
+                let [one, other] = arguments else { return Ok(None) };
+                return Ok(numbers::comparable_pair(one, other)?.map(|(one, other)| vec![one, other]));
+            }
             Self::Numbers if has_digits() => {
                 return all().map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some);
             }

@@ -8,6 +8,7 @@ use minijinja::{Environment, Error, Value};
 use super::allowance::{self, invalid};
 use super::draws::{below, draw, fraction, number};
 use super::fakes;
+use super::numbers;
 
 /// The functions that templates may call, with their descriptions.
 pub const FUNCTIONS: [(&str, &str); 16] = [
@@ -90,7 +91,9 @@ fn uuid() -> String {
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().to_string()
 }
 
-fn random_int(low: i64, high: i64) -> Result<i64, Error> {
+fn random_int(low: Value, high: Value) -> Result<i64, Error> {
+    let whole = |value| i64::try_from(numbers::operand(value)?);
+    let (low, high) = (whole(low)?, whole(high)?);
     if low > high {
         return Err(invalid("random_int(low, high) needs low <= high"));
     }
@@ -99,7 +102,8 @@ fn random_int(low: i64, high: i64) -> Result<i64, Error> {
     Ok(low.wrapping_add_unsigned(offset))
 }
 
-fn random_float(low: f64, high: f64) -> Result<f64, Error> {
+fn random_float(low: Value, high: Value) -> Result<f64, Error> {
+    let (low, high) = (numbers::nearest(low)?, numbers::nearest(high)?);
     let found = low + fraction() * (high - low);
     if low < high && found.is_finite() {
         return Ok(found.clamp(low, high));
@@ -107,8 +111,8 @@ fn random_float(low: f64, high: f64) -> Result<f64, Error> {
     Err(invalid("random_float(low, high) needs finite numbers with low < high"))
 }
 
-fn random_bool(probability: Option<f64>) -> Result<bool, Error> {
-    let probability = probability.unwrap_or(0.5);
+fn random_bool(probability: Option<Value>) -> Result<bool, Error> {
+    let probability = probability.map_or(Ok(0.5), numbers::nearest)?;
     if (0.0..=1.0).contains(&probability) {
         return Ok(fraction() < probability);
     }
@@ -152,7 +156,7 @@ fn weighted_choice(weights: &Value) -> Result<Value, Error> {
             true => (item.clone(), weights.get_item(&item)?),
             false => (item.get_item_by_index(0)?, item.get_item_by_index(1)?),
         };
-        let weight = f64::try_from(weight).ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
+        let weight = numbers::nearest(weight).ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
         choices.push((choice, weight.ok_or_else(wrong)?));
     }
     let total: f64 = choices.iter().map(|(_, weight)| weight).sum();

@@ -12,8 +12,11 @@ use minijinja::machinery::ast::{
     Map, Set, SetBlock, Slice, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
 };
 
-use super::arithmetic::{self, MINUS, PLUS, POWER, REAL, REST, TIMES, WHOLES};
+use crate::base::digits;
+
+use super::arithmetic::{self, AT_MOST, LESS, MINUS, PLUS, POWER, REAL, REST, TIMES, WHOLES};
 use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT};
+use super::numbers;
 use super::python::LISTED;
 
 /// Loops may repeat text this short without charge: the limit on steps bounds it.
@@ -30,9 +33,16 @@ pub(super) struct Rewriter {
     pub(super) lists_grow: bool,
     /// A statement that needs other templates; there are none.
     pub(super) refused: Option<&'static str>,
+    /// The text that was parsed, if its literals keep the digits with which they are written there.
+    pub(super) source: &'static str,
 }
 
 impl Rewriter {
+    /// For a text whose literals keep their digits.
+    pub(super) fn of(source: &'static str) -> Self {
+        Self { source, ..Self::default() }
+    }
+
     pub(super) fn statement<'a>(&mut self, statement: &Stmt<'a>) -> Stmt<'a> {
         match statement {
             Stmt::Template(s) => {
@@ -121,11 +131,19 @@ impl Rewriter {
     /// An expression in which every operator is guarded.
     pub(super) fn expression<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
         match expr {
-            Expr::Var(_) | Expr::Const(_) => target(expr),
+            Expr::Var(_) => target(expr),
+            Expr::Const(s) => match self.digits(s) {
+                Some(digits) => Expr::Const(at(s, Const { value: numbers::number(digits) })),
+                None => target(expr),
+            },
             Expr::Slice(s) => {
                 let mut part = |part: &Option<Expr<'a>>| part.as_ref().map(|part| self.expression(part));
                 let (start, stop, step) = (part(&s.start), part(&s.stop), part(&s.step));
                 Expr::Slice(at(s, Slice { expr: self.read(&s.expr), start, stop, step }))
+            }
+            Expr::UnaryOp(s) if matches!(s.op, UnaryOpKind::Neg) && self.negated(&s.expr).is_some() => {
+                let value = self.negated(&s.expr).unwrap_or_default();
+                Expr::Const(at(s, Const { value }))
             }
             Expr::UnaryOp(s) => {
                 let op = if matches!(s.op, UnaryOpKind::Not) { UnaryOpKind::Not } else { UnaryOpKind::Neg };
@@ -136,7 +154,7 @@ impl Rewriter {
                 Expr::UnaryOp(at(s, UnaryOp { op, expr }))
             }
             Expr::BinOp(s) => self.operator(s),
-            Expr::Compare(s) => Expr::Compare(at(s, self.compare(s))),
+            Expr::Compare(s) => self.compare(s),
             Expr::IfExpr(s) => Expr::IfExpr(at(
                 s,
                 IfExpr {
@@ -180,6 +198,24 @@ impl Rewriter {
         }
     }
 
+    /// The digits of a literal, if they are not those that its value is shown with.
+    fn digits(&self, literal: &Spanned<Const>) -> Option<&'static str> {
+        let (value, span) = (&literal.value, literal.span());
+        if !value.is_number() || value.is_integer() {
+            return None;
+        }
+        let written = self.source.get(span.start_offset as usize..span.end_offset as usize)?;
+        let real = f64::try_from(value.clone()).ok()?;
+        let is_it = digits::raw(written).is_ok() && written.parse::<f64>() == Ok(real);
+        (is_it && *written != *value.to_string()).then_some(written)
+    }
+
+    /// A literal behind a minus, with its digits.
+    fn negated(&self, expr: &Expr<'_>) -> Option<Value> {
+        let Expr::Const(s) = expr else { return None };
+        self.digits(s).map(|digits| numbers::number(&format!("-{digits}")))
+    }
+
     /// A member of a map or an item of a list, and whether a minus is before all of it: minijinja parses `-a.b` as
     /// `(-a).b`, which means nothing.
     fn member<'a>(&mut self, expr: &Expr<'a>) -> (Expr<'a>, bool) {
@@ -207,6 +243,13 @@ impl Rewriter {
             && format.value.as_str().is_some()
         {
             return self.formatted(s);
+        }
+        match s.op {
+            Lt => return self.ordered(LESS, &s.left, &s.right),
+            Lte => return self.ordered(AT_MOST, &s.left, &s.right),
+            Gt => return self.ordered(LESS, &s.right, &s.left),
+            Gte => return self.ordered(AT_MOST, &s.right, &s.left),
+            _ => {}
         }
         // A small whole number stays the same whatever the other one is.
         let simple = is_small(&s.left) || is_small(&s.right);
@@ -242,7 +285,27 @@ impl Rewriter {
         through("format", target(&s.left), values)
     }
 
-    fn compare<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
+    /// Numbers in order, by all of their digits. In `a < b < c` they must be ordinary ones.
+    fn compare<'a>(&mut self, s: &Spanned<Compare<'a>>) -> Expr<'a> {
+        let order = match s.ops.as_slice() {
+            [CompareOp { op: CompareOpKind::Lt, expr }] => Some((LESS, &s.expr, expr)),
+            [CompareOp { op: CompareOpKind::Lte, expr }] => Some((AT_MOST, &s.expr, expr)),
+            [CompareOp { op: CompareOpKind::Gt, expr }] => Some((LESS, expr, &s.expr)),
+            [CompareOp { op: CompareOpKind::Gte, expr }] => Some((AT_MOST, expr, &s.expr)),
+            _ => None,
+        };
+        match order {
+            Some((name, left, right)) => self.ordered(name, left, right),
+            None => Expr::Compare(at(s, self.compare_several(s))),
+        }
+    }
+
+    fn ordered<'a>(&mut self, name: &'static str, left: &Expr<'a>, right: &Expr<'a>) -> Expr<'a> {
+        let (left, right) = (self.read(left), self.read(right));
+        through(name, left, vec![CallArg::Pos(right)])
+    }
+
+    fn compare_several<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
         let is_order = |op: &CompareOp<'a>| {
             matches!(op.op, CompareOpKind::Lt | CompareOpKind::Lte | CompareOpKind::Gt | CompareOpKind::Gte)
         };
@@ -271,9 +334,9 @@ impl Rewriter {
     /// An expression whose value is measured, and a number that can be calculated with if it is one.
     fn operand<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
         match expr {
-            Expr::Const(_) => target(expr),
+            Expr::Const(s) if self.digits(s).is_none() => target(expr),
             // What was calculated is an ordinary number.
-            Expr::UnaryOp(_) => self.expression(expr),
+            Expr::UnaryOp(s) if self.negated(&s.expr).is_none() => self.expression(expr),
             Expr::BinOp(s) if !matches!(s.op, BinOpKind::ScAnd | BinOpKind::ScOr) => self.expression(expr),
             _ => through(OPERAND, self.expression(expr), Vec::new()),
         }
@@ -282,7 +345,7 @@ impl Rewriter {
     /// An expression whose value is measured and compared.
     fn compared<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
         match expr {
-            Expr::Const(_) => target(expr),
+            Expr::Const(s) if self.digits(s).is_none() => target(expr),
             _ => through(SAME, self.expression(expr), Vec::new()),
         }
     }
@@ -298,7 +361,7 @@ impl Rewriter {
     /// An expression whose value is measured.
     fn read<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
         match expr {
-            Expr::Const(_) => target(expr),
+            Expr::Const(s) if self.digits(s).is_none() => target(expr),
             _ => through(READ, self.expression(expr), Vec::new()),
         }
     }

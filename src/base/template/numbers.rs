@@ -76,7 +76,8 @@ pub fn from_json(value: &Json) -> Value {
     }
 }
 
-fn number(digits: &str) -> Value {
+/// The number that is written with these digits.
+pub(super) fn number(digits: &str) -> Value {
     let whole = digits.parse::<i128>().ok().filter(|whole| whole.to_string() == digits);
     match whole {
         Some(whole) => Value::from(whole),
@@ -249,6 +250,11 @@ pub(super) fn comparable(value: &Value) -> Result<Option<Value>, Error> {
     if has_digits(value) { as_digits(value).map(Some) } else { Ok(None) }
 }
 
+/// Both values with every number as its digits, if one has a number that minijinja has no type for.
+pub(super) fn comparable_pair(one: &Value, other: &Value) -> Result<Option<(Value, Value)>, Error> {
+    if has_digits(one) || has_digits(other) { Ok(Some((as_digits(one)?, as_digits(other)?))) } else { Ok(None) }
+}
+
 fn as_digits(value: &Value) -> Result<Value, Error> {
     Ok(match value.kind() {
         ValueKind::Number => match Decimal::parse(&value.to_string()) {
@@ -271,6 +277,14 @@ pub(super) fn operand(value: Value) -> Result<Value, Error> {
     match digits_of(&value) {
         None => Ok(value),
         Some(digits) => ordinary(digits).ok_or_else(|| would_change(digits)),
+    }
+}
+
+/// The number of 64 bits that is nearest to a number.
+pub(super) fn nearest(value: Value) -> Result<f64, Error> {
+    match digits_of(&value).and_then(|digits| digits.parse().ok()) {
+        Some(real) => Ok(real),
+        None => f64::try_from(value),
     }
 }
 
