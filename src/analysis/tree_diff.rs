@@ -63,8 +63,9 @@ pub struct PointDiff {
     pub a: PointSums,
     /// Its figures in the second trace.
     pub b: PointSums,
-    /// The second's own time minus the first's, in microseconds.
-    pub self_difference_us: i64,
+    /// The second's own time minus the first's, in microseconds; absent if one has a point whose time is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_difference_us: Option<i64>,
     /// Attributes whose values differ, if both traces have such points.
     pub attributes: Vec<AttributeDiff>,
 }
@@ -74,12 +75,19 @@ pub struct PointDiff {
 pub struct PointSums {
     /// How many points.
     pub calls: u64,
+    /// How many of them have no known time, because they lack their start or their stop. The sums are without them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untimed: u64,
     /// The sum of their durations, in microseconds.
     pub duration_us: u64,
     /// The sum of their own times, without their children's, in microseconds.
     pub self_us: u64,
     /// How many failed.
     pub errors: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The values of an attribute on both sides.
@@ -125,8 +133,11 @@ pub fn tree_diff((a_id, a): (&str, &TraceTree), (b_id, b): (&str, &TraceTree)) -
         }
     }
     let mut points: Vec<PointDiff> = (0..rows.len()).map(|index| point(&rows, index)).collect();
-    points
-        .sort_by_key(|row| std::cmp::Reverse((row.self_difference_us.unsigned_abs(), row.attributes.len())));
+    // What is not known may be the largest.
+    points.sort_by_key(|row| {
+        let difference_us = row.self_difference_us.map_or(u64::MAX, i64::unsigned_abs);
+        std::cmp::Reverse((difference_us, row.attributes.len()))
+    });
     let trace = |base_id: &str, tree: &TraceTree| DiffedTrace {
         base_id: base_id.to_owned(),
         length_us: tree.length_us(),
@@ -160,6 +171,7 @@ impl Row {
     fn add(&mut self, side: usize, point: &Point) {
         let sums = &mut self.sums[side];
         sums.calls += 1;
+        sums.untimed += u64::from(point.duration_us.is_none());
         sums.duration_us = sums.duration_us.saturating_add(point.duration_us.unwrap_or(0));
         sums.self_us = sums.self_us.saturating_add(point.self_us.unwrap_or(0));
         sums.errors += u64::from(point.error.is_some());
@@ -193,7 +205,7 @@ fn point(rows: &[Row], index: usize) -> PointDiff {
         path,
         a,
         b,
-        self_difference_us: signed(b.self_us) - signed(a.self_us),
+        self_difference_us: (a.untimed + b.untimed == 0).then(|| signed(b.self_us) - signed(a.self_us)),
         attributes: if both { row.values.iter().filter_map(attribute).collect() } else { Vec::new() },
     }
 }
@@ -258,16 +270,29 @@ mod tests {
         assert_eq!(
             rows,
             [
-                ("db SELECT a FROM t WHERE id = ?", 1, 1, 20, 570),
-                ("lock", 1, 1, 0, -7),
-                ("cache", 1, 0, 1, 5),
-                ("GET /orders", 0, 1, 1, 0),
+                ("db SELECT a FROM t WHERE id = ?", 1, 1, 20, Some(570)),
+                ("lock", 1, 1, 0, Some(-7)),
+                ("cache", 1, 0, 1, Some(5)),
+                ("GET /orders", 0, 1, 1, Some(0)),
             ]
         );
         let pod = AttributeDiff { attribute: "pod".into(), a: vec!["a".into()], b: vec!["b".into()] };
         assert_eq!(found.points[3].attributes, [pod]);
         assert!(found.points[..3].iter().all(|row| row.attributes.is_empty()), "{found:?}");
         assert_eq!((found.a.points, found.b.points, found.left_out), (3, 22, 0));
+    }
+
+    #[test]
+    fn a_time_that_is_not_known_is_no_zero() {
+        let open = || Point { duration_us: None, self_us: None, ..point(Some(0), "db", 0, &json!({})) };
+        let root = || point(None, "GET", 10, &json!({}));
+        let (one, other) =
+            (tree(vec![root(), point(Some(0), "db", 7, &json!({})), open()]), tree(vec![root(), open()]));
+        let found = tree_diff(("A", &one), ("B", &other));
+        let db = &found.points[0];
+        assert_eq!((db.name.as_str(), db.self_difference_us), ("db", None));
+        assert_eq!((db.a.calls, db.a.untimed, db.a.self_us), (2, 1, 7));
+        assert_eq!((db.b.calls, db.b.untimed), (1, 1));
     }
 
     #[test]
@@ -282,6 +307,8 @@ mod tests {
         let deep =
             tree((0..4_000_usize).map(|number| point(number.checked_sub(1), "op", 1, &json!({}))).collect());
         let found = tree_diff(("A", &deep), ("B", &deep));
-        assert!(found.points.iter().all(|row| row.path.len() <= PATH_MAX && row.self_difference_us == 0));
+        assert!(
+            found.points.iter().all(|row| row.path.len() <= PATH_MAX && row.self_difference_us == Some(0))
+        );
     }
 }

@@ -193,7 +193,11 @@ impl Engine {
         let unfolded = unfolded(source);
         let names = self.straight.compile_expression(&unfolded)?.undeclared_variables(false);
         let mut generator = CodeGenerator::new("<expression>", source);
-        generator.compile_expr(&Rewriter::of(source).expression(&parse_expr(source)?));
+        let mut rewriter = Rewriter::of(source);
+        generator.compile_expr(&rewriter.expression(&parse_expr(source)?));
+        if let Some(lacks) = rewriter.lacks {
+            return Err(TemplateError(lacks));
+        }
         let (instructions, _) = generator.finish();
         Ok(Code::new(self.straight, (instructions, source), names))
     }
@@ -205,6 +209,9 @@ impl Engine {
         let parsed = parse(source, "<string>", SyntaxConfig, WhitespaceConfig::default())?;
         let mut rewriter = Rewriter::of(source);
         generator.compile_stmt(&rewriter.statement(&parsed));
+        if let Some(lacks) = rewriter.lacks {
+            return Err(TemplateError(lacks));
+        }
         if let Some(statement) = rewriter.refused {
             return Err(TemplateError(format!("syntax error: unknown statement {statement}")));
         }
@@ -525,7 +532,7 @@ impl Variables {
         for value in &self.scope.secrets {
             secret_texts(value, &mut texts);
         }
-        texts
+        texts.iter().flat_map(|text| super::masking::forms(text)).collect()
     }
 
     /// The value of a variable.

@@ -5,18 +5,24 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::config::check::did_you_mean;
 
-/// Options of other programs: the option, and what does it here.
-const OPTIONS: [(&str, &str); 9] = [
-    ("--dry-run", DRY),
-    ("--check", DRY),
-    ("--json", JSON),
-    ("--format", JSON),
-    ("--output-format", JSON),
-    ("--csv", "`bench export latest --csv` writes a row for each iteration"),
-    ("--html", "every run writes report.html into its directory; `bench open` shows it"),
-    ("--silent", "`--quiet` prints the verdict and the directory only"),
-    ("--verbose", "`bench run --once` prints every request and answer of one iteration"),
+/// Options of other programs: the option, the commands of bench that it is looked for in, and what does it here.
+const OPTIONS: [(&str, &[&str], &str); 11] = [
+    ("--dry-run", LOADS, DRY),
+    ("--check", LOADS, DRY),
+    ("--dry-run", DELETES, "without --yes, it only says what it would delete"),
+    ("--json", LOADS, JSON),
+    ("--format", RESULTS, JSON),
+    ("--output-format", RESULTS, JSON),
+    ("--csv", RESULTS, "`bench export latest --csv` writes a row for each iteration"),
+    ("--html", RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
+    ("--silent", LOADS, "`--quiet` prints the verdict and the directory only"),
+    ("--verbose", LOADS, VERBOSE),
+    ("-v", LOADS, VERBOSE),
 ];
+const LOADS: &[&str] = &["run", "ab"];
+const DELETES: &[&str] = &["prune", "cleanup"];
+const RESULTS: &[&str] = &["run", "ab", "report", "export", "runs", "check", "compare"];
+const VERBOSE: &str = "`bench run --once FILE` prints every request and answer of one iteration";
 const DRY: &str = "`bench validate --explain FILE` says what a load will do and sends nothing; `bench run --once FILE` does \
                    it once";
 const JSON: &str = "results.json in the run's directory has every figure; `bench export latest --jsonl` writes a row for each \
@@ -42,16 +48,25 @@ const COMMANDS: [(&str, &str); 14] = [
 
 /// The same error, with what does it here, and without a suggestion that is not alike.
 pub(super) fn helped(mut error: clap::Error) -> clap::Error {
-    let (given, suggested, known) = match error.kind() {
-        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg, &OPTIONS[..]),
-        ErrorKind::InvalidSubcommand => {
-            (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand, &COMMANDS[..])
-        }
+    let (given, suggested) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
         _ => return error,
     };
     let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
     let word = word.split(['=', ' ']).next().unwrap_or_default().to_owned();
-    let hint = known.iter().find(|(other, _)| *other == word).map(|(_, hint)| *hint);
+    let hint = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            COMMANDS.iter().find(|(other, _)| *other == word).map(|(_, hint)| *hint)
+        }
+        _ => {
+            let command = command(&error);
+            let fits = |(other, commands, _): &&(&str, &[&str], _)| {
+                *other == word && commands.contains(&command.as_str())
+            };
+            OPTIONS.iter().find(fits).map(|(.., hint)| *hint)
+        }
+    };
     let names: Vec<String> = match error.get(suggested) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
@@ -71,6 +86,14 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// The command that an error is about: the second word of its usage.
+fn command(error: &clap::Error) -> String {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return String::new() };
+    let usage = usage.to_string();
+    let mut words = usage.split_whitespace().skip_while(|word| *word != "bench");
+    words.nth(1).unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -88,6 +111,10 @@ mod tests {
             ("export --format", "bench export latest --jsonl", "similar"),
             ("run x --quite", "'--quiet'", "results.json"),
             ("run x --treads", "unexpected argument", "similar"),
+            ("prune --dry-run", "without --yes", "validate"),
+            ("import openapi x --dry-run", "unexpected argument", "validate"),
+            ("trace show --verbose", "unexpected argument", "run --once"),
+            ("ab x --verbose", "bench run --once FILE", "similar"),
             ("validat", "'validate'", "bench runs"),
             ("qqqqqq", "unrecognized subcommand", "similar"),
         ] {

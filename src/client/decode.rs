@@ -192,6 +192,25 @@ mod tests {
         assert!(decoded(Some(&encoded_as("zstd")), &cut, 1000).is_err());
     }
 
+    /// `hello hello hello hello`, by the reference program (`zstd --check`): with its length and its checksum.
+    const ZSTD: [u8; 25] = [
+        0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x17, 0x65, 0x00, 0x00, 0x30, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x20, 0x01,
+        0x00, 0x99, 0x4b, 0x11, 0x17, 0x5e, 0xae, 0x0d,
+    ];
+
+    #[test]
+    fn a_frame_of_zstd_has_what_it_says() {
+        let decode = |body: &[u8]| decoded(Some(&encoded_as("zstd")), body, 1000);
+        assert_eq!(decode(&ZSTD).unwrap().as_deref(), Some(&b"hello hello hello hello"[..]));
+        let changed = |at: usize, by: u8| {
+            let mut body = ZSTD.to_vec();
+            body[at] ^= by;
+            decode(&body).unwrap_err().to_string()
+        };
+        assert!(changed(ZSTD.len() - 1, 1).contains("the checksum of a frame is another one"));
+        assert!(changed(5, 8).contains("a frame says that it has 31 bytes, and has 23"), "{}", changed(5, 8));
+    }
+
     #[test]
     fn every_coding_is_decoded() {
         let text = b"hello hello hello hello";

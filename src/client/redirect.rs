@@ -117,7 +117,10 @@ impl Hop {
         let one = |hop: &Self| (hop.method.clone(), hop.origin.clone(), hop.path.clone());
         let (last, most) = (self.address(), visited.len() - 1);
         let reason = if visited.iter().any(|earlier| one(earlier) == one(self)) {
-            format!("it forms a loop: after {most} redirects, it leads back to {last}")
+            format!(
+                "it forms a loop: after {most} redirects, it leads back to {last}; if each of them sets another cookie, allow \
+                 more with `redirects`"
+            )
         } else {
             format!("there are more than {most} redirects, the last to {last}")
         };

@@ -81,13 +81,30 @@ pub(super) struct Zstd<'a> {
     frame: Option<StreamingDecoder<&'a [u8], FrameDecoder>>,
     /// Kept from frame to frame, with its memory.
     idle: Option<FrameDecoder>,
+    /// How many bytes the current frame has given so far.
+    given: u64,
+}
+
+/// A frame that has less or other content than it says, or more.
+fn check(frame: &FrameDecoder, given: u64) -> io::Result<()> {
+    // Whether it says 0 or nothing cannot be told apart.
+    let stated = frame.content_size();
+    if stated != 0 && stated != given {
+        return Err(io::Error::other(format!("a frame says that it has {stated} bytes, and has {given}")));
+    }
+    match (frame.get_checksum_from_data(), frame.get_calculated_checksum()) {
+        (Some(stated), Some(found)) if stated != found => {
+            Err(io::Error::other("the checksum of a frame is another one"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl<'a> Zstd<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(ZSTD_WINDOW_BYTES_MAX);
-        Self { rest: input, frame: None, idle: Some(decoder) }
+        Self { rest: input, frame: None, idle: Some(decoder), given: 0 }
     }
 
     /// Begins the next frame; false at the end.
@@ -120,11 +137,13 @@ impl Read for Zstd<'_> {
             if let Some(frame) = &mut self.frame {
                 let read = frame.read(buffer)?;
                 if read > 0 {
+                    self.given += read as u64;
                     return Ok(read);
                 }
             }
             if let Some(frame) = self.frame.take() {
                 let (rest, decoder) = frame.into_parts();
+                check(&decoder, std::mem::take(&mut self.given))?;
                 (self.rest, self.idle) = (rest, Some(decoder));
             }
             if !self.begin()? {

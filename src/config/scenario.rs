@@ -55,7 +55,8 @@ pub struct Scenario {
     /// The time limit of the whole run, after which it stops gracefully (default: no limit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
-    /// How long running iterations may continue after the load has stopped (default 30s).
+    /// How long running iterations may continue after the run was stopped by a signal, by `timeout` or by a threshold
+    /// (default 30s). At the end of its `duration`, a load waits for them; arrivals without a free user wait this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graceful_stop: Option<DurationText>,
     /// How requests use HTTP: connections, redirects, compression and size limits.

@@ -48,6 +48,7 @@ fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft,
     for words in commands {
         match arguments(words) {
             Some(mut rest) => {
+                all.draft.notes.extend(proxy_variables(words));
                 // `--next` begins a request with options of its own.
                 while !rest.is_empty() {
                     let mut command = Command::default();
@@ -70,15 +71,69 @@ fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft,
     Ok(all.finish(others))
 }
 
+/// Words of a shell, and programs that start the program behind them.
+const BEFORE: [&str; 25] = [
+    "!",
+    "{",
+    "command",
+    "do",
+    "doas",
+    "elif",
+    "else",
+    "env",
+    "exec",
+    "if",
+    "ionice",
+    "nice",
+    "nohup",
+    "proxychains4",
+    "setsid",
+    "stdbuf",
+    "strace",
+    "sudo",
+    "then",
+    "time",
+    "timeout",
+    "torsocks",
+    "until",
+    "while",
+    "xargs",
+];
+
 /// The words behind `curl`; a text that begins with an option or a URL is taken for them. `None` for other programs.
 fn arguments(words: &[String]) -> Option<Vec<&str>> {
     let first = words.first()?;
-    let program = first.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe");
     let words = words.iter().map(String::as_str);
-    if program.eq_ignore_ascii_case("curl") {
+    if is_curl(first) {
         return Some(words.skip(1).collect());
     }
+    if is_assignment(first) || BEFORE.contains(&first.as_str()) {
+        let behind: Vec<&str> = words.skip_while(|word| !is_curl(word)).skip(1).collect();
+        return (!behind.is_empty()).then_some(behind);
+    }
     (first.starts_with('-') || first.contains("://")).then(|| words.collect())
+}
+
+fn is_curl(word: &str) -> bool {
+    let program = word.rsplit(['/', '\\']).next().unwrap_or_default();
+    program.trim_end_matches(".exe").eq_ignore_ascii_case("curl")
+}
+
+/// `NAME=value`, which sets a variable for the program behind it.
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map_or("", |(name, _)| name);
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// A variable before `curl` that changes where it sends its requests.
+fn proxy_variables(words: &[String]) -> impl Iterator<Item = String> {
+    let before = words.iter().take_while(|word| !is_curl(word)).filter(|word| is_assignment(word));
+    let names = before.filter_map(|word| word.split_once('=').map(|(name, _)| name));
+    names.filter(|name| name.to_ascii_lowercase().ends_with("_proxy")).map(|name| {
+        format!("the variable {name} before curl is not carried over: write `http: {{ proxy: … }}` into the deployment")
+    })
 }
 
 const MULTIPART_ANEW: &str = "the multipart body is written anew: it has another boundary, and its parts no other headers than \
@@ -170,7 +225,9 @@ struct Command {
     /// For each piece of data, whether it is joined without `&`.
     joined: Vec<bool>,
     fields: Vec<Field>,
-    /// The path of the file from the scenario, and its own name.
+    /// The path of each file from the scenario, and its own name: one for each URL, in their order.
+    uploads: Vec<(String, String)>,
+    /// That of the URL that is being imported.
     upload: Option<(String, String)>,
     in_query: bool,
     /// What `--url-query` adds to every URL, encoded.
@@ -210,10 +267,16 @@ impl Command {
         self.note_content();
         let socket = self.socket_target()?;
         let urls = std::mem::take(&mut self.urls);
-        let urls = match self.without_globs {
-            true => urls,
-            false => urls.iter().map(|url| globs::expanded(url)).collect::<Result<Vec<_>, _>>()?.concat(),
+        if self.uploads.len() > urls.len() {
+            self.notes.push("an --upload-file without a URL of its own is left out, as curl does".to_owned());
+        }
+        let of_url: Vec<Vec<String>> = match self.without_globs {
+            true => urls.into_iter().map(|url| vec![url]).collect(),
+            false => urls.iter().map(|url| globs::expanded(url)).collect::<Result<_, _>>()?,
         };
+        let counts: Vec<usize> = of_url.iter().map(Vec::len).collect();
+        let mut uploads = counts.iter().enumerate().flat_map(|(at, count)| std::iter::repeat_n(at, *count));
+        let urls = of_url.concat();
         self.note_socket(&urls);
         self.note_upgrade(&urls);
         self.note_headers(&urls);
@@ -231,6 +294,7 @@ impl Command {
                 return Err(ImportError::new("an argument is not a URL of http or https", "quote the URL"));
             };
             let path = if self.paths_as_they_are { path } else { without_dots(&path) };
+            self.upload = uploads.next().and_then(|at| self.uploads.get(at)).cloned();
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
             let recorded = Recorded { target, ..self.request(path) };
             all.draft.notes.extend(exact::notes(&recorded, "curl sends"));
@@ -364,7 +428,15 @@ impl Command {
         if self.removed.iter().any(|name| name == "authorization") {
             given = None;
         }
-        if let Some(credentials) = given.or(basic) {
+        let credentials = given.or(basic);
+        if let Some(credentials) = credentials.as_ref().filter(|given| given.ends_with(':')) {
+            // `auth` needs a password, and curl sends none here.
+            self.login = Some(credentials.clone());
+            if at.is_none() {
+                let encoded = base64::engine::general_purpose::STANDARD.encode(credentials);
+                self.headers.push(("Authorization".into(), format!("Basic {encoded}")));
+            }
+        } else if let Some(credentials) = credentials {
             let (user, password) = credentials.split_once(':').unwrap_or((&credentials, ""));
             self.login = Some(credentials.clone());
             draft.environment.push("PASSWORD".into());
@@ -373,13 +445,7 @@ impl Command {
                 json!({ "basic": { "username": user, "password": { "env": "PASSWORD" } } }),
             );
             if password.is_empty() {
-                let what = match credentials.contains(':') {
-                    true => {
-                        "the password is empty, which `auth` cannot be: write a header Authorization instead"
-                    }
-                    false => "the command has no password; curl would ask for it",
-                };
-                draft.notes.push(what.to_owned());
+                draft.notes.push("the command has no password; curl would ask for it".to_owned());
             }
             if let Some(at) = at.filter(|_| stated.as_deref().and_then(basic_credentials).is_some()) {
                 self.headers.remove(at);

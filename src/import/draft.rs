@@ -80,10 +80,11 @@ impl Draft {
     /// There is no request, or the scenario is longer than a scenario may be.
     pub fn write(&self, deployment_file: &str) -> Result<Written, ImportError> {
         if self.steps.is_empty() {
-            return Err(ImportError::new(
-                "there is no request to import",
-                "see what was left out, or take another input",
-            ));
+            let what = match self.notes.join("; ") {
+                none if none.is_empty() => "there is no request to import".to_owned(),
+                notes => format!("there is no request to import: {notes}"),
+            };
+            return Err(ImportError::new(what, "take another input, or options that leave out less"));
         }
         let scenario = self.scenario(deployment_file)?;
         if scenario.len() > yaml::BYTES_MAX {

@@ -17,13 +17,17 @@ use super::secrets::{is_secret, is_secret_value};
 const BYTES_MAX: usize = 1 << 20;
 
 /// How a text writes a pair. The first group is the name, a further one the value.
-const PAIRS: [&str; 10] = [
+const PAIRS: [&str; 12] = [
     // Lists of settings in JSON.
     r#""(?:name|key|id)"\s*:\s*"([^"]{1,200})"\s*,\s*"value"\s*:\s*"((?:[^"\\]|\\.)+)""#,
     r#""([^"\\]{1,200})"\s*:\s*"((?:[^"\\]|\\.)+)""#,
     r#""([^"\\]{1,200})"\s*:\s*(\d{4,40})\b"#,
     r#"\b([A-Za-z_][\w-]{0,200})\\?"?\s*:\s*\\?"((?:[^"\\]|\\[^"])+)\\?""#,
     r#"\b([A-Za-z_][\w-]{0,200})\s*:\s*'([^'\\]+)'"#,
+    // As JavaScript and Python write it.
+    r#"'([^'\\]{1,200})'\s*:\s*'((?:[^'\\]|\\.)+)'"#,
+    // SQL.
+    r#"(?i)\b(password|(?:identified|encrypted) by)\s+'([^']+)'"#,
     // Elements that are named by an attribute.
     r#"\b(?:name|key|id)\s*=\s*["']([^"'<>]{1,200})["'][^<>]*?\bvalue\s*=\s*["']([^"'<>]+)["']"#,
     r#"\b(?:name|key|id)\s*=\s*["']([^"'<>]{1,200})["'][^<>]*>(?:<!\[CDATA\[)?\s*([^<>\]\s][^<>\]]*)"#,
@@ -32,6 +36,9 @@ const PAIRS: [&str; 10] = [
     // A line of settings.
     r#"(?m)^[ \t]*([\w.-]{1,200})[ \t]*:[ \t]+([^\s"'{\[|>][^\r\n]*)"#,
 ];
+
+/// The place of SQL's among [`PAIRS`]: its first group is a word of the language.
+const SQL: usize = 6;
 
 /// A pair of a form or a query.
 const FORM: &str = r#"(?:^|[?&;\s])([^=&?;\s"'<>]{1,200})=([^&;\s"'<>]+)"#;
@@ -126,7 +133,9 @@ fn secrets(text: &str) -> Vec<Found> {
             let name = plain(name.as_str()).unwrap_or_default();
             let name =
                 name.rsplit(['.', ':', '[']).next().unwrap_or_default().trim_end_matches(']').to_owned();
-            if is_secret(&name, decoded.as_deref().unwrap_or(trimmed)) {
+            let is_of_sql = number == SQL;
+            if is_of_sql || is_secret(&name, decoded.as_deref().unwrap_or(trimmed)) {
+                let name = if is_of_sql { "password".to_owned() } else { name };
                 add(Found { place, name, decoded });
             }
         }
@@ -181,6 +190,10 @@ mod tests {
             ("<param name=\"password\">hunter-2</param>", "<param name=\"password\">{{ password }}</param>"),
             ("user=u&password=hunter-2&x", "user=u&password={{ password }}&x"),
             ("a=1&user[password]=p%40ss+word", "a=1&user[password]={{ password | urlencode }}"),
+            ("{'user': 'u', 'password': 'hunter-2'}", "{'user': 'u', 'password': '{{ password }}'}"),
+            ("CREATE USER u IDENTIFIED BY 'hunter-2'", "CREATE USER u IDENTIFIED BY '{{ password }}'"),
+            ("ALTER ROLE u WITH PASSWORD 'hunter-2';", "ALTER ROLE u WITH PASSWORD '{{ password }}';"),
+            ("UPDATE t SET password = 'hunter-2'", "UPDATE t SET password = '{{ password }}'"),
             ("user: u\npassword: hunter-2\n", "user: u\npassword: {{ password }}\n"),
             ("https://h/x?access_token=abc-def", "https://h/x?access_token={{ access_token }}"),
             ("postgres://u:hunter-2@h/d", "postgres://u:{{ password }}@h/d"),

@@ -34,6 +34,20 @@ struct Reader<'t> {
     word: Option<String>,
     /// The next word names a file for input or output.
     is_redirected: bool,
+    /// How many subshells are open.
+    subshells: usize,
+    /// What of a brace expansion the word has so far, outside quotes.
+    brace: Brace,
+}
+
+/// The parts of `{a,b}` or `{1..3}`.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Brace {
+    #[default]
+    None,
+    Open,
+    /// It has a comma or two dots.
+    Several,
 }
 
 impl<'t> Reader<'t> {
@@ -44,7 +58,24 @@ impl<'t> Reader<'t> {
             words: Vec::new(),
             word: None,
             is_redirected: false,
+            subshells: 0,
+            brace: Brace::None,
         }
+    }
+
+    /// Follows a character outside quotes. True at the end of a brace expansion that is not a part of a URL: curl itself
+    /// reads those.
+    fn expands_braces(&mut self, c: char) -> bool {
+        let word = self.word.as_deref().unwrap_or_default();
+        self.brace = match (c, self.brace) {
+            ('{', _) => Brace::Open,
+            (',', Brace::Open) => Brace::Several,
+            ('.', Brace::Open) if word.ends_with('.') => Brace::Several,
+            ('}', Brace::Several) => return word.starts_with(['-', '{']) || !word.contains('/'),
+            ('}', _) => Brace::None,
+            (_, brace) => brace,
+        };
+        false
     }
 
     fn push(&mut self, c: char) {
@@ -52,6 +83,7 @@ impl<'t> Reader<'t> {
     }
 
     fn end_word(&mut self) {
+        self.brace = Brace::None;
         let Some(word) = self.word.take() else { return };
         if !std::mem::take(&mut self.is_redirected) {
             self.words.push(word);
@@ -94,6 +126,16 @@ fn posix(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
             '$' if reader.rest.next_if_eq(&'\'').is_some() => ansi_quoted(&mut reader)?,
             '$' if reader.rest.peek().is_some_and(|c| starts_expansion(*c)) => return Err(expansion()),
             '`' => return Err(expansion()),
+            '~' if reader.word.is_none() => return Err(expansion()),
+            '(' if reader.word.is_none() => {
+                reader.subshells += 1;
+                reader.end_command();
+            }
+            ')' if reader.subshells > 0 => {
+                reader.subshells -= 1;
+                reader.end_command();
+            }
+            c if reader.expands_braces(c) => return Err(expansion()),
             c => reader.push(c),
         }
     }
@@ -107,7 +149,7 @@ fn starts_expansion(c: char) -> bool {
 
 fn expansion() -> ImportError {
     ImportError::new(
-        "the command uses a variable or a substitution of the shell",
+        "the command uses a variable, a substitution, `~` or braces of the shell",
         "let the shell expand it: bench import curl -- curl …",
     )
 }
@@ -279,6 +321,10 @@ mod tests {
             ("curl a 2>/dev/null -d 2 </dev/null", &["curl", "a", "-d", "2"]),
             ("curl a &>> x", &["curl", "a"]),
             (
+                "curl http://h/{a,b}/~c -d '{a,b}' -H {x}",
+                &["curl", "http://h/{a,b}/~c", "-d", "{a,b}", "-H", "{x}"],
+            ),
+            (
                 "curl ^\"http://h/?a=1^&b=2^\" ^\r\n  -H ^\"A: ^\\^\"b^\\^\"^\"",
                 &["curl", "http://h/?a=1&b=2", "-H", "A: \"b\""],
             ),
@@ -305,6 +351,7 @@ mod tests {
             "curl a || curl b c &",
             "curl a | curl b c",
             "curl a >x\r\ncurl b c",
+            "(curl a; (curl b c))",
             "curl ^\"a^\"\r\ncurl b ^\r\n c\r\n",
             "curl ^\"a^\" & curl b c",
         ] {
@@ -319,9 +366,12 @@ mod tests {
             ("curl \"a", "a double quote is not closed"),
             ("curl \"a\\", "a double quote is not closed"),
             ("curl $'a\\", "a single quote is not closed"),
-            ("curl $HOME", "a variable or a substitution"),
-            ("curl \"$(id)\"", "a variable or a substitution"),
-            ("curl `id`", "a variable or a substitution"),
+            ("curl $HOME", "a variable, a substitution"),
+            ("curl -T ~/a http://h", "`~` or braces"),
+            ("curl -d {a,b} http://h", "`~` or braces"),
+            ("curl -H X:{1..3} http://h", "`~` or braces"),
+            ("curl \"$(id)\"", "a variable, a substitution"),
+            ("curl `id`", "a variable, a substitution"),
             ("curl ^\"a", "a double quote is not closed"),
             (&"x".repeat(BYTES_MAX + 1), "longer than 4 MiB"),
         ] {

@@ -50,6 +50,17 @@ impl Gaps {
         self.lost_parents + self.lost_callers
     }
 
+    /// Adds what another trace lacks.
+    pub fn add(&mut self, other: &Self) {
+        self.lost_parents += other.lost_parents;
+        self.lost_callers += other.lost_callers;
+        self.cycles += other.cycles;
+        self.same_ids += other.same_ids;
+        if self.partial.is_none() {
+            self.partial.clone_from(&other.partial);
+        }
+    }
+
     /// Texts for people, each of what is wrong.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
@@ -135,6 +146,9 @@ struct Node<'a> {
     /// Records of another point had its id.
     shares_id: bool,
 }
+
+/// What stands between the id of a span and its number, where several spans have one id.
+pub(crate) const COPY: char = '#';
 
 impl TraceTree {
     /// The indices of every point's children, in order.
@@ -296,7 +310,7 @@ fn gaps(nodes: &[Node<'_>], counted: impl Fn(&Node<'_>) -> bool) -> Gaps {
     }
     for (index, node) in nodes.iter().enumerate().filter(|(_, node)| counted(node)) {
         found.cycles += usize::from(node.parent == Some(index));
-        found.same_ids += usize::from(node.shares_id);
+        found.same_ids += usize::from(node.shares_id || node.is_copy());
     }
     found
 }
@@ -330,6 +344,14 @@ impl Point {
 impl Node<'_> {
     fn begin_us(&self) -> i64 {
         self.start.or(self.stop).map_or(0, |(time, _)| time)
+    }
+
+    /// True for a span that had the id of another one, and is not what that one called.
+    fn is_copy(&self) -> bool {
+        let whole = self.first.trace_id.as_str().rsplit_once(COPY);
+        whole.is_some_and(|(id, number)| {
+            number.bytes().all(|byte| byte.is_ascii_digit()) && id != self.first.parent_id.as_str()
+        })
     }
 
     /// Negative if it stops before it starts: its clock was set back, or somebody wrote nonsense.

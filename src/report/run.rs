@@ -229,7 +229,9 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
 fn times(workload: &Workload) -> Table {
     let mut columns = vec![Column::name(""), Column::figure("count"), Column::figure("failed")];
     columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
-    columns.push(Column::figure("max"));
+    let actions = workload.actions.iter().flat_map(|action| [&action.service_time, &action.response_time]);
+    let all = [&workload.response_time, &workload.service_time].into_iter().chain(actions);
+    columns.push(Column::figure(words::max_title(all)));
     let mut table = Table::new(columns);
     let waited = words::waited(workload);
     let mut row = |part, name: &str, counts: Option<Counts>, times: &Distribution| {

@@ -211,7 +211,7 @@ fn of_calls(seen: &Explanation) -> String {
 
 /// What the client alone knows: queue time if that is most of it, else the longest action.
 fn without_trace(slow: &SlowIteration) -> String {
-    let queue_ms = slow.response_ms - slow.iteration.duration_ms;
+    let queue_ms = slow.response_ms - slow.iteration.ran_ms();
     if queue_ms > slow.response_ms / 2.0 {
         return format!("queue time {}", duration(queue_ms));
     }

@@ -15,7 +15,8 @@ pub(super) fn table(workload: &Workload) -> Option<Table> {
     }
     let mut columns = vec![Column::name("tag"), Column::figure("count"), Column::figure("failed")];
     columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
-    columns.push(Column::figure("max"));
+    let all = workload.tags.iter().flat_map(|tagged| [&tagged.service_time, &tagged.response_time]);
+    columns.push(Column::figure(words::max_title(all)));
     let mut table = Table::new(columns);
     let waited = words::waited(workload);
     for Tagged { tag, value, requests, service_time, response_time } in &workload.tags {

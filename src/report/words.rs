@@ -32,6 +32,12 @@ pub fn percentile(times: &Distribution, percentile: f64, unknown: &str) -> Strin
     }
 }
 
+/// The title of the largest times. Percentiles are of all, but what failed or never started has no time, so the largest
+/// one is of what completed: it says so where there is a difference.
+pub(super) fn max_title<'d>(mut times: impl Iterator<Item = &'d Distribution>) -> &'static str {
+    if times.any(|times| times.of_all.is_some()) { "max of completed" } else { "max" }
+}
+
 /// `30 % not served (2950 never started, 50 cut off)`; `None` if nothing was dropped, and hardly anything cut off.
 #[must_use]
 pub fn not_served(workloads: &[Workload]) -> Option<String> {

@@ -49,10 +49,12 @@ pub(super) fn push(head: &IterationHead, listing: &Listing<'_>, output: &mut Vec
     }
     output.extend_from_slice(b",\"due_s\":");
     push_seconds(head.due_ns, output);
-    output.extend_from_slice(b",\"start_s\":");
-    push_seconds(head.start_ns, output);
-    output.extend_from_slice(b",\"duration_ms\":");
-    push_milliseconds(head.duration_ns, output);
+    if head.ended != Ended::Dropped {
+        output.extend_from_slice(b",\"start_s\":");
+        push_seconds(head.start_ns, output);
+        output.extend_from_slice(b",\"duration_ms\":");
+        push_milliseconds(head.duration_ns, output);
+    }
     output.extend_from_slice(match head.ended {
         Ended::Ok => b",\"outcome\":\"ok\"",
         Ended::Failed => b",\"outcome\":\"failed\"",

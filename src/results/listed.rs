@@ -74,7 +74,12 @@ impl<'de> Deserialize<'de> for Rows {
 
 impl Listed {
     fn add(&mut self, row: &IterationRow) -> Result<(), String> {
-        let (service_ms, lag_ms) = (row.duration_ms, ((row.start_s - row.due_s) * 1e3).max(0.0));
+        let (start_s, service_ms) = match (row.outcome, row.start_s, row.duration_ms) {
+            (IterationOutcome::Dropped, ..) => (row.due_s, 0.0),
+            (_, Some(start_s), Some(service_ms)) => (start_s, service_ms),
+            _ => return Err(format!("iteration {} lacks its start or its duration", row.number)),
+        };
+        let lag_ms = ((start_s - row.due_s) * 1e3).max(0.0);
         if !(service_ms >= 0.0 && (service_ms + lag_ms).is_finite()) {
             return Err(format!("iteration {} took {service_ms} ms", row.number));
         }

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}: {} iterations", workload.name, workload.iterations.total);
     }
     for slow in finished.results.slowest.iter().take(3) {
-        println!("{} ms, trace {}", slow.iteration.duration_ms, slow.iteration.trace_id);
+        println!("{} ms, trace {}", slow.iteration.ran_ms(), slow.iteration.trace_id);
     }
     println!("{:?}; the report is in {:?}", finished.conclusion, finished.directory);
     match finished.outcome()? {

@@ -211,6 +211,8 @@ iteration:
         ("expect: { json: { $.a: .nan } }", "`.nan` is no number that JSON has"),
         ("json: { a: '{{ 1 is notest }}' }", "unknown test `notest`"),
         ("json: { a: '{{ 1.5 | nofilter }}' }", "unknown filter `nofilter`"),
+        ("json: { a: '{{ 4 is divisibleby }}' }", "the test `divisibleby` needs an argument"),
+        ("json: { a: 'x{{ 4 | replace(1) }}' }", "the filter `replace` needs two arguments"),
         ("if: 1 is notest\n    then: [ { get: / } ]", "unknown test `notest`"),
         (
             "expect: { json: { \"$[?@.id == 9007199254740993]\": { exists: true } } }",

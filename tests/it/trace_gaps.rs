@@ -324,7 +324,7 @@ fn cases_of_ids() -> Vec<Case> {
             "two points of one id",
             vec![ROOT, child(2, 1), db(2, 1, At(50), At(70))],
             // Of spans, both are shown.
-            vec!["3 points over 100 ms", WHOLE],
+            vec!["3 points over 100 ms", "not complete: 1 point has the id of another"],
             Some(vec!["2 points over 100 ms", "not complete: 1 point has the id of another"]),
         ),
         (

@@ -40,9 +40,11 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         }
         Ok::<_, Error>(value)
     });
-    environment.add_filter(LESS, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left < right));
     environment
-        .add_filter(AT_MOST, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left <= right));
+        .add_filter(LESS, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left < right));
+    environment.add_filter(AT_MOST, |left: Value, right: Value| {
+        ordered(left, right).map(|(left, right)| left <= right)
+    });
     environment.add_filter(MINUS, |left: &Value, right: &Value| {
         calculated("-", left, right, i128::checked_sub, |left, right| left - right)
     });

@@ -89,6 +89,8 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
 enum Takes {
     /// A text: any other value becomes the text that shows it.
     Text,
+    /// A text, or pairs of texts: any other value becomes the text that shows it.
+    Query,
     /// A list whose items become texts.
     Joins,
     /// Values that become parts of a text.
@@ -112,7 +114,8 @@ impl Takes {
         match name {
             "base64decode" | "base64encode" | "capitalize" | "e" | "escape" | "hash" | "hmac" | "indent"
             | "lines" | "lower" | "md5" | "replace" | "sha256" | "split" | "string" | "title" | "trim"
-            | "upper" | "urlencode" | "startingwith" | "endingwith" => Self::Text,
+            | "upper" | "startingwith" | "endingwith" => Self::Text,
+            "urlencode" => Self::Query,
             "join" => Self::Joins,
             "format" => Self::Formats,
             "abs" | "round" | "odd" | "even" | "divisibleby" => Self::Numbers,
@@ -132,6 +135,11 @@ impl Takes {
         let all = || arguments.iter().cloned();
         let first = match self {
             Self::Text if !is_text => shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string())),
+            Self::Query if !is_text => match first.kind() {
+                ValueKind::Map => pairs(first, shows)?,
+                ValueKind::Seq if has_pairs(first) => pairs(first, shows)?,
+                _ => shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string())),
+            },
             Self::Joins if !is_text => {
                 let Ok(items) = first.try_iter() else { return Ok(None) };
                 let shown = items.map(|item| Ok(shows.shown(&item)?.unwrap_or(item)));
@@ -161,6 +169,27 @@ impl Takes {
         };
         Ok(Some(std::iter::once(first).chain(arguments[1..].iter().cloned()).collect()))
     }
+}
+
+fn has_pairs(list: &Value) -> bool {
+    list.len() != Some(0)
+        && list
+            .try_iter()
+            .is_ok_and(|mut items| items.all(|item| item.kind() == ValueKind::Seq && item.len() == Some(2)))
+}
+
+/// The entries of a map, or the lists in a list, as texts.
+fn pairs(value: &Value, shows: Shows) -> Result<Value, Error> {
+    let text = |value: Value| match value.as_str() {
+        Some(_) => Ok(value),
+        None => Ok::<_, Error>(shows.shown(&value)?.unwrap_or_else(|| Value::from(value.to_string()))),
+    };
+    let is_map = value.kind() == ValueKind::Map;
+    let pair = |item: Value| match is_map {
+        true => Ok(Value::from(vec![text(item.clone())?, text(value.get_item(&item)?)?])),
+        false => Ok(Value::from(item.try_iter()?.map(text).collect::<Result<Vec<_>, Error>>()?)),
+    };
+    Ok(Value::from(value.try_iter()?.map(pair).collect::<Result<Vec<_>, Error>>()?))
 }
 
 fn operand(value: Value) -> Result<Value, Error> {

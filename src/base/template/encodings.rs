@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use md5::Md5;
-use minijinja::Error;
+use minijinja::{Error, Value};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
@@ -66,14 +66,36 @@ pub(super) fn base64decode(text: &str, url_safe: Option<bool>) -> Result<String,
 }
 
 /// Escapes everything but letters, digits and `-_.~/`, as Jinja2 does.
-pub(super) fn urlencode(text: &str) -> Result<String, Error> {
+pub(super) fn urlencode(value: &Value) -> Result<String, Error> {
+    if let Some(text) = value.as_str() {
+        return percent_encoded(text, b"-_.~/");
+    }
+    let mut query = String::new();
+    for pair in value.try_iter()? {
+        let texts: Vec<Value> = pair.try_iter()?.collect();
+        let [name, value] = texts.as_slice() else {
+            return Err(invalid("urlencode needs a text, a map, or a list of pairs"));
+        };
+        if !query.is_empty() {
+            query.push('&');
+        }
+        // In a query, a blank is a plus.
+        let part = |value: &Value| percent_encoded(value.as_str().unwrap_or_default(), b"-_.~ ");
+        query.push_str(&part(name)?.replace(' ', "+"));
+        query.push('=');
+        query.push_str(&part(value)?.replace(' ', "+"));
+    }
+    Ok(query)
+}
+
+/// `kept` are the characters besides letters and digits that stay.
+fn percent_encoded(text: &str, kept: &[u8]) -> Result<String, Error> {
     use std::fmt::Write as _;
     allowance::charge_text(text.len() as u64 * 3)?;
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'-' | b'_' | b'.' | b'~' | b'/' => escaped.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => escaped.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() || kept.contains(&byte) => escaped.push(char::from(byte)),
             _ => write!(escaped, "%{byte:02X}").map_err(|error| invalid(error.to_string()))?,
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct Rewriter {
     pub(super) lists_grow: bool,
     /// A statement that needs other templates; there are none.
     pub(super) refused: Option<&'static str>,
+    /// A filter or a test that lacks an argument.
+    pub(super) lacks: Option<String>,
     /// The text that was parsed, if its literals keep the digits with which they are written there.
     pub(super) source: &'static str,
 }
@@ -164,10 +166,12 @@ impl Rewriter {
                 },
             )),
             Expr::Filter(s) => {
+                self.count_arguments("filter", s.name, &s.args);
                 let expr = s.expr.as_ref().map(|expr| self.expression(expr));
                 Expr::Filter(at(s, Filter { name: s.name, expr, args: self.arguments(&s.args) }))
             }
             Expr::Test(s) => {
+                self.count_arguments("test", s.name, &s.args);
                 let (expr, args) = (self.expression(&s.expr), self.arguments(&s.args));
                 Expr::Test(at(s, Test { name: s.name, expr, args }))
             }
@@ -195,6 +199,24 @@ impl Rewriter {
                 let values = s.values.iter().map(|value| self.expression(value)).collect();
                 through(READ, Expr::Map(at(s, Map { keys, values })), Vec::new())
             }
+        }
+    }
+
+    /// Finds a filter or a test that would fail whatever its value is.
+    fn count_arguments(&mut self, kind: &str, name: &str, arguments: &[CallArg<'_>]) {
+        let least = match (kind, name) {
+            ("filter", "replace") => 2,
+            ("filter", "attr" | "batch" | "groupby" | "hash" | "hmac" | "slice") => 1,
+            (
+                "test",
+                "divisibleby" | "endingwith" | "eq" | "equalto" | "ge" | "greaterthan" | "gt" | "in" | "le"
+                | "lessthan" | "lt" | "ne" | "sameas" | "startingwith",
+            ) => 1,
+            _ => 0,
+        };
+        if arguments.len() < least {
+            let many = if least == 1 { "an argument" } else { "two arguments" };
+            self.lacks.get_or_insert_with(|| format!("the {kind} `{name}` needs {many}"));
         }
     }
 

@@ -252,7 +252,11 @@ pub(super) fn comparable(value: &Value) -> Result<Option<Value>, Error> {
 
 /// Both values with every number as its digits, if one has a number that minijinja has no type for.
 pub(super) fn comparable_pair(one: &Value, other: &Value) -> Result<Option<(Value, Value)>, Error> {
-    if has_digits(one) || has_digits(other) { Ok(Some((as_digits(one)?, as_digits(other)?))) } else { Ok(None) }
+    if has_digits(one) || has_digits(other) {
+        Ok(Some((as_digits(one)?, as_digits(other)?)))
+    } else {
+        Ok(None)
+    }
 }
 
 fn as_digits(value: &Value) -> Result<Value, Error> {

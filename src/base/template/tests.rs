@@ -235,6 +235,7 @@ fn of_json(text: &str) -> Result<String, TemplateError> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn filters_return_numbers_as_they_came() {
     for (text, expected) in [
         ("{{ list | max }} {{ list | min }} {{ list | sort }}", "10.0 1e0 [1e0,1.50,1.5,2,10.0]"),
@@ -335,6 +336,10 @@ fn values_show_as_json_has_them() {
         ),
         ("{{ '%s' | format(true) }} {{ '%s %d' | format(none, n) }}", "true null 3"),
         ("{{ 17 | urlencode }} {{ true | urlencode }} {{ 1.5 | urlencode }}", "17 true 1.5"),
+        (
+            "{{ {'a': 1, 'b/c': 'x y'} | urlencode }} {{ [['a', true], ['a', 'ü']] | urlencode }}",
+            "a=1&b%2Fc=x+y a=true&a=%C3%BC",
+        ),
         ("{{ 'a b/ü' | urlencode }} {{ [1, 'a'] | urlencode }}", "a%20b/%C3%BC %5B1%2C%22a%22%5D"),
         (
             "{{ 17 | md5 == '17' | md5 }} {{ 17 | sha256 == '17' | sha256 }} {{ 17 | hash('sha1') == '17' | hash('sha1') }}",

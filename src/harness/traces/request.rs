@@ -161,7 +161,7 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
         answer: Answer {
             what: results.scenario.title,
             status: action.and_then(|action| action.status),
-            duration_ms: slowest.iteration.duration_ms,
+            duration_ms: slowest.iteration.ran_ms(),
             error: failure,
         },
         profiling: results.profiling,

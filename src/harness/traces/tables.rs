@@ -14,7 +14,7 @@ use crate::harness::error::HarnessError;
 use crate::harness::event::warn;
 use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::profile_log;
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::report::{Gaps, TraceTree};
 use crate::report::trace::pstats;
 use crate::results::functions::{Functions, without};
 use crate::results::rpc::with_queues;
@@ -114,7 +114,7 @@ impl TraceSource {
         is_weighted: bool,
     ) -> Result<(Ranking, Option<Weighting>), HarnessError> {
         let named = self.named()?;
-        let mut ranking = Ranking::default();
+        let (mut ranking, mut lacking) = (Ranking::default(), Lacking::default());
         let mut weighting = None;
         let only_files = named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty();
         if !only_files {
@@ -122,7 +122,7 @@ impl TraceSource {
             let mut ranked: Vec<(Ranking, f64)> = Vec::new();
             for (weight, traces) in &parts {
                 let mut part = Ranking::default();
-                traces.iter().for_each(|trace| rank_trace(&mut part, trace, by));
+                traces.iter().for_each(|trace| rank_trace(&mut part, trace, by, &mut lacking));
                 ranked.push((part, *weight));
             }
             // Equal totals keep the order of their first appearance.
@@ -141,11 +141,12 @@ impl TraceSource {
                 Kind::Log => rank_log(path, opened.reader, all, &mut ranking)?,
                 Kind::Json => {
                     let traces = self.read(path, opened, &[])?.traces;
-                    traces.iter().for_each(|trace| rank_trace(&mut ranking, trace, by));
+                    traces.iter().for_each(|trace| rank_trace(&mut ranking, trace, by, &mut lacking));
                 }
             }
         }
         warn(&self.events, &left_out(&ranking));
+        warn(&self.events, &lacking.text().into_iter().collect::<Vec<_>>());
         Ok((ranking, weighting))
     }
 
@@ -160,11 +161,12 @@ impl TraceSource {
         is_weighted: bool,
     ) -> Result<(CallStats, Option<Weighting>), HarnessError> {
         let (parts, weighting) = self.weighed(is_weighted)?;
-        let (mut counted, mut number) = (Vec::new(), 0);
+        let (mut counted, mut number, mut lacking) = (Vec::new(), 0, Lacking::default());
         for (weight, traces) in &parts {
             let mut part = CallStats::default();
             for trace in traces {
-                let tree = without(TraceTree::build(&trace.records));
+                let tree = without(trace.tree());
+                lacking.add(&tree);
                 count(&mut part, &tree, by);
                 if let Some(directory) = &profiles.each {
                     let mut one = CallStats::default();
@@ -176,6 +178,7 @@ impl TraceSource {
             }
             counted.push((part, *weight));
         }
+        warn(&self.events, &lacking.text().into_iter().collect::<Vec<_>>());
         let all = weighted::call_stats(counted.iter().map(|(part, weight)| (part, *weight)));
         if let Some(path) = &profiles.all {
             write_profile(path, &all)?;
@@ -223,6 +226,36 @@ impl TraceSource {
 /// Traces with how many iterations each of them stands for.
 type Weighed = (Vec<(f64, Vec<TraceRecords>)>, Option<Weighting>);
 
+/// What traces lack besides starts and stops, which the tables count themselves.
+#[derive(Default)]
+struct Lacking {
+    traces: u64,
+    not_whole: u64,
+    sums: TraceTree,
+}
+
+impl Lacking {
+    fn add(&mut self, tree: &TraceTree) {
+        self.traces += 1;
+        self.not_whole += u64::from(tree.unreadable > 0 || tree.gaps != Gaps::default());
+        self.sums.unreadable += tree.unreadable;
+        self.sums.gaps.add(&tree.gaps);
+    }
+
+    fn text(&self) -> Option<String> {
+        let what: Vec<String> =
+            self.sums.unreadable_text().into_iter().chain(self.sums.gaps.texts()).collect();
+        (self.not_whole > 0).then(|| {
+            let traces = match (self.traces, self.not_whole) {
+                (1, _) => "the trace is".to_owned(),
+                (all, 1) => format!("1 of {all} traces is"),
+                (all, some) => format!("{some} of {all} traces are"),
+            };
+            format!("{traces} not complete: {}; times may be counted at the wrong points", what.join(", "))
+        })
+    }
+}
+
 /// What a ranking leaves out.
 fn left_out(ranking: &Ranking) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -268,8 +301,9 @@ fn summary(trace: &TraceRecords) -> TraceSummary {
     }
 }
 
-fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
-    let tree = without(TraceTree::build(&trace.records));
+fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping, lacking: &mut Lacking) {
+    let tree = without(trace.tree());
+    lacking.add(&tree);
     ranking.add_trace(&tree, |index| {
         let point = &tree.points[index];
         match by {

@@ -88,7 +88,7 @@ impl Command {
         if has_data && has_form {
             return both("--data and --form");
         }
-        if self.upload.is_some() && (has_data || has_form) {
+        if !self.uploads.is_empty() && (has_data || has_form) {
             return both("--upload-file and --data or --form");
         }
         if !super::multipart::fits(&self.fields) {
@@ -145,12 +145,15 @@ impl Command {
             ));
         }
         let stated = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        if let Some((path, _)) = &self.upload
-            && stated.is_none()
-        {
-            self.notes.push(format!(
-                "{path} is sent with the content type of its name; curl sends none (-H 'Content-Type: …' sets it)"
-            ));
+        if stated.is_none() {
+            self.notes.extend(self.uploads.iter().map(|(path, _)| {
+                format!(
+                    "{path} is sent with the content type of its name; curl sends none (-H 'Content-Type: …' sets it)"
+                )
+            }));
+        }
+        if self.fields.iter().any(|field| field.name.is_empty()) {
+            self.notes.push("a field without a name is sent with an empty one".to_owned());
         }
     }
 }

@@ -73,7 +73,7 @@ impl Command {
             let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
             authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase()
         };
-        let has_data = !self.data.is_empty() || !self.fields.is_empty() || self.upload.is_some();
+        let has_data = !self.data.is_empty() || !self.fields.is_empty() || !self.uploads.is_empty();
         let mut notes = Vec::new();
         for (name, value) in &self.headers {
             let lower = name.to_ascii_lowercase();

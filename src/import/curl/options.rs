@@ -241,11 +241,8 @@ impl Command {
     }
 
     fn upload(&mut self, path: &str, file: &NameFile<'_>) -> Result<(), ImportError> {
-        if self.upload.is_some() {
-            self.notes.push("of several --upload-file, the last one counts".to_owned());
-        }
         let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        self.upload = Some((file(path)?, name.to_owned()));
+        self.uploads.push((file(path)?, name.to_owned()));
         Ok(())
     }
 }

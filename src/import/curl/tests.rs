@@ -356,7 +356,6 @@ fn what_cannot_be_imported_is_said() {
             "differ in `auth`",
         ),
         ("curl -X post http://h", "the method `post` is sent in capitals"),
-        ("curl -u a: http://h", "the password is empty"),
         (
             "curl --http2 h/a",
             "curl offers a server without TLS to change to HTTP/2 (`Upgrade: h2c`), and bench does not",
@@ -461,4 +460,61 @@ fn each_command_is_a_step() {
 fn a_header_that_is_given_twice_is_sent_twice() {
     let draft = from_text("curl http://h/ -H 'X-A: 1' -H 'x-a: 2' -H 'X-A: 3' -H 'X-B: 4'", &read).unwrap();
     assert_eq!(draft.steps[0].keys["headers"], json!({ "X-A": ["1", "2", "3"], "X-B": "4" }));
+}
+
+#[test]
+fn commands_behind_words_of_a_shell_are_imported() {
+    for command in [
+        "time curl http://h/a",
+        "sudo -u me /usr/bin/curl http://h/a",
+        "X=1 Y='a b' curl http://h/a",
+        "env X=1 curl http://h/a",
+        "if curl -sf http://h/a; then exit 1; fi",
+        "for n in 1 2; do curl http://h/a; done",
+        "while ! curl http://h/a; do sleep 1; done",
+        "(curl http://h/a)",
+        "timeout 5 curl http://h/a",
+    ] {
+        let draft = from_text(command, &read).unwrap_or_else(|error| panic!("{command}: {error}"));
+        assert_eq!(draft.steps.len(), 1, "{command}");
+        assert_eq!(draft.steps[0].keys["get"], "/a", "{command}");
+    }
+    let (.., notes) = imported("https_proxy=http://p:1 curl http://h/a");
+    assert!(notes.iter().any(|note| note.contains("the variable https_proxy before curl")), "{notes:?}");
+    let error = from_text("echo curl http://h/a", &read).unwrap_err();
+    assert!(error.what.contains("not a curl command"), "{error}");
+}
+
+#[test]
+fn each_upload_belongs_to_the_url_of_its_place() {
+    let steps = |command: &str| -> Vec<Value> {
+        from_text(command, &read).unwrap().steps.into_iter().map(|step| Value::Object(step.keys)).collect()
+    };
+    let found = steps("curl -T one -T two http://h/a 'http://h/{b,c}' http://h/d");
+    let keys = |step: &Value| {
+        let method = ["put", "get"].into_iter().find(|key| step.get(*key).is_some()).unwrap();
+        (method, step[method].clone(), step["file"].clone())
+    };
+    assert_eq!(
+        found.iter().map(keys).collect::<Vec<_>>(),
+        [
+            ("put", "/a".into(), "one".into()),
+            ("put", "/b".into(), "two".into()),
+            ("put", "/c".into(), "two".into()),
+            ("get", "/d".into(), Value::Null),
+        ]
+    );
+    let (step, _, notes) = imported("curl -T one -T two http://h/a");
+    assert_eq!(step["file"], "one");
+    assert!(notes.iter().any(|note| note.contains("without a URL of its own")), "{notes:?}");
+}
+
+#[test]
+fn an_empty_password_is_sent_as_a_header() {
+    let (step, deployment, notes) = imported("curl -u user: http://h/a");
+    assert_eq!((step["get"].as_str(), deployment.get("auth")), (Some("/a"), None));
+    assert!(step["headers"]["Authorization"].is_string(), "{step}");
+    assert!(!notes.iter().any(|note| note.contains("password")), "{notes:?}");
+    let (.., notes) = imported("curl http://h/a -F =x");
+    assert!(notes.iter().any(|note| note.contains("a field without a name")), "{notes:?}");
 }

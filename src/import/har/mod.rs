@@ -145,6 +145,8 @@ struct Kept {
     lacks_body: bool,
     /// Headers that are left out although a service may look at them.
     left_out: Vec<String>,
+    /// What else the step does not have.
+    notes: Vec<&'static str>,
 }
 
 impl Kept {
@@ -152,7 +154,7 @@ impl Kept {
     /// A scenario cannot hold the body: why.
     fn of(entry: Entry) -> Result<Self, &'static str> {
         let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
-        let had_body = entry.request.had_body();
+        let (had_body, notes) = (entry.request.had_body(), entry.request.notes());
         let usual = method_key(&entry.request.method).is_some_and(|(key, _)| key != "request");
         let method = match usual {
             true => entry.request.method.to_ascii_uppercase(),
@@ -180,6 +182,7 @@ impl Kept {
             unread,
             lacks_body,
             left_out,
+            notes,
         })
     }
 }
@@ -287,6 +290,7 @@ fn draft(
         recorded.target = targets.name(&entry.origin);
         let Some(mut keys) = linker.step(&recorded, &entry.url) else { continue };
         otherwise.extend(exact::notes(&recorded, "the recording has"));
+        otherwise.extend(entry.notes.iter().map(|note| (*note).to_owned()));
         let name = unique(&mut names, name_of(&recorded, &keys));
         if let Body::Multipart(fields) = recorded.body {
             uploads.extend(fields);

@@ -84,6 +84,34 @@ impl Request {
         stated.is_some_and(|length| length > 0) || self.body_size.is_some_and(|size| size > 0.0)
     }
 
+    /// What of the request a step does not have: for notes.
+    pub(super) fn notes(&self) -> Vec<&'static str> {
+        let authority = self.url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+        let stated = self.header("content-length").and_then(|length| length.trim().parse::<usize>().ok());
+        let data = self.post_data.as_ref();
+        // In Base64, or with signs that are written in other bytes, there is another length.
+        let recorded = data.filter(|data| data.encoding.is_none()).and_then(|data| data.text.text.as_deref());
+        let recorded = recorded.filter(|text| text.is_ascii() && !text.is_empty()).map(str::len);
+        let is_cut = stated.zip(recorded).is_some_and(|(stated, recorded)| recorded < stated);
+        let typed = |data: &PostData| {
+            data.params.iter().any(|part| part.file_name.is_none() && part.content_type.is_some())
+        };
+        [
+            (
+                authority.is_some_and(|authority| authority.contains('@')),
+                "the log-in in a URL is left out: write `auth` into the deployment",
+            ),
+            (is_cut, "the recording has only the beginning of a body: its Content-Length is larger"),
+            (
+                data.is_some_and(typed),
+                "the content types of fields without a file are left out: the parts of a form are sent as text",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(applies, note)| applies.then_some(note))
+        .collect()
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         header.map(|header| header.value.as_str())

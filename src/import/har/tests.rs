@@ -371,3 +371,34 @@ fn bodies_that_were_not_recorded_are_told() {
         );
     }
 }
+
+#[test]
+fn what_a_recording_cut_off_or_a_step_cannot_have_is_named() {
+    let notes = |change: &dyn Fn(&mut Value)| {
+        let mut one = entry("POST", "http://h/a", 200, "{}");
+        change(&mut one["request"]);
+        imported(&[one], false).notes.join("; ")
+    };
+    for (note, request) in [
+        ("the log-in in a URL is left out", json!({ "url": "http://user:word@h/a" })),
+        (
+            "only the beginning of a body",
+            json!({ "headers": [{ "name": "Content-Length", "value": "50" }],
+                    "postData": { "mimeType": "text/plain", "text": "short" } }),
+        ),
+        (
+            "the content types of fields without a file",
+            json!({ "postData": { "mimeType": "multipart/form-data; boundary=x", "params":
+                    [{ "name": "a", "value": "{}", "contentType": "application/json" }] } }),
+        ),
+    ] {
+        let change = |old: &mut Value| {
+            request.as_object().unwrap().iter().for_each(|(key, value)| old[key] = value.clone());
+        };
+        assert!(notes(&change).contains(note), "{note}: {}", notes(&change));
+        assert!(!notes(&|_| {}).contains(note), "{note}");
+    }
+    let skipped = imported(&[entry("GET", "http://h/a.png", 200, "")], false);
+    let error = skipped.write("d.yaml").err().unwrap();
+    assert!(error.what.contains("1 request was left out: 1 static files"), "{error}");
+}

@@ -10,7 +10,7 @@ use crate::import::secrets::variable_name;
 use super::document::{Document, Operation};
 use super::operation::Links;
 use super::sample::{self, json_text, template_or_text};
-use super::{first_line, text_of};
+use super::{first_line, style, text_of};
 
 /// Samples have no secrets, and their templates stay.
 struct Samples;
@@ -56,6 +56,14 @@ impl<'d> Operation<'d> {
         }
         if mime.starts_with("multipart/form-data") {
             let fields = form_fields(document, media);
+            let has_type = |field: &Field| {
+                let stated = encoding(media, &field.name).and_then(|one| one.get("contentType")?.as_str());
+                matches!(field.content, Content::Text(_))
+                    && stated.is_some_and(|stated| !stated.starts_with("text/plain"))
+            };
+            if fields.iter().any(has_type) {
+                left.add("content types of a form's fields: they are sent as text");
+            }
             if !fields.is_empty() && multipart::fits(&fields) {
                 put_multipart(&mut keys, fields, files);
             }
@@ -93,7 +101,7 @@ impl<'d> Operation<'d> {
             }
         } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
             state(FORM);
-            keys.insert("form".into(), form(map));
+            keys.insert("form".into(), form(document, media, map));
         } else if essence(mime) == "application/octet-stream"
             && media.get("schema").is_none()
             && value.is_null()
@@ -157,7 +165,13 @@ impl<'d> Operation<'d> {
         for field in of("formData") {
             let Some(name) = field.get("name").and_then(Value::as_str) else { continue };
             let is_file = field.get("type").is_some_and(|kind| kind == "file");
-            fields.extend(fields_of(document, name, field, is_file, ""));
+            match sample::example(document, field).unwrap_or_else(|| sample::of_schema(document, field)) {
+                Value::Array(items) if !is_file => {
+                    let texts = style::joined(document, field, &items);
+                    fields.extend(texts.into_iter().map(|text| Field::text(name, text)));
+                }
+                _ => fields.extend(fields_of(document, name, field, is_file, "")),
+            }
         }
         if fields.is_empty() || !multipart::fits(&fields) {
             return keys;
@@ -176,17 +190,32 @@ fn put_multipart(keys: &mut Map<String, Value>, fields: Vec<Field>, files: &mut 
     files.extend(fields.into_iter().filter(|field| matches!(field.content, Content::File { .. })));
 }
 
-fn form(map: &Map<String, Value>) -> Value {
-    let entry = |(name, value): (&String, &Value)| {
-        let value = match value {
-            Value::Array(items) if !items.is_empty() => {
-                items.iter().map(|item| Value::from(template_or_text(&text_of(item)))).collect()
-            }
-            other => template_or_text(&text_of(other)).into(),
-        };
-        (name.clone(), value)
+/// What a property of a form says of how it is written (OpenAPI 3, "Encoding Object").
+fn encoding<'m>(media: &'m Value, name: &str) -> Option<&'m Value> {
+    media.get("encoding")?.get(name)
+}
+
+fn form(document: &Document, media: &Value, map: &Map<String, Value>) -> Value {
+    let is_styled = |styled: &&Value| ["style", "explode"].iter().any(|key| styled.get(key).is_some());
+    let mut form = Map::new();
+    for (name, value) in map.iter().filter(|(name, _)| *name != "<<") {
+        match encoding(media, name).filter(is_styled) {
+            Some(styled) => form.extend(style::named(document, "query", name, styled, value.clone())),
+            None => form.extend([written(name, value)]),
+        }
+    }
+    form.remove("<<");
+    Value::Object(form)
+}
+
+fn written(name: &str, value: &Value) -> (String, Value) {
+    let value = match value {
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().map(|item| Value::from(template_or_text(&text_of(item)))).collect()
+        }
+        other => template_or_text(&text_of(other)).into(),
     };
-    Value::Object(map.iter().filter(|(name, _)| *name != "<<").map(entry).collect())
+    (name.to_owned(), value)
 }
 
 /// The fields of a multipart form: the required ones, or all if none is required; and files.

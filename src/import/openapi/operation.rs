@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::base::percent;
 use crate::import::draft::Step;
 use crate::import::multipart::Field;
 use crate::import::replace::escaped;
@@ -114,7 +115,7 @@ impl<'d> Operation<'d> {
         headers.retain(|name, _| !OWN.contains(&name.to_ascii_lowercase().as_str()) && !name.is_empty());
         let cookies = self.named(document, "cookie", &parameters, variables, &mut links.left);
         if !cookies.is_empty() {
-            let pairs = cookies.iter().map(|(name, value)| format!("{name}={}", text_of(value)));
+            let pairs = cookies.iter().map(|(name, value)| format!("{name}={}", in_cookie(&text_of(value))));
             headers.insert("Cookie".into(), pairs.collect::<Vec<_>>().join("; ").into());
         }
         let body = self.body(document, &parameters, &mut headers, links);
@@ -268,6 +269,12 @@ impl<'d> Operation<'d> {
 
 fn has_example(parameter: &Value) -> bool {
     parameter.get("example").is_some() || parameter.get("examples").is_some()
+}
+
+/// A cookie's value; what none can have is percent-encoded (RFC 6265, section 4.1.1). Templates stay.
+fn in_cookie(text: &str) -> String {
+    let is_valid = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
+    if text.contains("{{") || text.chars().all(is_valid) { text.to_owned() } else { percent::encode(text) }
 }
 
 /// Whether a parameter of a query, a header or a cookie need not be sent, and the document shows no value of it.

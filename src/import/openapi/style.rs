@@ -164,6 +164,13 @@ pub(super) fn named(
     }
 }
 
+/// The values of a list as a parameter of Swagger 2 writes them: joined, or several.
+pub(super) fn joined(document: &Document, parameter: &Value, items: &[Value]) -> Vec<String> {
+    let style = Style::of(document, parameter, "simple");
+    let items: Vec<String> = items.iter().take(ITEMS_MAX).map(plain).collect();
+    if style.explode || items.is_empty() { items } else { vec![items.join(style.separator())] }
+}
+
 /// A text that a line can hold.
 fn plain(value: &Value) -> String {
     text_of(value).chars().filter(|c| !is_left_out(*c)).collect()

@@ -139,6 +139,14 @@ fn forms_files_and_lists_become_their_keys() {
             "file",
             json!("files/upload.bin"),
         ),
+        (
+            content(
+                json!({ "application/x-www-form-urlencoded": { "example": { "t": ["a", "b"], "u": ["a", "b"], "n": 1 },
+                "encoding": { "t": { "style": "form", "explode": false }, "u": { "style": "pipeDelimited", "explode": false } } } }),
+            ),
+            "form",
+            json!({ "t": "a,b", "u": "a|b", "n": "1" }),
+        ),
         (tags(json!({})), "query", json!({ "tag": ["a", "b"] })),
         (tags(json!({ "explode": false })), "query", json!({ "tag": "a,b" })),
         (tags(json!({ "style": "pipeDelimited" })), "query", json!({ "tag": "a|b" })),
@@ -154,6 +162,12 @@ fn forms_files_and_lists_become_their_keys() {
     let step = steps(&imported(&text.to_string(), &all()))[0].clone();
     assert_eq!(step["multipart"], json!({ "f": { "file": "files/f.bin", "filename": "f.bin" }, "n": "1" }));
     assert_eq!(step["query"], json!({ "t": ["a"] }));
+    let text = json!({ "swagger": "2.0", "paths": { "/x": { "post": { "parameters": [
+        { "name": "p", "in": "formData", "type": "array", "items": { "type": "string" }, "collectionFormat": "pipes", "example": ["a", "b"] },
+        { "name": "m", "in": "formData", "type": "array", "items": { "type": "string" }, "collectionFormat": "multi", "example": ["a", "b"] },
+        { "name": "c", "in": "formData", "type": "array", "items": { "type": "string" }, "example": ["a", "b"] }] } } } });
+    let step = steps(&imported(&text.to_string(), &all()))[0].clone();
+    assert_eq!(step["form"], json!({ "p": "a|b", "m": ["a", "b"], "c": "a,b" }));
 }
 
 #[test]
@@ -327,6 +341,7 @@ fn parameters_are_written_in_their_styles() {
         ("header", "", None, &list, json!({ "color": "blue,black" })),
         ("header", "simple", Some(true), &map, json!({ "color": "R=100,G=200" })),
         ("cookie", "", None, &json!("blue"), json!({ "Cookie": "color=blue" })),
+        ("cookie", "", None, &json!("dark blue;"), json!({ "Cookie": "color=dark%20blue%3B" })),
     ] {
         assert_eq!(of(place, style, explode, example), expected, "{place} {style} {explode:?} {example}");
     }

@@ -109,7 +109,8 @@ pub fn hide_as_written(text: &str) {
 
 /// The text itself, its bytes in hexadecimal, and what is in the Base64 of any text around it. What is escaped
 /// character by character needs no form here: [`escaped`] reads it.
-fn forms(text: &str) -> Vec<String> {
+#[must_use]
+pub fn forms(text: &str) -> Vec<String> {
     let mut forms = Vec::new();
     if text.trim().is_empty() || text == MASK {
         return forms;

@@ -17,6 +17,7 @@ use super::meaning::{
 use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
 use crate::info::SharedInfo;
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use crate::report::COPY;
 use crate::summary::TraceSummary;
 
 /// The key of a start's info that marks a point below a span that it has a link to: the span (`to`), and the trace that
@@ -198,8 +199,9 @@ impl Points {
 }
 
 /// Gives every span an id. A span that was delivered twice counts once. The two halves of a point
-/// that was sent before it ended are one point. Two different spans with one id are what Zipkin's
-/// clients and servers make: the later one is below the earlier.
+/// that was sent before it ended are one point. A client's and a server's span with one id are what Zipkin's clients and
+/// servers make: the server's is below the client's. Of others with one id, it is not known which one is the parent of
+/// what: they stay beside each other, and the tree says that they share an id ([`COPY`]).
 fn points(spans: &[&Span]) -> Points {
     let mut points = Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::new() };
     // The client's half first, whichever order they come in.
@@ -218,7 +220,9 @@ fn points(spans: &[&Span]) -> Points {
         } else if known.iter().any(|&other| is_half(spans[other])) {
             Some(PointOf { id, below: None })
         } else {
-            Some(PointOf { id: format!("{id}#{}", known.len() + 1), below: known.first().copied() })
+            let is_called = |first: &usize| span.kind == Kind::Server && spans[*first].kind != Kind::Server;
+            let below = known.first().copied().filter(is_called);
+            Some(PointOf { id: format!("{id}{COPY}{}", known.len() + 1), below })
         };
         if point.is_some() {
             points.first_of.entry(span.span_id).or_insert(index);

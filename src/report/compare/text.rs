@@ -46,7 +46,7 @@ pub fn document(compared: &TwoRuns) -> Document {
     document.push(Block::Paragraph(caveat()));
     let differences = compared.differences.iter();
     document.blocks.extend(differences.map(|one| Block::Note("differs", one.as_str().into())));
-    let mut tables = [("Response times", ratios(compared)), ("Failures", failures(compared))];
+    let mut tables = [("Response times", ratios(compared)), (NOT_SERVED, failures(compared))];
     // A rise of failures comes first: what fails takes no time.
     if compared.failures.iter().any(FailuresRow::differ) {
         tables.reverse();
@@ -107,9 +107,9 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         subject.extend(row.action.clone());
         subject.push(format!("p{}", row.percentile));
         let finding = match (row.low, row.high) {
-            _ if row.base_ms.is_finite() && row.new_ms.is_infinite() => "failures here",
-            _ if row.base_ms.is_infinite() && row.new_ms.is_finite() => "failures in the base",
-            _ if row.new_ms.is_infinite() => "failures",
+            _ if row.base_ms.is_finite() && row.new_ms.is_infinite() => "not served here",
+            _ if row.base_ms.is_infinite() && row.new_ms.is_finite() => "not served in the base",
+            _ if row.new_ms.is_infinite() => "not served",
             (Some(low), _) if low > 1.0 => "higher here",
             (_, Some(high)) if high < 1.0 => "lower here",
             (Some(_), Some(_)) => "not clear",
@@ -128,10 +128,18 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
     table
 }
 
-/// Failures, one row for each workload.
+/// The title of the tables of what has no time: it counts as longer than every success.
+pub(in crate::report) const NOT_SERVED: &str = "Failed or never started";
+
+/// What failed or never started, one row for each workload.
 pub(in crate::report) fn failures(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
-    let shown = |counts: &Counts| format!("{} of {}", counts.failed + counts.dropped, counts.total);
+    let shown = |counts: &Counts| match counts {
+        Counts { failed, dropped: 0, total, .. } => format!("{failed} of {total}"),
+        Counts { failed, dropped, total, .. } => {
+            format!("{failed} failed, {dropped} never started, of {total}")
+        }
+    };
     for row in &compared.failures {
         table.row([row.workload.as_str().into(), shown(&row.base).into(), shown(&row.new).into()]);
     }
@@ -177,7 +185,7 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
         document.blocks.extend(judged.notes.first().map(|why| Block::Paragraph(Line::quoting(why))));
         return document;
     }
-    let mut tables = [("Response times", history_table(judged)), ("Failures", history_failures(judged))];
+    let mut tables = [("Response times", history_table(judged)), (NOT_SERVED, history_failures(judged))];
     if judged.failures.iter().any(|row| row.outcome != Outcome::Pass) {
         tables.reverse();
     }
@@ -191,7 +199,7 @@ pub(in crate::report) fn history_subject(judged: &AgainstHistory) -> Line {
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
-/// Failures, one row for each workload.
+/// What failed or never started, one row for each workload.
 pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
@@ -203,7 +211,7 @@ pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     ]);
     for row in &judged.failures {
         table.row([
-            format!("{} failed", row.workload).into(),
+            row.workload.as_str().into(),
             share_of_failures(row.past_share).into(),
             share_of_failures(row.new_share).into(),
             share_of_failures(row.bound_share).into(),

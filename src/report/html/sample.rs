@@ -264,12 +264,12 @@ fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> 
 
 /// A trace of this iteration with this many points.
 pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
-    let start_ns = (slow.iteration.start_s * 1e9) as u64;
+    let start_ns = (slow.iteration.start_s.unwrap_or_default() * 1e9) as u64;
     let records = records(
         slow.iteration.trace_id,
         slow.iteration.trace_id,
         start_ns,
-        slow.iteration.duration_ms,
+        slow.iteration.ran_ms(),
         points - 3,
     );
     StoredTrace::new(slow.iteration.trace_id, records, 0, None)

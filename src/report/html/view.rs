@@ -320,7 +320,9 @@ fn tiles(results: &Results) -> Vec<Tile> {
             tiles.push(tile(name, value_at(&only.response_time, percentile), String::new(), ""));
         }
     }
-    tiles.push(tile("Longest", text::duration(most_ms), String::new(), ""));
+    let is_of_all = results.workloads.iter().all(|workload| workload.response_time.of_all.is_none());
+    let longest = if is_of_all { "Longest" } else { "Longest completed" };
+    tiles.push(tile(longest, text::duration(most_ms), String::new(), ""));
     let traces: u64 = [TraceState::Complete, TraceState::Partial]
         .iter()
         .filter_map(|state| results.profiling.fetched.get(state))
@@ -481,17 +483,17 @@ fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> Grou
 fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>, refs: &Refs) -> SlowView {
     let iteration = &slow.iteration;
     let workload = results.workloads.get(usize::from(iteration.workload));
-    let waited_ms = slow.response_ms - iteration.duration_ms;
+    let waited_ms = slow.response_ms - iteration.ran_ms();
     SlowView {
         id: refs.of(iteration.trace_id),
         workload: workload.map_or_else(|| format!("#{}", iteration.workload), |known| known.name.clone()),
         number: text::count(iteration.number),
         response: text::duration(slow.response_ms),
-        service: text::duration(iteration.duration_ms),
+        service: text::duration(iteration.ran_ms()),
         // Below a hundredth of the whole it is noise of the scheduler.
         waited: (waited_ms > slow.response_ms / 100.0).then(|| text::duration(waited_ms)),
         work_ended: slow.asynchronous_ms.map(text::duration),
-        start: text::duration(iteration.start_s * 1e3),
+        start: text::duration(iteration.start_s.unwrap_or_default() * 1e3),
         outcome: match iteration.outcome {
             IterationOutcome::Ok => Badge { word: "ok", class: "good" },
             IterationOutcome::Failed => Badge { word: "failed", class: "bad" },

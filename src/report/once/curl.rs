@@ -12,7 +12,7 @@ use super::{scheme_of, secrets_of};
 use crate::base::masking::{names_secret, secret_spans};
 use crate::base::shell::{self, octal, quoted};
 use crate::iteration::named_secrets;
-use crate::iteration::observe::{Exchange, Observation, Sent};
+use crate::iteration::observe::{Exchange, Observation};
 
 /// A longer body is passed through a pipe: an argument has a limit.
 const ARGUMENT_BYTES_MAX: usize = 64 << 10;
@@ -132,7 +132,7 @@ fn shell_name(text: &str) -> String {
 fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> String {
     let sent = &exchange.request;
     let mut parts = vec!["curl --silent --show-error --globoff --path-as-is".to_owned()];
-    parts.extend(options(sent, connecting));
+    parts.extend(options(exchange, connecting, names));
     match sent.method.as_str() {
         "HEAD" => parts.push("--head".to_owned()),
         method => parts.push(format!("--request {}", shell::word(method))),
@@ -153,7 +153,8 @@ fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> S
 }
 
 /// How to connect.
-fn options(sent: &Sent, connecting: &Connecting) -> Vec<String> {
+fn options(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> Vec<String> {
+    let sent = &exchange.request;
     let mut options = Vec::new();
     if connecting.http2 {
         options.push((if sent.tls { "--http2" } else { "--http2-prior-knowledge" }).to_owned());
@@ -168,7 +169,8 @@ fn options(sent: &Sent, connecting: &Connecting) -> Vec<String> {
             .strip_prefix(host.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
         if own {
-            options.push(format!("--resolve {}", quoted(format!("{host}:{port}:{addresses}").as_bytes())));
+            let resolved = format!("{host}:{port}:{addresses}");
+            options.push(format!("--resolve {}", word(resolved.as_bytes(), exchange, "the host", names)));
         }
     }
     if sent.tls {

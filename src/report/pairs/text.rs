@@ -65,7 +65,7 @@ fn parts(paired: &Paired) -> Document {
     document.titled("Response times", None, ratios(paired));
     document.titled("Counts of trace points", None, counts::table(paired));
     document.titled("The scenario's criteria", Some(sla::HINT.into()), sla::table(paired));
-    document.titled("Failures", None, failures(paired));
+    document.titled(crate::report::compare::text::NOT_SERVED, None, failures(paired));
     document.titled("Calls that changed", Some(counts::CHANGES_HINT.into()), counts::changes(paired));
     for (title, hint, table) in point_tables(paired) {
         document.titled(title, Some(hint.into()), table);

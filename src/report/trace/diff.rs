@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, TreeDiff};
+use crate::analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, PointSums, TreeDiff};
 use crate::report::document::{Block, Cell, Column, Document, Line, Table};
 use crate::report::words::{duration_us, signed, without_middle};
 
@@ -13,6 +13,9 @@ const VALUE_CHARS_MAX: usize = 24;
 /// So many hexadecimal digits are an id, and after a word that ids begin with.
 const HEX_MIN: usize = 8;
 const HEX_AFTER_MIN: usize = 6;
+
+/// The time of a point that lacks its start or its stop.
+const UNKNOWN: &str = "unknown";
 
 /// The difference as a document, with at most `limit` rows in each table.
 #[must_use]
@@ -83,17 +86,22 @@ fn points(rows: &[&PointDiff], limit: usize) -> Table {
         Column::figure("difference"),
     ]);
     for row in rows.iter().take(limit) {
-        let time = |calls: u64, us: u64| if calls == 0 { Cell::empty() } else { duration_us(us).into() };
+        let time = |sums: &PointSums, us: u64| match (sums.calls - sums.untimed, sums.untimed) {
+            (0, 0) => Cell::empty(),
+            (0, _) => UNKNOWN.into(),
+            (_, 0) => duration_us(us).into(),
+            (_, untimed) => format!("{} + {untimed} {UNKNOWN}", duration_us(us)).into(),
+        };
         table.row([
             name(row).into(),
             row.path.last().map_or_else(Cell::empty, |above| above.as_str().into()),
             row.a.calls.to_string().into(),
             row.b.calls.to_string().into(),
-            time(row.a.calls, row.a.duration_us),
-            time(row.b.calls, row.b.duration_us),
-            time(row.a.calls, row.a.self_us),
-            time(row.b.calls, row.b.self_us),
-            signed(row.self_difference_us as f64 / 1e3).into(),
+            time(&row.a, row.a.duration_us),
+            time(&row.b, row.b.duration_us),
+            time(&row.a, row.a.self_us),
+            time(&row.b, row.b.self_us),
+            row.self_difference_us.map_or_else(|| UNKNOWN.into(), |us| signed(us as f64 / 1e3).into()),
         ]);
     }
     table

@@ -608,10 +608,12 @@ pub struct IterationRow {
     pub profiled: bool,
     /// When it was due, in seconds from the run's start.
     pub due_s: f64,
-    /// When it started, in seconds from the run's start.
-    pub start_s: f64,
-    /// From its start to its end.
-    pub duration_ms: f64,
+    /// When it started, in seconds from the run's start; absent if it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_s: Option<f64>,
+    /// From its start to its end; absent if it never started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
     /// How it ended.
     pub outcome: IterationOutcome,
     /// True if it sent a request once more.
@@ -620,6 +622,14 @@ pub struct IterationRow {
     /// The class of the fault that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+impl IterationRow {
+    /// How long it ran, in milliseconds: 0 if it never started, which no iteration with a trace did.
+    #[must_use]
+    pub fn ran_ms(&self) -> f64 {
+        self.duration_ms.unwrap_or_default()
+    }
 }
 
 fn yes() -> bool {

@@ -105,7 +105,7 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
             &pairs_counts::changes(paired),
         ),
         section("The scenario's criteria", Some(pairs_sla::HINT.into()), &pairs_sla::table(paired)),
-        section("Failures", None, &pairs_text::failures(paired)),
+        section(compare_text::NOT_SERVED, None, &pairs_text::failures(paired)),
     ];
     let points = pairs_text::point_tables(paired).into_iter();
     sections.splice(3..3, points.map(|(title, hint, table)| section(title, Some(hint.into()), &table)));
@@ -164,7 +164,7 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
             Some(format!("Each ratio between its 95 % confidence bounds. {LINE_HINT}").into()),
             &compare_text::ratios(compared),
         ),
-        section("Failures", None, &compare_text::failures(compared)),
+        section(compare_text::NOT_SERVED, None, &compare_text::failures(compared)),
     ];
     let points = compare_text::point_tables(compared).into_iter();
     sections.splice(1..1, points.map(|(title, hint, table)| section(title, Some(hint), &table)));
@@ -237,7 +237,7 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
 fn history_sections(judged: &AgainstHistory) -> Vec<Section> {
     let mut sections = vec![
         section("Response times", Some(HISTORY_HINT.into()), &compare_text::history_table(judged)),
-        section("Failures", None, &compare_text::history_failures(judged)),
+        section(compare_text::NOT_SERVED, None, &compare_text::history_failures(judged)),
     ];
     if judged.failures.iter().any(|row| row.outcome != Outcome::Pass) {
         sections.reverse();
