@@ -5,46 +5,41 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::config::check::did_you_mean;
 
-/// Options of other programs: the option, the commands of bench that it is looked for in, and what does it here.
-const OPTIONS: [(&str, &[&str], &str); 11] = [
+/// Words of other programs: the word, the commands of bench that it is looked for in, and what does it here.
+const HINTS: [(&str, &[&str], &str); 24] = [
     ("--dry-run", LOADS, DRY),
     ("--check", LOADS, DRY),
-    ("--dry-run", DELETES, "without --yes, it only says what it would delete"),
+    ("--dry-run", &["prune", "cleanup"], "without --yes, it only says what it would delete"),
     ("--json", LOADS, JSON),
     ("--format", RESULTS, JSON),
     ("--output-format", RESULTS, JSON),
     ("--csv", RESULTS, "`bench export latest --csv` writes a row for each iteration"),
     ("--html", RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
     ("--silent", LOADS, "`--quiet` prints the verdict and the directory only"),
-    ("--verbose", LOADS, VERBOSE),
-    ("-v", LOADS, VERBOSE),
+    ("--verbose", LOADS, "`bench run --once FILE` prints every request and answer of one iteration"),
+    ("list", NONE, "`bench runs` lists the stored runs"),
+    ("ls", NONE, "`bench runs` lists the stored runs"),
+    ("history", NONE, "`bench runs` lists the stored runs"),
+    ("results", NONE, "`bench runs` lists the stored runs, and `bench report` shows one"),
+    ("show", NONE, "`bench report` shows a run, and `bench trace show` a trace"),
+    ("view", NONE, "`bench open` shows the report of the newest run in a browser"),
+    ("test", NONE, "`bench run FILE` runs a scenario"),
+    ("start", NONE, "`bench run FILE` runs a scenario"),
+    ("task", NONE, "`bench run FILE` runs a task file of Rally too"),
+    ("lint", NONE, "`bench validate FILE` finds the faults of a file"),
+    ("diff", NONE, "`bench compare` compares two runs, and `bench trace diff` two traces"),
+    ("delete", NONE, "`bench prune` deletes old runs"),
+    ("rm", NONE, "`bench prune` deletes old runs"),
+    ("version", NONE, "`bench --version` prints it"),
 ];
+/// Where a command is expected.
+const NONE: &[&str] = &["<COMMAND>"];
 const LOADS: &[&str] = &["run", "ab"];
-const DELETES: &[&str] = &["prune", "cleanup"];
 const RESULTS: &[&str] = &["run", "ab", "report", "export", "runs", "check", "compare"];
-const VERBOSE: &str = "`bench run --once FILE` prints every request and answer of one iteration";
 const DRY: &str = "`bench validate --explain FILE` says what a load will do and sends nothing; `bench run --once FILE` does \
                    it once";
 const JSON: &str = "results.json in the run's directory has every figure; `bench export latest --jsonl` writes a row for each \
                     iteration";
-
-/// Commands of other programs: the word, and the command here.
-const COMMANDS: [(&str, &str); 14] = [
-    ("list", "`bench runs` lists the stored runs"),
-    ("ls", "`bench runs` lists the stored runs"),
-    ("history", "`bench runs` lists the stored runs"),
-    ("results", "`bench runs` lists the stored runs, and `bench report` shows one"),
-    ("show", "`bench report` shows a run, and `bench trace show` a trace"),
-    ("view", "`bench open` shows the report of the newest run in a browser"),
-    ("test", "`bench run FILE` runs a scenario"),
-    ("start", "`bench run FILE` runs a scenario"),
-    ("task", "`bench run FILE` runs a task file of Rally too"),
-    ("lint", "`bench validate FILE` finds the faults of a file"),
-    ("diff", "`bench compare` compares two runs, and `bench trace diff` two traces"),
-    ("delete", "`bench prune` deletes old runs"),
-    ("rm", "`bench prune` deletes old runs"),
-    ("version", "`bench --version` prints it"),
-];
 
 /// The same error, with what does it here, and without a suggestion that is not alike.
 pub(super) fn helped(mut error: clap::Error) -> clap::Error {
@@ -55,18 +50,9 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     };
     let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
     let word = word.split(['=', ' ']).next().unwrap_or_default().to_owned();
-    let hint = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            COMMANDS.iter().find(|(other, _)| *other == word).map(|(_, hint)| *hint)
-        }
-        _ => {
-            let command = command(&error);
-            let fits = |(other, commands, _): &&(&str, &[&str], _)| {
-                *other == word && commands.contains(&command.as_str())
-            };
-            OPTIONS.iter().find(fits).map(|(.., hint)| *hint)
-        }
-    };
+    let command = command(&error);
+    let fits = |(other, of, _): &&(&str, &[&str], _)| *other == word && of.contains(&command.as_str());
+    let hint = HINTS.iter().find(fits).map(|(.., hint)| *hint);
     let names: Vec<String> = match error.get(suggested) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
@@ -88,10 +74,8 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
 
 /// The command that an error is about: the second word of its usage.
 fn command(error: &clap::Error) -> String {
-    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return String::new() };
-    let usage = usage.to_string();
-    let mut words = usage.split_whitespace().skip_while(|word| *word != "bench");
-    words.nth(1).unwrap_or_default().to_owned()
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    usage.split_whitespace().skip_while(|word| *word != "bench").nth(1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

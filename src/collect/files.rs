@@ -168,7 +168,8 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
                 }
             }
             // In a log, an unreadable line may come from another program. In JSON it counts as a record.
-            let unreadable = gathered.stated_unreadable.saturating_add(gathered.loaded.malformed);
+            let unreadable =
+                gathered.stated_unreadable.saturating_add(gathered.loaded.malformed - gathered.timeless);
             let partial = gathered.partial;
             for trace in &mut gathered.loaded.traces {
                 trace.unreadable = unreadable;
@@ -192,6 +193,8 @@ struct Gathered<'a> {
     places: HashMap<String, usize>,
     /// The number of unreadable records that the file states.
     stated_unreadable: u64,
+    /// How many records have no time: traces count their own.
+    timeless: u64,
     /// That the file has only a part, and why, if it says so.
     partial: Option<String>,
     ids: &'a [String],
@@ -206,6 +209,11 @@ impl Gathered<'_> {
                 self.loaded.others.push(record.base_id.to_string());
             }
             return;
+        }
+        // The trace counts it, too: once, in the end.
+        if record.timestamp_us().is_none() {
+            self.timeless += 1;
+            self.reject(|| format!("a record of trace {} has no time", record.base_id));
         }
         let traces = &mut self.loaded.traces;
         let place = *self.places.entry(record.base_id.to_string()).or_insert_with(|| {

@@ -107,13 +107,19 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         subject.extend(row.action.clone());
         subject.push(format!("p{}", row.percentile));
         let finding = match (row.low, row.high) {
-            _ if row.base_ms.is_finite() && row.new_ms.is_infinite() => "not served here",
-            _ if row.base_ms.is_infinite() && row.new_ms.is_finite() => "not served in the base",
-            _ if row.new_ms.is_infinite() => "not served",
-            (Some(low), _) if low > 1.0 => "higher here",
-            (_, Some(high)) if high < 1.0 => "lower here",
-            (Some(_), Some(_)) => "not clear",
-            _ => "too few samples",
+            _ if row.base_ms.is_finite() && row.new_ms.is_infinite() => {
+                format!("{} here", without_time(compared, &row.workload, |both| &both.new))
+            }
+            _ if row.base_ms.is_infinite() && row.new_ms.is_finite() => {
+                format!("{} in the base", without_time(compared, &row.workload, |both| &both.base))
+            }
+            _ if row.new_ms.is_infinite() => {
+                without_time(compared, &row.workload, |both| &both.new).to_owned()
+            }
+            (Some(low), _) if low > 1.0 => "higher here".to_owned(),
+            (_, Some(high)) if high < 1.0 => "lower here".to_owned(),
+            (Some(_), Some(_)) => "not clear".to_owned(),
+            _ => "too few samples".to_owned(),
         };
         table.row([
             subject.join(" ").into(),
@@ -126,6 +132,12 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         ]);
     }
     table
+}
+
+/// What of a workload has no time: failures, or more than that.
+fn without_time(compared: &TwoRuns, workload: &str, side: fn(&FailuresRow) -> &Counts) -> &'static str {
+    let counts = compared.failures.iter().find(|row| row.workload == workload).map(side);
+    if counts.is_some_and(|counts| counts.dropped > 0) { "not served" } else { "failures" }
 }
 
 /// The title of the tables of what has no time: it counts as longer than every success.
