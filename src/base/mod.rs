@@ -16,7 +16,6 @@ pub mod marked;
 pub mod masking;
 #[cfg(any(test, feature = "simulation"))]
 pub mod page;
-pub mod parallel;
 pub mod programs;
 pub mod shell;
 pub mod statistics;
@@ -29,4 +28,4 @@ pub mod yaml;
 pub mod yaml_place;
 pub mod yaml_text;
 
-pub use osprofiler::base::{certificates, hex, percent, secret};
+pub use osprofiler::base::{certificates, hex, parallel, percent, secret};

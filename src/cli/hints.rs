@@ -6,13 +6,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::config::check::did_you_mean;
 
 /// Words of other programs: the word, the commands of bench that it is looked for in, and what does it here.
-const HINTS: [(&str, &[&str], &str); 24] = [
+const HINTS: [(&str, &[&str], &str); 23] = [
     ("--dry-run", LOADS, DRY),
     ("--check", LOADS, DRY),
     ("--dry-run", &["prune", "cleanup"], "without --yes, it only says what it would delete"),
     ("--json", LOADS, JSON),
     ("--format", RESULTS, JSON),
-    ("--output-format", RESULTS, JSON),
     ("--csv", RESULTS, "`bench export latest --csv` writes a row for each iteration"),
     ("--html", RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
     ("--silent", LOADS, "`--quiet` prints the verdict and the directory only"),
@@ -50,8 +49,8 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     };
     let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
     let word = word.split(['=', ' ']).next().unwrap_or_default().to_owned();
-    let command = command(&error);
-    let fits = |(other, of, _): &&(&str, &[&str], _)| *other == word && of.contains(&command.as_str());
+    let fits =
+        |(other, of, _): &&(&str, &[&str], _)| *other == word && of.contains(&command(&error).as_str());
     let hint = HINTS.iter().find(fits).map(|(.., hint)| *hint);
     let names: Vec<String> = match error.get(suggested) {
         Some(ContextValue::String(name)) => vec![name.clone()],

@@ -30,8 +30,6 @@ pub(super) struct Placed<'p> {
     pub(super) start_us: u64,
     /// `None` if its start or its stop is missing.
     pub(super) duration_us: Option<u64>,
-    /// OSProfiler's own points have no kind, and neither have spans that call nobody and are called by nobody.
-    pub(super) has_kind: bool,
 }
 
 impl Placed<'_> {
@@ -41,8 +39,10 @@ impl Placed<'_> {
 }
 
 /// Moves the points of such clocks. `first_us` is the zero of their times on the wall clock. False if there are none.
-pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64) -> bool {
-    let clocks = clocks(points, first_us);
+/// `has_kind` says whether the point of an index has a kind: OSProfiler's own points have none, and neither have spans that
+/// call nobody and are called by nobody.
+pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> bool {
+    let clocks = clocks(points, first_us, has_kind);
     if clocks.iter().all(Option::is_none) {
         return false;
     }
@@ -58,37 +58,60 @@ pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64) -> bool {
 }
 
 /// The clock of each point, as a number, if it counts whole milliseconds.
-fn clocks(points: &[Placed<'_>], first_us: i64) -> Vec<Option<usize>> {
+fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
+    #[derive(Clone)]
     struct Seen {
-        number: usize,
         spans: usize,
         all_whole: bool,
         ends_between: bool,
-        has_kind: bool,
     }
-    let mut all: HashMap<Clock<'_>, Seen> = HashMap::new();
     let zero_us = first_us.rem_euclid(1_000).unsigned_abs();
     let is_whole = |us: u64| zero_us.wrapping_add(us).is_multiple_of(RESOLUTION_US);
-    for point in points.iter().filter(|point| point.duration_us.is_some()) {
-        let number = all.len();
-        let seen = all.entry(point.clock).or_insert(Seen {
-            number,
-            spans: 0,
-            all_whole: true,
-            ends_between: false,
-            has_kind: false,
-        });
+    let of_point = numbered(points);
+    let clocks = of_point.iter().max().map_or(0, |most| most + 1);
+    let mut all = vec![Seen { spans: 0, all_whole: true, ends_between: false }; clocks];
+    let with_time = || points.iter().zip(&of_point).filter(|(point, _)| point.duration_us.is_some());
+    for (point, number) in with_time() {
+        let seen = &mut all[*number];
         seen.spans += 1;
         seen.all_whole &= is_whole(point.start_us);
-        seen.has_kind |= point.has_kind;
         seen.ends_between |= point.end_us().is_some_and(|end| !is_whole(end));
     }
-    let known = |point: &Placed<'_>| {
-        let seen = all.get(&point.clock).filter(|_| point.duration_us.is_some())?;
-        let is_coarse = seen.spans >= SPANS_MIN && seen.all_whole && seen.ends_between && seen.has_kind;
-        is_coarse.then_some(seen.number)
+    let mut is_coarse: Vec<bool> =
+        all.iter().map(|seen| seen.spans >= SPANS_MIN && seen.all_whole && seen.ends_between).collect();
+    // Whether a point has a kind takes long to find out.
+    let mut has_kinds = vec![false; clocks];
+    if is_coarse.contains(&true) {
+        for (index, number) in of_point.iter().enumerate() {
+            if is_coarse[*number] && !has_kinds[*number] && points[index].duration_us.is_some() {
+                has_kinds[*number] = has_kind(index);
+            }
+        }
+    }
+    is_coarse.iter_mut().zip(has_kinds).for_each(|(is_coarse, has_kinds)| *is_coarse &= has_kinds);
+    let known = |(point, number): (&Placed<'_>, &usize)| {
+        (point.duration_us.is_some() && is_coarse[*number]).then_some(*number)
     };
-    points.iter().map(known).collect()
+    points.iter().zip(&of_point).map(known).collect()
+}
+
+/// The clock of each point, as a number. Points that follow each other mostly have the same one.
+fn numbered<'p>(points: &[Placed<'p>]) -> Vec<usize> {
+    let mut known: HashMap<Clock<'p>, usize> = HashMap::new();
+    let mut last: Option<(Clock<'p>, usize)> = None;
+    let mut numbers = Vec::with_capacity(points.len());
+    for Placed { clock, .. } in points {
+        let number = match last {
+            Some((same, number)) if same == *clock => number,
+            _ => {
+                let next = known.len();
+                *known.entry(*clock).or_insert(next)
+            }
+        };
+        last = Some((*clock, number));
+        numbers.push(number);
+    }
+    numbers
 }
 
 /// Moves a point to `us`, if that is less than the resolution after what its record says. True if it moved.
@@ -150,10 +173,9 @@ mod tests {
             parent: parent.checked_sub(1),
             start_us: if cut { start / 1_000 * 1_000 } else { *start },
             duration_us: Some(*took),
-            has_kind,
         };
         let mut placed: Vec<Placed<'static>> = spans.iter().map(one).collect();
-        settle(&mut placed, 1_700_000_000_000_000);
+        settle(&mut placed, 1_700_000_000_000_000, |_| has_kind);
         placed
     }
 

@@ -246,14 +246,13 @@ fn placed(point: &Point) -> Placed<'_> {
         parent: point.parent,
         start_us: point.start_us,
         duration_us: point.duration_us,
-        has_kind: point.info.contains_key("kind"),
     }
 }
 
 /// Moves the points of clocks that count whole milliseconds to where they can have been.
 fn settle_coarse_clocks(points: &mut [Point], first_us: i64) {
     let mut moved: Vec<Placed<'_>> = points.iter().map(placed).collect();
-    if !coarse_clocks::settle(&mut moved, first_us) {
+    if !coarse_clocks::settle(&mut moved, first_us, |index| points[index].info.contains_key("kind")) {
         return;
     }
     let starts_us: Vec<u64> = moved.iter().map(|one| one.start_us).collect();

@@ -1,5 +1,6 @@
 //! `bench trace show`: one trace as a tree, a page, JSON or a graph.
 
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use crate::cli::exit::Exit;
@@ -55,7 +56,8 @@ pub(in crate::cli) struct ShowArguments {
 pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     let is_text = !(arguments.json || arguments.html || arguments.dot);
     let (trace, explanation) = match arguments.source.source().one_or_several()? {
-        OneOrSeveral::One(trace, explanation) => (trace, explanation),
+        // The process ends, and giving back the memory of each point takes time.
+        OneOrSeveral::One(trace, explanation) => (ManuallyDrop::new(trace), explanation),
         OneOrSeveral::Several(traces) if is_text => {
             let document = fetched::document(&traces, &arguments.source.first());
             words(crate::cli::output::file(arguments.output.as_ref()), |out| {
@@ -63,7 +65,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
             })?;
             return Ok(Exit::Ok);
         }
-        OneOrSeveral::Several(_) => (arguments.source.source().one()?, None),
+        OneOrSeveral::Several(_) => (ManuallyDrop::new(arguments.source.source().one()?), None),
     };
     let (base_id, path) = (trace.base_id.as_str(), crate::cli::output::file(arguments.output.as_ref()));
     if arguments.compat {
@@ -74,7 +76,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     let tree = trace.tree();
     let functions = Functions::of(&trace.records);
     // The JSON has what services reported, so that it is a source again.
-    let tree = if arguments.json { tree } else { with_queues(tree) };
+    let tree = ManuallyDrop::new(if arguments.json { tree } else { with_queues(tree) });
     if is_text {
         let style = if path.is_some() { Style::default() } else { style() };
         words(path, |out| {

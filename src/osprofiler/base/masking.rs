@@ -108,7 +108,7 @@ pub fn hide_as_written(text: &str) {
 }
 
 /// The text itself, its bytes in hexadecimal, and what is in the Base64 of any text around it. What is escaped
-/// character by character needs no form here: [`escaped`] reads it.
+/// character by character needs no form here: [`secret_spans`] reads it.
 #[must_use]
 pub fn forms(text: &str) -> Vec<String> {
     let mut forms = Vec::new();

@@ -10,6 +10,7 @@ pub mod hex;
 pub mod ids;
 pub mod marshal;
 pub mod masking;
+pub mod parallel;
 pub mod percent;
 mod punycode;
 pub mod secret;

@@ -8,6 +8,7 @@
 //! of a consumer of messages, and with it all spans of that trace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use super::meaning::{
     MISSING, PARENT_ID, RESOURCE, TRACE_ID, is_same_resource, meaning, named_base_id, resource,
 };
 use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
+use crate::base::parallel;
 use crate::info::SharedInfo;
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::report::COPY;
@@ -57,17 +59,33 @@ pub fn traces(spans: &[Span]) -> Vec<(String, Vec<Record>)> {
     of_trace.iter().map(records_of).collect()
 }
 
+/// Fewer spans than this are not worth a thread.
+const SPANS_OF_THREAD_MIN: usize = 4_000;
+
 /// The records of these traces' spans.
 fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Record> {
     let wanted = trace_id(base_id);
     let points = points(spans);
     let parents = Parents { base_id, wanted, root: span_id(base_id), traces, points: &points };
-    let mut records = Vec::with_capacity(spans.len() * 2);
-    for (index, span) in spans.iter().enumerate() {
-        let Some(point) = &points.of_span[index] else { continue };
+    let of_range = |range: Range<usize>| {
+        let mut records = Vec::with_capacity(range.len() * 2);
+        range.for_each(|index| of_span(index, spans, &parents, &mut records));
+        records
+    };
+    let ranges = parallel::ranges(spans.len(), SPANS_OF_THREAD_MIN);
+    let mut records: Vec<(u64, Record)> = parallel::map(ranges, of_range).into_iter().flatten().collect();
+    // Stable: records of one microsecond keep the order of their spans.
+    records.sort_by_key(|(time_ns, _)| *time_ns);
+    records.into_iter().map(|(_, record)| record).collect()
+}
+
+/// The records of a span.
+fn of_span(index: usize, spans: &[&Span], parents: &Parents<'_>, records: &mut Vec<(u64, Record)>) {
+    let (span, Parents { base_id, wanted, points, .. }) = (spans[index], parents);
+    if let Some(point) = &points.of_span[index] {
         let (parent, link) = parents.of(point, span);
         let link = link.map(|link| match span.trace_id {
-            own if own == wanted => json!({"to": span_id_text(link.span_id)}),
+            own if own == *wanted => json!({"to": span_id_text(link.span_id)}),
             own => json!({"to": span_id_text(link.span_id), "own_trace_id": format!("{own:032x}")}),
         });
         let around = span.parent_id.and_then(|parent| points.first_of.get(&parent));
@@ -75,11 +93,8 @@ fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Rec
         let is_first = around.is_none_or(|around| !is_same_resource(spans[*around], span));
         let resource = if is_first { resource(span) } else { None };
         let more = [(LINK, link), (RESOURCE, resource)];
-        add(&mut records, span, [base_id, &point.id, &parent], more);
+        add(records, span, [base_id, &point.id, &parent], more);
     }
-    // Stable: records of one microsecond keep the order of their spans.
-    records.sort_by_key(|(time_ns, _)| *time_ns);
-    records.into_iter().map(|(_, record)| record).collect()
 }
 
 /// For each trace, others with links to it.
@@ -203,17 +218,24 @@ impl Points {
 /// servers make: the server's is below the client's. Of others with one id, it is not known which one is the parent of
 /// what: they stay beside each other, and the tree says that they share an id ([`COPY`]).
 fn points(spans: &[&Span]) -> Points {
-    let mut points = Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::new() };
+    let mut points =
+        Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::with_capacity(spans.len()) };
     // The client's half first, whichever order they come in.
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|&index| (spans[index].kind == Kind::Server, spans[index].start_ns));
     points.of_span.resize_with(spans.len(), || None);
+    // The spans of each id that several have.
     let mut copies: HashMap<u64, Vec<usize>> = HashMap::new();
     for index in order {
         let span = spans[index];
         let id = text_of(span, TRACE_ID).map_or_else(|| span_id_text(span.span_id), str::to_owned);
-        let known = copies.entry(span.span_id).or_default();
-        let point = if is_half(span) || known.is_empty() {
+        let Some(&first) = points.first_of.get(&span.span_id) else {
+            points.first_of.insert(span.span_id, index);
+            points.of_span[index] = Some(PointOf { id, below: None });
+            continue;
+        };
+        let known = copies.entry(span.span_id).or_insert_with(|| vec![first]);
+        let point = if is_half(span) {
             Some(PointOf { id, below: None })
         } else if known.len() >= COPIES_MAX || known.iter().any(|&other| same(spans[other], span)) {
             None
@@ -225,7 +247,6 @@ fn points(spans: &[&Span]) -> Points {
             Some(PointOf { id: format!("{id}{COPY}{}", known.len() + 1), below })
         };
         if point.is_some() {
-            points.first_of.entry(span.span_id).or_insert(index);
             known.push(index);
         }
         points.of_span[index] = point;

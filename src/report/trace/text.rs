@@ -7,6 +7,7 @@ use crate::analysis::asynchronous::is_linked;
 use crate::analysis::folding::{self, FoldedRow, RowKind};
 use crate::analysis::foreign;
 use crate::analysis::statement;
+use crate::base::parallel;
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::document::terminal::{self, Style, wrapped};
@@ -60,18 +61,8 @@ pub fn write(
     let marked = explanation.zip(culprit).map(|(seen, index)| (index, mark(seen)));
     let (children, by_point) = (tree.children(), ByPoint::of(functions));
     let lines = Lines { tree, length_us, children, rows: &folded.rows, marked, by_point, style };
-    let last = last_rows(&folded.rows);
-    // For each level, whether the branch goes on below.
-    let mut goes_on: Vec<bool> = Vec::new();
-    for (at, row) in folded.rows.iter().enumerate() {
-        let begins = |before: &FoldedRow| (before.afterwards, before.poll) != (row.afterwards, row.poll);
-        if row.afterwards && folded.rows[..at].last().is_none_or(begins) {
-            writeln!(out)?;
-            writeln!(out, "{}", paint(&heading(tree, row.poll), BOLD, style))?;
-        }
-        goes_on.truncate(row.depth);
-        goes_on.push(!last[at]);
-        lines.write(row, &goes_on, out)?;
+    for lines in lines.all() {
+        out.write_all(&lines?)?;
     }
     if folded.folded {
         let (points, lines) = (grouped(folded.points), grouped(folded.rows.len()));
@@ -155,7 +146,42 @@ struct Lines<'a> {
     style: Style,
 }
 
+/// Fewer rows than this are not worth a thread.
+const ROWS_OF_THREAD_MIN: usize = 2_000;
+
 impl Lines<'_> {
+    /// The lines of all rows, in parts.
+    fn all(&self) -> Vec<io::Result<Vec<u8>>> {
+        let last = last_rows(self.rows);
+        // For each level, whether the branch goes on below; of each part, above its first row.
+        let mut goes_on: Vec<bool> = Vec::new();
+        let parts = parallel::ranges(self.rows.len(), ROWS_OF_THREAD_MIN).into_iter().map(|range| {
+            let above = goes_on.clone();
+            for at in range.clone() {
+                goes_on.truncate(self.rows[at].depth);
+                goes_on.push(!last[at]);
+            }
+            (range, above)
+        });
+        let parts: Vec<_> = parts.collect();
+        parallel::map(parts, |(range, mut goes_on)| {
+            let mut lines = Vec::new();
+            for at in range {
+                let row = &self.rows[at];
+                let begins =
+                    |before: &FoldedRow| (before.afterwards, before.poll) != (row.afterwards, row.poll);
+                if row.afterwards && self.rows[..at].last().is_none_or(begins) {
+                    let heading = paint(&heading(self.tree, row.poll), BOLD, self.style);
+                    writeln!(lines, "\n{heading}")?;
+                }
+                goes_on.truncate(row.depth);
+                goes_on.push(!last[at]);
+                self.write(row, &goes_on, &mut lines)?;
+            }
+            Ok(lines)
+        })
+    }
+
     fn write(&self, row: &FoldedRow, goes_on: &[bool], out: &mut dyn Write) -> io::Result<()> {
         let style = self.style;
         let bar = self.bar(row);

@@ -41,6 +41,13 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// The ranges of so many items that `work` of one of them is worth a thread: one, if there are few.
+#[must_use]
+pub fn ranges(len: usize, least: usize) -> Vec<std::ops::Range<usize>> {
+    let size = len.div_ceil(4 * THREADS_MAX).max(least.max(1));
+    (0..len).step_by(size).map(|from| from..(from + size).min(len)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +57,19 @@ mod tests {
         for len in [0, 1, 2, 1_000] {
             let doubled = map((0..len).collect(), |number: usize| 2 * number);
             assert_eq!(doubled, (0..len).map(|number| 2 * number).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn ranges_are_all_of_it() {
+        for (len, least) in [(0, 5), (3, 5), (5, 5), (11, 5), (100_000, 5), (7, 0)] {
+            let ranges = ranges(len, least);
+            assert_eq!(
+                ranges.iter().cloned().flatten().collect::<Vec<_>>(),
+                (0..len).collect::<Vec<_>>(),
+                "{len} {least}"
+            );
+            assert!(ranges.len() <= 4 * THREADS_MAX);
         }
     }
 
