@@ -46,8 +46,10 @@ enum Brace {
     #[default]
     None,
     Open,
-    /// It has a comma or two dots.
+    /// It has a comma.
     Several,
+    /// It has two dots.
+    Range,
 }
 
 impl<'t> Reader<'t> {
@@ -70,7 +72,9 @@ impl<'t> Reader<'t> {
         self.brace = match (c, self.brace) {
             ('{', _) => Brace::Open,
             (',', Brace::Open) => Brace::Several,
-            ('.', Brace::Open) if word.ends_with('.') => Brace::Several,
+            ('.', Brace::Open) if word.ends_with('.') => Brace::Range,
+            // curl writes a range in brackets.
+            ('}', Brace::Range) => return true,
             ('}', Brace::Several) => return word.starts_with(['-', '{']) || !word.contains('/'),
             ('}', _) => Brace::None,
             (_, brace) => brace,
@@ -370,6 +374,7 @@ mod tests {
             ("curl -T ~/a http://h", "`~` or braces"),
             ("curl -d {a,b} http://h", "`~` or braces"),
             ("curl -H X:{1..3} http://h", "`~` or braces"),
+            ("curl http://h/a/{1..3}", "`~` or braces"),
             ("curl \"$(id)\"", "a variable, a substitution"),
             ("curl `id`", "a variable, a substitution"),
             ("curl ^\"a", "a double quote is not closed"),

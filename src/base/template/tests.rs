@@ -289,6 +289,10 @@ fn filters_return_numbers_as_they_came() {
             "false true 2.5 -3.0",
         ),
         (
+            "{{ price is string }} {{ list is string }} {{ 'a' is string }} {{ [1, 'a', price] | select('string') }}",
+            "false false true [\"a\"]",
+        ),
+        (
             "{{ list | select('gt', 1.50) }} {{ [huge, 1] | select('gt', id) }} {{ 1.50 ~ '' }}",
             "[2,10.0] [1E400] 1.50",
         ),
