@@ -5,31 +5,26 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::config::check::did_you_mean;
 
-/// Words of other programs: the word, the commands of bench that it is looked for in, and what does it here.
-const HINTS: [(&str, &[&str], &str); 23] = [
-    ("--dry-run", LOADS, DRY),
-    ("--check", LOADS, DRY),
-    ("--dry-run", &["prune", "cleanup"], "without --yes, it only says what it would delete"),
-    ("--json", LOADS, JSON),
-    ("--format", RESULTS, JSON),
-    ("--csv", RESULTS, "`bench export latest --csv` writes a row for each iteration"),
-    ("--html", RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
-    ("--silent", LOADS, "`--quiet` prints the verdict and the directory only"),
-    ("--verbose", LOADS, "`bench run --once FILE` prints every request and answer of one iteration"),
-    ("list", NONE, "`bench runs` lists the stored runs"),
-    ("ls", NONE, "`bench runs` lists the stored runs"),
-    ("history", NONE, "`bench runs` lists the stored runs"),
-    ("results", NONE, "`bench runs` lists the stored runs, and `bench report` shows one"),
-    ("show", NONE, "`bench report` shows a run, and `bench trace show` a trace"),
-    ("view", NONE, "`bench open` shows the report of the newest run in a browser"),
-    ("test", NONE, "`bench run FILE` runs a scenario"),
-    ("start", NONE, "`bench run FILE` runs a scenario"),
-    ("task", NONE, "`bench run FILE` runs a task file of Rally too"),
-    ("lint", NONE, "`bench validate FILE` finds the faults of a file"),
-    ("diff", NONE, "`bench compare` compares two runs, and `bench trace diff` two traces"),
-    ("delete", NONE, "`bench prune` deletes old runs"),
-    ("rm", NONE, "`bench prune` deletes old runs"),
-    ("version", NONE, "`bench --version` prints it"),
+/// Words of other programs, the commands of bench that they are looked for in, and what does it here.
+const HINTS: [(&[&str], &[&str], &str); 18] = [
+    (&["--dry-run", "--check"], LOADS, DRY),
+    (&["--dry-run"], &["prune", "cleanup"], "without --yes, it only says what it would delete"),
+    (&["--json"], LOADS, JSON),
+    (&["--format", "--output-format"], RESULTS, JSON),
+    (&["--csv"], RESULTS, "`bench export latest --csv` writes a row for each iteration"),
+    (&["--html"], RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
+    (&["--silent"], LOADS, "`--quiet` prints the verdict and the directory only"),
+    (&["--verbose", "-v"], LOADS, "`bench run --once FILE` prints every request and answer of one iteration"),
+    (&["list", "ls", "history"], NONE, "`bench runs` lists the stored runs"),
+    (&["results"], NONE, "`bench runs` lists the stored runs, and `bench report` shows one"),
+    (&["show"], NONE, "`bench report` shows a run, and `bench trace show` a trace"),
+    (&["view"], NONE, "`bench open` shows the report of the newest run in a browser"),
+    (&["test", "start"], NONE, "`bench run FILE` runs a scenario"),
+    (&["task"], NONE, "`bench run FILE` runs a task file of Rally too"),
+    (&["lint"], NONE, "`bench validate FILE` finds the faults of a file"),
+    (&["diff"], NONE, "`bench compare` compares two runs, and `bench trace diff` two traces"),
+    (&["delete", "rm"], NONE, "`bench prune` deletes old runs"),
+    (&["version"], NONE, "`bench --version` prints it"),
 ];
 /// Where a command is expected.
 const NONE: &[&str] = &["<COMMAND>"];
@@ -49,8 +44,10 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     };
     let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
     let word = word.split(['=', ' ']).next().unwrap_or_default().to_owned();
-    let fits =
-        |(other, of, _): &&(&str, &[&str], _)| *other == word && of.contains(&command(&error).as_str());
+    let command = command(&error);
+    let fits = |(words, of, _): &&(&[&str], &[&str], _)| {
+        words.contains(&word.as_str()) && of.contains(&command.as_str())
+    };
     let hint = HINTS.iter().find(fits).map(|(.., hint)| *hint);
     let names: Vec<String> = match error.get(suggested) {
         Some(ContextValue::String(name)) => vec![name.clone()],

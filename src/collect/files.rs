@@ -564,6 +564,11 @@ mod tests {
         let damaged = load_bytes(br#"{"resourceSpans":[{"scopeSpans":3}]}"#).unwrap();
         let first = "line 1: scopeSpans has an invalid value: 3";
         assert_eq!((damaged.malformed, damaged.first_malformed.as_deref()), (1, Some(first)));
+        // A warning and the trace count the same: here, an item that is no span and a span without a time.
+        let timeless =
+            r#"{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"00f067aa0ba902b8","name":"x"}"#;
+        let partly = load_bytes(request(&format!("{one},{timeless},5")).as_bytes()).unwrap();
+        assert_eq!((partly.malformed, partly.traces[0].tree().unreadable), (2, 2));
     }
 
     #[test]

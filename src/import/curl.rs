@@ -49,6 +49,9 @@ fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft,
         match arguments(words) {
             Some(mut rest) => {
                 all.draft.notes.extend(proxy_variables(words));
+                if words.first().is_some_and(|word| CONTROL.contains(&word.as_str())) {
+                    all.draft.notes.push(ALL_BRANCHES.to_owned());
+                }
                 // `--next` begins a request with options of its own.
                 while !rest.is_empty() {
                     let mut command = Command::default();
@@ -72,7 +75,7 @@ fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft,
 }
 
 /// Words of a shell, and programs that start the program behind them.
-const BEFORE: [&str; 25] = [
+const BEFORE: [&str; 24] = [
     "!",
     "{",
     "command",
@@ -97,8 +100,12 @@ const BEFORE: [&str; 25] = [
     "torsocks",
     "until",
     "while",
-    "xargs",
 ];
+
+/// Those of them that decide whether a command runs, and how often.
+const CONTROL: [&str; 8] = ["!", "do", "elif", "else", "if", "then", "until", "while"];
+const ALL_BRANCHES: &str = "each command of `if`, `for` and `while` is one step, which is always sent and once: write `if`, \
+    `for_each` or `repeat` into the scenario where that matters";
 
 /// The words behind `curl`; a text that begins with an option or a URL is taken for them. `None` for other programs.
 fn arguments(words: &[String]) -> Option<Vec<&str>> {
@@ -429,8 +436,13 @@ impl Command {
             given = None;
         }
         let credentials = given.or(basic);
-        if let Some(credentials) = credentials.as_ref().filter(|given| given.ends_with(':')) {
-            // `auth` needs a password, and curl sends none here.
+        let is_empty =
+            |given: &&String| given.split_once(':').is_some_and(|(_, password)| password.is_empty());
+        if let Some(credentials) = credentials.as_ref().filter(is_empty) {
+            draft.notes.push(
+                "the password is empty, which `auth` cannot be: API_TOKEN must hold the Base64 of the user and a colon"
+                    .to_owned(),
+            );
             self.login = Some(credentials.clone());
             if at.is_none() {
                 let encoded = base64::engine::general_purpose::STANDARD.encode(credentials);

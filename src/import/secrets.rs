@@ -192,7 +192,10 @@ fn snake(hint: &str, chars_max: usize) -> String {
 
 /// True if a header, parameter or member of this name probably has a secret as its value.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    const WHOLE: [&str; 25] = [
+    const WHOLE: [&str; 27] = [
+        // SQL: `CREATE USER u IDENTIFIED BY '…'`.
+        "identified_by",
+        "encrypted_by",
         "pass",
         "pwd",
         "passcode",

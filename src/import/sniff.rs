@@ -37,9 +37,6 @@ const PAIRS: [&str; 12] = [
     r#"(?m)^[ \t]*([\w.-]{1,200})[ \t]*:[ \t]+([^\s"'{\[|>][^\r\n]*)"#,
 ];
 
-/// The place of SQL's among [`PAIRS`]: its first group is a word of the language.
-const SQL: usize = 6;
-
 /// A pair of a form or a query.
 const FORM: &str = r#"(?:^|[?&;\s])([^=&?;\s"'<>]{1,200})=([^&;\s"'<>]+)"#;
 
@@ -133,9 +130,7 @@ fn secrets(text: &str) -> Vec<Found> {
             let name = plain(name.as_str()).unwrap_or_default();
             let name =
                 name.rsplit(['.', ':', '[']).next().unwrap_or_default().trim_end_matches(']').to_owned();
-            let is_of_sql = number == SQL;
-            if is_of_sql || is_secret(&name, decoded.as_deref().unwrap_or(trimmed)) {
-                let name = if is_of_sql { "password".to_owned() } else { name };
+            if is_secret(&name, decoded.as_deref().unwrap_or(trimmed)) {
                 add(Found { place, name, decoded });
             }
         }
@@ -191,7 +186,7 @@ mod tests {
             ("user=u&password=hunter-2&x", "user=u&password={{ password }}&x"),
             ("a=1&user[password]=p%40ss+word", "a=1&user[password]={{ password | urlencode }}"),
             ("{'user': 'u', 'password': 'hunter-2'}", "{'user': 'u', 'password': '{{ password }}'}"),
-            ("CREATE USER u IDENTIFIED BY 'hunter-2'", "CREATE USER u IDENTIFIED BY '{{ password }}'"),
+            ("CREATE USER u IDENTIFIED BY 'hunter-2'", "CREATE USER u IDENTIFIED BY '{{ identified_by }}'"),
             ("ALTER ROLE u WITH PASSWORD 'hunter-2';", "ALTER ROLE u WITH PASSWORD '{{ password }}';"),
             ("UPDATE t SET password = 'hunter-2'", "UPDATE t SET password = '{{ password }}'"),
             ("user: u\npassword: hunter-2\n", "user: u\npassword: {{ password }}\n"),

@@ -149,6 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_of_a_row_is_hidden_in_base64_and_hexadecimal() {
+        let mut variables = Variables::new(std::sync::Arc::default());
+        variables.hide(vec![crate::base::template::Value::from("hunter-two-and-three")]);
+        for text in [
+            "x hunter-two-and-three",
+            "x aHVudGVyLXR3by1hbmQtdGhyZWU=",
+            "x 68756e7465722d74776f2d616e642d7468726565",
+        ] {
+            let shown = quote(text, &variables);
+            assert!(shown.starts_with("`x ***"), "{text}: {shown}");
+        }
+    }
+
+    #[test]
     fn a_secret_at_the_cut_is_not_shown() {
         let secret = "k".repeat(300);
         let body = format!("{} {secret}", "x".repeat(BEGINNING_BYTES - 100));

@@ -49,6 +49,14 @@ impl IterationHead {
     pub fn lag_ns(&self) -> Nanos {
         self.start_ns.saturating_sub(self.due_ns)
     }
+
+    /// False for one that was due and never ran: it was dropped, or it waited for a user until the run was cut off. Its
+    /// start is then when that was given up, and its duration means nothing.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        let is_unstarted = self.duration_ns == 0 && self.actions == 0;
+        !(self.ended == Ended::Dropped || self.ended == Ended::Aborted && is_unstarted)
+    }
 }
 
 impl From<(u16, u64)> for SampleId {

@@ -39,8 +39,7 @@ impl Placed<'_> {
 }
 
 /// Moves the points of such clocks. `first_us` is the zero of their times on the wall clock. False if there are none.
-/// `has_kind` says whether the point of an index has a kind: OSProfiler's own points have none, and neither have spans that
-/// call nobody and are called by nobody.
+/// `has_kind` says whether the point at an index has a kind. Points of OSProfiler and internal spans have none.
 pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> bool {
     let clocks = clocks(points, first_us, has_kind);
     if clocks.iter().all(Option::is_none) {

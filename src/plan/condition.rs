@@ -211,7 +211,9 @@ impl Compiler<'_> {
             return None;
         }
         if let Some(number) = rounded_literal(text) {
-            let what = format!("a JSONPath compares numbers as doubles, which do not hold {number}");
+            let what = format!(
+                "a number in a JSONPath is read as a double, which does not tell {number} from others"
+            );
             self.faults.push(Fault::error(span, what).help(
                 "take the list with `extract`, and choose the item with `for_each` and `if`: they compare exactly",
             ));

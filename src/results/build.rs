@@ -111,7 +111,7 @@ pub(super) fn iteration_row_of(
     profiled: bool,
     error: Option<String>,
 ) -> IterationRow {
-    let has_started = sample.ended != Ended::Dropped;
+    let of_started = |value: f64| sample.has_started().then_some(value);
     IterationRow {
         trace_id,
         workload: sample.workload,
@@ -119,8 +119,8 @@ pub(super) fn iteration_row_of(
         warm_up: sample.warm_up,
         profiled,
         due_s: seconds(sample.due_ns),
-        start_s: has_started.then(|| seconds(sample.start_ns)),
-        duration_ms: has_started.then(|| milliseconds(sample.duration_ns)),
+        start_s: of_started(seconds(sample.start_ns)),
+        duration_ms: of_started(milliseconds(sample.duration_ns)),
         outcome: outcome(sample.ended),
         resent: sample.resent && sample.ended.is_measured(),
         error,

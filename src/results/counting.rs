@@ -259,8 +259,7 @@ impl Series {
     fn add(&mut self, row: Row<'_>) {
         let head = row.head;
         let id = SampleId { workload: head.workload, number: head.number };
-        let unstarted = head.ended == Ended::Dropped
-            || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
+        let unstarted = !head.has_started();
         if let (Some(actions), true) = (&self.key.actions, unstarted) {
             // Its requests were due when the iteration was due.
             let requests = if self.key.clock == Clock::Response { actions.len() } else { 0 };

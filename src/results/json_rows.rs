@@ -49,7 +49,7 @@ pub(super) fn push(head: &IterationHead, listing: &Listing<'_>, output: &mut Vec
     }
     output.extend_from_slice(b",\"due_s\":");
     push_seconds(head.due_ns, output);
-    if head.ended != Ended::Dropped {
+    if head.has_started() {
         output.extend_from_slice(b",\"start_s\":");
         push_seconds(head.start_ns, output);
         output.extend_from_slice(b",\"duration_ms\":");
@@ -130,6 +130,7 @@ mod tests {
             (0, 0, 0, Ended::Ok, None),
             (1, 10, 1_000, Ended::Failed, Some("a \"quoted\"\nclass")),
             (1_500_000_000, 1_500_000_000, 12_345_678, Ended::Aborted, None),
+            (0, 5, 0, Ended::Aborted, None),
             (999_999_999, 1_000_000_001, 100_000_000, Ended::Dropped, Some("dropped")),
         ] {
             let head =
@@ -146,6 +147,8 @@ mod tests {
             assert_eq!(keys(std::str::from_utf8(&text).unwrap()), keys(&model));
             assert!(same(&text, &row), "{} {model}", String::from_utf8_lossy(&text));
             assert_eq!(row.outcome, outcome(ended));
+            let has_times = ended != Ended::Dropped && (ended, duration_ns) != (Ended::Aborted, 0);
+            assert_eq!((row.start_s.is_some(), row.duration_ms.is_some()), (has_times, has_times), "{model}");
         }
     }
 

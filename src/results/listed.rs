@@ -75,8 +75,8 @@ impl<'de> Deserialize<'de> for Rows {
 impl Listed {
     fn add(&mut self, row: &IterationRow) -> Result<(), String> {
         let (start_s, service_ms) = match (row.outcome, row.start_s, row.duration_ms) {
-            (IterationOutcome::Dropped, ..) => (row.due_s, 0.0),
             (_, Some(start_s), Some(service_ms)) => (start_s, service_ms),
+            (IterationOutcome::Dropped | IterationOutcome::Aborted, None, None) => (row.due_s, 0.0),
             _ => return Err(format!("iteration {} lacks its start or its duration", row.number)),
         };
         let lag_ms = ((start_s - row.due_s) * 1e3).max(0.0);

@@ -39,6 +39,8 @@ struct Interval {
     due: u64,
     dropped: u64,
     started: u64,
+    /// Waited until the run was cut off.
+    given_up: u64,
     ended: u64,
     /// Ended, and those that were cut off.
     left: u64,
@@ -51,6 +53,7 @@ impl Interval {
         self.due += other.due;
         self.dropped += other.dropped;
         self.started += other.started;
+        self.given_up += other.given_up;
         self.ended += other.ended;
         self.left += other.left;
         self.queue_time_sum_ns = self.queue_time_sum_ns.saturating_add(other.queue_time_sum_ns);
@@ -103,9 +106,13 @@ impl LoadBuilder {
             return;
         }
         let started = self.at(head.start_ns);
+        started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
+        if !head.has_started() {
+            started.given_up += 1;
+            return;
+        }
         started.started += 1;
         started.queue_time_sum_ns = started.queue_time_sum_ns.saturating_add(head.lag_ns());
-        started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
         let end_ns = head.start_ns.saturating_add(head.duration_ns);
         if head.ended.is_measured() && !head.warm_up {
             let (first, last) = self.measured_end_ns.unwrap_or((end_ns, end_ns));
@@ -175,7 +182,7 @@ impl LoadBuilder {
         let (mut busy, mut queued) = (0_u64, 0_u64);
         for seen in self.intervals.iter() {
             busy = (busy + seen.started).saturating_sub(seen.left);
-            queued = (queued + seen.due).saturating_sub(seen.dropped + seen.started);
+            queued = (queued + seen.due).saturating_sub(seen.dropped + seen.started + seen.given_up);
             series.due.push(seen.due);
             series.dropped.push(seen.dropped);
             series.started.push(seen.started);
@@ -368,19 +375,21 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_lost_in_whatever_order(
-            rows in prop::collection::vec((0_u64..1 << 30, 0_u64..1 << 20, 0_u64..1 << 20, 0_u8..4), 1..200)
+            rows in prop::collection::vec((0_u64..1 << 30, 0_u64..1 << 20, prop_oneof![Just(0_u64), 0_u64..1 << 20], 0_u8..4), 1..200)
         ) {
             let header = header(json!({ "serial": { "times": 3 } }));
-            let mut load = LoadBuilder::default();
+            let (mut load, mut given_up) = (LoadBuilder::default(), 0);
             for (due_ms, lag_ms, duration_ms, ended) in &rows {
                 let ended = [Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][usize::from(*ended)];
-                load.record(&IterationHead { ended, ..head(*due_ms, due_ms + lag_ms, *duration_ms) });
+                let head = IterationHead { ended, ..head(*due_ms, due_ms + lag_ms, *duration_ms) };
+                given_up += u64::from(ended == Ended::Aborted && !head.has_started());
+                load.record(&head);
             }
             let series = load.finish(&known(&header)).unwrap().series.unwrap();
             let sum = |values: &[u64]| values.iter().sum::<u64>();
             prop_assert!(series.due.len() as u64 <= crate::measure::intervals::INTERVALS_MAX);
             prop_assert_eq!(sum(&series.due), rows.len() as u64);
-            prop_assert_eq!(sum(&series.started) + sum(&series.dropped), rows.len() as u64);
+            prop_assert_eq!(sum(&series.started) + sum(&series.dropped) + given_up, rows.len() as u64);
             prop_assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));
         }
     }

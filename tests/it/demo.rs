@@ -62,8 +62,9 @@ fn slow_iterations_are_compared_with_typical_ones() {
     let ended = bench.run(&["run", "demo.yaml"]).expect_code(0);
     let results = bench.results();
     let comparison = &results["workloads"][0]["comparison"];
-    assert_eq!(comparison["slow_percent"], 5);
-    // The slow ones take about the same time: more than 5 % may be as slow as the 95th percentile, or fewer beyond it.
+    // The slow ones take about the same time: more than 5 % may be as slow as the 95th percentile, or fewer beyond it. Of
+    // many, the slowest 20 are compared first.
+    assert!([4, 5].contains(&comparison["slow_percent"].as_u64().unwrap()), "{comparison}");
     assert!((12..=40).contains(&comparison["slow"].as_u64().unwrap()), "{comparison}");
     assert_eq!(
         (&comparison["left_out"], &comparison["no_finding"]),

@@ -216,7 +216,7 @@ iteration:
         ("if: 1 is notest\n    then: [ { get: / } ]", "unknown test `notest`"),
         (
             "expect: { json: { \"$[?@.id == 9007199254740993]\": { exists: true } } }",
-            "compares numbers as doubles",
+            "is read as a double, which does not tell",
         ),
     ] {
         let first = if line.starts_with("if") { "" } else { "post: /x\n    " };

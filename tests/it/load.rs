@@ -345,9 +345,40 @@ fn what_was_not_served_counts_in_every_percentile() {
         of_dropped.iter().all(|row| !row[5].is_empty() && row[6..10] == ["", "", "", ""]),
         "{of_dropped:?}"
     );
+    for row in rows(&results).iter().filter(|row| row["outcome"] == "dropped") {
+        assert!(row.get("start_s").is_none() && row.get("duration_ms").is_none(), "{row}");
+    }
     let list = bench.run(&["runs"]).stdout;
     assert!(list.contains("no time") && list.contains("not served"), "{list}");
+    let directory = bench.run_directory();
+    let both = bench.run(&["compare", directory.to_str().unwrap(), directory.to_str().unwrap()]).stdout;
+    assert!(both.contains(&format!("0 failed, {dropped} never started, 0 cut off, of 100")), "{both}");
     assert!(ended.stdout.contains("no time"), "{}", ended.stdout);
+}
+
+/// What waited for a user until the run was cut off never started, in any output.
+#[test]
+fn what_waited_until_the_end_never_started() {
+    let server = Server::answering_after(Duration::from_secs(1));
+    let bench = Bench::new();
+    let runner = "{ rps: { rps: 20, duration: 1, max_concurrency: 1 } }";
+    bench.load(&server.url(), "", &format!("graceful_stop: 200ms\nrunner: {runner}\n{GET}"));
+    bench.run(&["run", "scenario.yaml", "--no-probe"]).expect_code(0);
+    let results = bench.results();
+    let (total, aborted) = (count(&results, "total"), count(&results, "aborted"));
+    assert!(total == 20 && aborted >= 15, "{aborted} of {total}");
+    let (waiting, ran): (Vec<&Value>, Vec<&Value>) =
+        rows(&results).iter().partition(|row| row.get("start_s").is_none());
+    assert!(waiting.iter().all(|row| row["outcome"] == "aborted" && row.get("duration_ms").is_none()));
+    assert!(waiting.len() as u64 >= 15, "{}", waiting.len());
+    let started = results["workloads"][0]["offered"]["series"]["started"].as_array().unwrap();
+    let started: u64 = started.iter().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(started, ran.len() as u64);
+    let directory = bench.run_directory();
+    let both = bench.run(&["compare", directory.to_str().unwrap(), directory.to_str().unwrap()]).stdout;
+    assert!(both.contains(&format!("{aborted} cut off, of 20")), "{both}");
+    // The report made again from the log and the rows holds.
+    bench.run(&["check", directory.to_str().unwrap()]).expect_code(0);
 }
 
 /// The rate is that of the load in the report, too: answers that take a second do not halve it.

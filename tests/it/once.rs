@@ -192,6 +192,20 @@ fn received(seen: &Seen) -> (String, String, Vec<(String, String)>, Vec<u8>) {
     (seen.method.clone(), seen.path.clone(), headers, seen.body.clone())
 }
 
+/// The name of a host may be a secret, wherever a command has it.
+#[test]
+fn commands_for_curl_hide_a_host_that_is_a_secret() {
+    let (server, bench) = (shop(), Bench::new());
+    let (host, port) = ("the-name-of-the-host", server.address().port());
+    bench.load(
+        &format!("http://{host}:{port}"),
+        &format!("profiler: {{ hmac_key: {host} }}\ndns: {{ hosts: {{ {host}: 127.0.0.1 }} }}"),
+        "runner: { serial: { times: 1 } }\niteration: [ { action: get, get: /get } ]",
+    );
+    let script = once(&bench, &["--curl"]).expect_code(0).stdout;
+    assert!(script.contains("--resolve \"$") && !script.contains(host), "{script}");
+}
+
 #[test]
 fn commands_for_curl_send_the_same_bytes_through_a_shell() {
     if Command::new("curl").arg("--version").output().is_err() {

@@ -66,6 +66,24 @@ fn a_tree_in_text_shows_when_and_what() {
 }
 
 #[test]
+fn tables_say_what_their_traces_lack() {
+    let bench = Bench::new();
+    let root = point("wsgi", "1", "base", 0, Some(10_000), &json!({}));
+    let child = |parent: &str| point("db", "2", parent, 1_000, Some(2_000), &json!({}));
+    for (parent, lacks) in [("1", false), ("9", true)] {
+        bench.write("t.json", Value::Array([root.clone(), child(parent)].concat()).to_string());
+        for command in ["stats", "rank"] {
+            let said = bench.run(&["trace", command, "t.json"]).expect_code(0).stderr;
+            assert_eq!(
+                said.contains("the trace is not complete: the parent of 1 point is missing"),
+                lacks,
+                "{command}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn two_traces_stand_against_each_other() {
     let bench = Bench::new();
     let trace = |id: &str, pod: &str, calls: u32| {

@@ -29,16 +29,14 @@ pub(super) const TEXT: &str = "#text";
 /// Adds all of them to an environment that has none.
 pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
     macro_rules! guard {
-        ($add:ident: $($name:literal => $function:expr),* $(,)?) => {
-            // The test `string` looks at a value, of which the filter makes a text.
+        ($add:ident, $takes:ident: $($name:literal => $function:expr),* $(,)?) => {
             $({
-                let is_test_of_kind = stringify!($add) == "add_test" && $name == "string";
-                let takes = if is_test_of_kind { Takes::Any } else { Takes::of($name) };
-                environment.$add($name, guarded($name, takes, Value::from_function($function), shows));
+                let function = Value::from_function($function);
+                environment.$add($name, guarded($name, Takes::$takes($name), function, shows));
             })*
         };
     }
-    guard!(add_filter:
+    guard!(add_filter, of_filter:
         "safe" => filters::safe, "escape" => filters::escape, "e" => filters::escape,
         "lower" => filters::lower, "upper" => filters::upper, "title" => filters::title,
         "capitalize" => filters::capitalize, "replace" => filters::replace, "length" => filters::length,
@@ -59,7 +57,7 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
         "hmac" => encodings::hmac, "base64encode" => encodings::base64encode,
         "base64decode" => encodings::base64decode, "urlencode" => encodings::urlencode,
     );
-    guard!(add_test:
+    guard!(add_test, of_test:
         "eq" => tests::is_eq, "equalto" => tests::is_eq, "==" => tests::is_eq, "ne" => tests::is_ne,
         "!=" => tests::is_ne, "lt" => tests::is_lt, "lessthan" => tests::is_lt, "<" => tests::is_lt,
         "le" => tests::is_le, "<=" => tests::is_le, "gt" => tests::is_gt, "greaterthan" => tests::is_gt,
@@ -67,7 +65,7 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
         "startingwith" => tests::is_startingwith, "endingwith" => tests::is_endingwith,
         "lower" => tests::is_lower, "upper" => tests::is_upper,
     );
-    guard!(add_test:
+    guard!(add_test, of_test:
         "undefined" => tests::is_undefined, "defined" => tests::is_defined, "none" => tests::is_none,
         "safe" => tests::is_safe, "escaped" => tests::is_safe, "boolean" => tests::is_boolean,
         "odd" => tests::is_odd, "even" => tests::is_even, "divisibleby" => tests::is_divisibleby,
@@ -115,18 +113,27 @@ enum Takes {
 }
 
 impl Takes {
-    fn of(name: &str) -> Self {
+    fn of_filter(name: &str) -> Self {
         match name {
             "base64decode" | "base64encode" | "capitalize" | "e" | "escape" | "hash" | "hmac" | "indent"
             | "lines" | "lower" | "md5" | "replace" | "sha256" | "split" | "string" | "title" | "trim"
-            | "upper" | "startingwith" | "endingwith" => Self::Text,
+            | "upper" => Self::Text,
             "urlencode" => Self::Query,
             "join" => Self::Joins,
             "format" => Self::Formats,
-            "abs" | "round" | "odd" | "even" | "divisibleby" => Self::Numbers,
-            "lt" | "<" | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Order,
+            "abs" | "round" => Self::Numbers,
             "sum" => Self::Items,
             "min" | "max" | "sort" | "unique" | "groupby" | "dictsort" => Self::Ordered,
+            _ => Self::Any,
+        }
+    }
+
+    /// Tests have names of their own: the filter `string` makes a text, and the test `string` asks for one.
+    fn of_test(name: &str) -> Self {
+        match name {
+            "startingwith" | "endingwith" | "lower" | "upper" => Self::Text,
+            "odd" | "even" | "divisibleby" => Self::Numbers,
+            "lt" | "<" | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Order,
             "eq" | "equalto" | "==" | "ne" | "!=" | "in" | "sameas" => Self::Same,
             _ => Self::Any,
         }
@@ -142,7 +149,7 @@ impl Takes {
             Self::Text if !is_text => shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string())),
             Self::Query if !is_text => match first.kind() {
                 ValueKind::Map => pairs(first, shows)?,
-                ValueKind::Seq if has_pairs(first) => pairs(first, shows)?,
+                ValueKind::Seq | ValueKind::Iterable if has_pairs(first) => pairs(first, shows)?,
                 _ => shows.shown(first)?.unwrap_or_else(|| Value::from(first.to_string())),
             },
             Self::Joins if !is_text => {

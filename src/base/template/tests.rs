@@ -344,6 +344,7 @@ fn values_show_as_json_has_them() {
             "{{ {'a': 1, 'b/c': 'x y'} | urlencode }} {{ [['a', true], ['a', 'ü']] | urlencode }}",
             "a=1&b%2Fc=x+y a=true&a=%C3%BC",
         ),
+        ("{{ {'a': 1} | items | urlencode }} {{ ['a'] | zip([1]) | urlencode }}", "a=1 a=1"),
         ("{{ 'a b/ü' | urlencode }} {{ [1, 'a'] | urlencode }}", "a%20b/%C3%BC %5B1%2C%22a%22%5D"),
         (
             "{{ 17 | md5 == '17' | md5 }} {{ 17 | sha256 == '17' | sha256 }} {{ 17 | hash('sha1') == '17' | hash('sha1') }}",

@@ -479,6 +479,19 @@ fn commands_behind_words_of_a_shell_are_imported() {
         assert_eq!(draft.steps.len(), 1, "{command}");
         assert_eq!(draft.steps[0].keys["get"], "/a", "{command}");
     }
+    for (command, is_said) in [
+        ("if curl http://h/a; then curl http://h/b; else curl http://h/c; fi", true),
+        ("time curl http://h/a", false),
+    ] {
+        let (.., notes) = imported(command);
+        assert_eq!(
+            notes.iter().any(|note| note.contains("always sent and once")),
+            is_said,
+            "{command}: {notes:?}"
+        );
+    }
+    // Its arguments are not in the text.
+    assert!(from_text("echo http://h/a | xargs curl", &read).is_err());
     let (.., notes) = imported("https_proxy=http://p:1 curl http://h/a");
     assert!(notes.iter().any(|note| note.contains("the variable https_proxy before curl")), "{notes:?}");
     let error = from_text("echo curl http://h/a", &read).unwrap_err();
@@ -514,7 +527,10 @@ fn an_empty_password_is_sent_as_a_header() {
     let (step, deployment, notes) = imported("curl -u user: http://h/a");
     assert_eq!((step["get"].as_str(), deployment.get("auth")), (Some("/a"), None));
     assert!(step["headers"]["Authorization"].is_string(), "{step}");
-    assert!(!notes.iter().any(|note| note.contains("password")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("API_TOKEN must hold the Base64")), "{notes:?}");
+    // A password may end with a colon.
+    let (_, deployment, _) = imported("curl -u user:a: http://h/a");
+    assert_eq!(deployment["auth"]["basic"]["username"], "user");
     let (.., notes) = imported("curl http://h/a -F =x");
     assert!(notes.iter().any(|note| note.contains("a field without a name")), "{notes:?}");
 }

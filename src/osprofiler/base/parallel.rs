@@ -41,7 +41,7 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The ranges of so many items that `work` of one of them is worth a thread: one, if there are few.
+/// Splits `len` items into ranges for [`map`], each of at least `least` items but for the last one.
 #[must_use]
 pub fn ranges(len: usize, least: usize) -> Vec<std::ops::Range<usize>> {
     let size = len.div_ceil(4 * THREADS_MAX).max(least.max(1));

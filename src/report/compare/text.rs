@@ -137,19 +137,19 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
 /// What of a workload has no time: failures, or more than that.
 fn without_time(compared: &TwoRuns, workload: &str, side: fn(&FailuresRow) -> &Counts) -> &'static str {
     let counts = compared.failures.iter().find(|row| row.workload == workload).map(side);
-    if counts.is_some_and(|counts| counts.dropped > 0) { "not served" } else { "failures" }
+    if counts.is_some_and(|counts| counts.dropped + counts.aborted > 0) { "not served" } else { "failures" }
 }
 
 /// The title of the tables of what has no time: it counts as longer than every success.
-pub(in crate::report) const NOT_SERVED: &str = "Failed or never started";
+pub(in crate::report) const NOT_SERVED: &str = "Failed or not served";
 
-/// What failed or never started, one row for each workload.
+/// What failed or was not served, one row for each workload.
 pub(in crate::report) fn failures(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
     let shown = |counts: &Counts| match counts {
-        Counts { failed, dropped: 0, total, .. } => format!("{failed} of {total}"),
-        Counts { failed, dropped, total, .. } => {
-            format!("{failed} failed, {dropped} never started, of {total}")
+        Counts { failed, dropped: 0, aborted: 0, total, .. } => format!("{failed} of {total}"),
+        Counts { failed, dropped, aborted, total, .. } => {
+            format!("{failed} failed, {dropped} never started, {aborted} cut off, of {total}")
         }
     };
     for row in &compared.failures {
@@ -211,7 +211,7 @@ pub(in crate::report) fn history_subject(judged: &AgainstHistory) -> Line {
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
-/// What failed or never started, one row for each workload.
+/// What failed or was not served, one row for each workload.
 pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),

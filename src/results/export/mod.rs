@@ -246,9 +246,7 @@ impl Source<'_> {
         let head = row.head;
         let profiled = self.profiled(row);
         // An arrival that never started has none of these times, and 0 would be a very good one.
-        let never = head.ended == Ended::Dropped
-            || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
-        let of_started = |ns| if never { Cell::NoInteger } else { Cell::Integer(ns) };
+        let of_started = |ns| if head.has_started() { Cell::Integer(ns) } else { Cell::NoInteger };
         let failure = self.failures.get(&head.error);
         let workload = workload_of(self.header, row);
         self.writer.row(&[
