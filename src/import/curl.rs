@@ -39,31 +39,35 @@ pub fn from_text(text: &str, file: &NameFile<'_>) -> Result<Draft, ImportError> 
 /// # Errors
 /// The words are no curl command, or contradict themselves.
 pub fn from_words(words: &[String], file: &NameFile<'_>) -> Result<Draft, ImportError> {
-    from_commands(&[words.to_vec()], file)
+    from_commands(&[words::Command { words: words.to_vec(), ..Default::default() }], file)
 }
 
-fn from_commands(commands: &[Vec<String>], file: &NameFile<'_>) -> Result<Draft, ImportError> {
+fn from_commands(commands: &[words::Command], file: &NameFile<'_>) -> Result<Draft, ImportError> {
     let mut all = All::default();
     let mut others: Vec<String> = Vec::new();
-    for words in commands {
+    for command in commands {
+        let words = &command.words;
         match arguments(words) {
             Some(mut rest) => {
                 all.draft.notes.extend(proxy_variables(words));
                 if words.first().is_some_and(|word| CONTROL.contains(&word.as_str())) {
                     all.draft.notes.push(ALL_BRANCHES.to_owned());
                 }
+                if command.is_alternative {
+                    all.draft.notes.push(ALTERNATIVES.to_owned());
+                }
                 // `--next` begins a request with options of its own.
                 while !rest.is_empty() {
-                    let mut command = Command::default();
-                    rest = command.options(&rest, file)?;
-                    command.add(&mut all, file)?;
+                    let mut request = Command { input: command.input.clone(), ..Command::default() };
+                    rest = request.options(&rest, file)?;
+                    request.add(&mut all, file)?;
                 }
             }
             None => others.extend(words.first().cloned()),
         }
     }
     if all.commands == 0 {
-        let what = match commands.iter().any(|words| arguments(words).is_some()) {
+        let what = match commands.iter().any(|command| arguments(&command.words).is_some()) {
             true => "the command has no URL",
             false => "this is not a curl command",
         };
@@ -107,6 +111,9 @@ const CONTROL: [&str; 8] = ["!", "do", "elif", "else", "if", "then", "until", "w
 const ALL_BRANCHES: &str = "each command of `if`, `for` and `while` is one step, which is always sent and once: write `if`, \
     `for_each` or `repeat` into the scenario where that matters";
 
+const ALTERNATIVES: &str =
+    "`a || b` runs b only if a failed; in the scenario both are steps, and each is always sent";
+
 /// The words behind `curl`; a text that begins with an option or a URL is taken for them. `None` for other programs.
 fn arguments(words: &[String]) -> Option<Vec<&str>> {
     let first = words.first()?;
@@ -114,7 +121,7 @@ fn arguments(words: &[String]) -> Option<Vec<&str>> {
     if is_curl(first) {
         return Some(words.skip(1).collect());
     }
-    if is_assignment(first) || BEFORE.contains(&first.as_str()) {
+    if words::is_assignment(first) || BEFORE.contains(&first.as_str()) {
         let behind: Vec<&str> = words.skip_while(|word| !is_curl(word)).skip(1).collect();
         return (!behind.is_empty()).then_some(behind);
     }
@@ -126,17 +133,9 @@ fn is_curl(word: &str) -> bool {
     program.trim_end_matches(".exe").eq_ignore_ascii_case("curl")
 }
 
-/// `NAME=value`, which sets a variable for the program behind it.
-fn is_assignment(word: &str) -> bool {
-    let name = word.split_once('=').map_or("", |(name, _)| name);
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 /// A variable before `curl` that changes where it sends its requests.
 fn proxy_variables(words: &[String]) -> impl Iterator<Item = String> {
-    let before = words.iter().take_while(|word| !is_curl(word)).filter(|word| is_assignment(word));
+    let before = words.iter().take_while(|word| !is_curl(word)).filter(|word| words::is_assignment(word));
     let names = before.filter_map(|word| word.split_once('=').map(|(name, _)| name));
     names.filter(|name| name.to_ascii_lowercase().ends_with("_proxy")).map(|name| {
         format!("the variable {name} before curl is not carried over: write `http: {{ proxy: … }}` into the deployment")
@@ -228,6 +227,8 @@ struct Command {
     /// What the command logs in with, to tell it from others.
     login: Option<String>,
     data: Vec<Data>,
+    /// What the command reads, if that stands in the text.
+    input: Option<String>,
     json: bool,
     /// For each piece of data, whether it is joined without `&`.
     joined: Vec<bool>,
@@ -296,6 +297,9 @@ impl Command {
             _ => {}
         }
         for url in urls.iter().take(STEPS_MAX.saturating_sub(all.urls)) {
+            if url.contains(' ') {
+                return Err(ImportError::new("a URL has a blank, which curl refuses", "write it as %20"));
+            }
             let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
             let Some((origin, path)) = split_url(&url) else {
                 return Err(ImportError::new("an argument is not a URL of http or https", "quote the URL"));

@@ -21,9 +21,9 @@ pub(super) fn notes(recorded: &Recorded, by: &str) -> Vec<String> {
         let differs = encoded(&pairs);
         let at = differs.chars().zip(text.chars()).take_while(|(a, b)| a == b).count();
         let plain = text.chars().nth(at).filter(|c| !c.is_ascii_alphanumeric());
-        let seen = plain.map_or_else(String::new, |c| format!("`{c}` of "));
+        let seen = plain.map_or_else(String::new, |c| format!(" (the first difference is at `{c}`)"));
         notes.push(format!(
-            "{seen}the form is sent percent-encoded; {by} other bytes, which mean the same (`body` sends these)"
+            "the form is sent in other bytes{seen}; {by} those of the text, which mean the same (`body` sends them)"
         ));
     }
     if is_json(&essence) && json_body(text).is_some_and(|value| digits::to_text(&value) != *text) {
@@ -50,8 +50,12 @@ mod tests {
             ("/a?b=c|d", None, "`|` in a path"),
             ("/\u{fc}", None, "`\u{fc}` in a path"),
             ("/", Some(("a=b&c=d%20e", form)), ""),
-            ("/", Some(("a=b&c=d+e", form)), "`+` of the form"),
-            ("/", Some(("a=b@c", form)), "`@` of the form"),
+            (
+                "/",
+                Some(("a=b&c=d+e", form)),
+                "the form is sent in other bytes (the first difference is at `+`)",
+            ),
+            ("/", Some(("a=b@c", form)), "the form is sent in other bytes (the first difference is at `@`)"),
             ("/", Some(("a=%c3%a4", form)), "the form"),
             ("/", Some(("{\"a\": 1}", form)), ""),
             ("/", Some(("a=b@c", "text/plain")), ""),

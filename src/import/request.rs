@@ -98,7 +98,7 @@ impl Recorded {
         // A map is encoded anew: a query that would differ then stays as it is.
         let is_same = |pairs: &Vec<(String, String)>| is_grouped(pairs) && encoded(pairs) == query;
         let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && is_same(pairs));
-        if !named && !query.is_empty() {
+        if !named && self.path.contains('?') {
             path.push('?');
             path.push_str(&query_text(query, replace));
         }

@@ -8,11 +8,21 @@ use super::ImportError;
 /// The longest command, in bytes.
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
-/// The words of each command in a text. Where a command's input and output go is left out.
+/// A command of a text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) words: Vec<String>,
+    /// What it reads, if that stands in the text (`<<EOF`, `<<<`).
+    pub(super) input: Option<String>,
+    /// It runs only if the one before it failed (`||`).
+    pub(super) is_alternative: bool,
+}
+
+/// The commands of a text. The files that they read and write by redirection are left out.
 ///
 /// # Errors
-/// A quote is not closed, or the text needs a shell to be understood.
-pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
+/// A quote or a here-document is not closed, or the text needs a shell to be understood.
+pub(super) fn commands(text: &str) -> Result<Vec<Command>, ImportError> {
     if text.len() > BYTES_MAX {
         return Err(ImportError::new("the command is longer than 4 MiB", "give a shorter one"));
     }
@@ -29,15 +39,41 @@ fn is_cmd(text: &str) -> bool {
 /// Reads the characters of commands.
 struct Reader<'t> {
     rest: std::iter::Peekable<std::str::Chars<'t>>,
-    commands: Vec<Vec<String>>,
-    words: Vec<String>,
+    commands: Vec<Command>,
+    command: Command,
     word: Option<String>,
-    /// The next word names a file for input or output.
-    is_redirected: bool,
+    /// What the next word is, if it is none of the command.
+    redirection: Redirection,
+    /// A part of the word was in quotes.
+    is_quoted: bool,
+    /// The here-documents that begin behind this line.
+    documents: Vec<Document>,
     /// How many subshells are open.
     subshells: usize,
     /// What of a brace expansion the word has so far, outside quotes.
     brace: Brace,
+}
+
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Redirection {
+    #[default]
+    None,
+    /// A file for input or output.
+    File,
+    /// The line that ends a here-document, from which tabs are removed or not.
+    Document { strips: bool },
+    /// A text to read.
+    Text,
+}
+
+/// A here-document: the text up to a line.
+struct Document {
+    /// The number of the command that reads it.
+    command: usize,
+    end: String,
+    strips: bool,
+    /// The shell would put variables in.
+    expands: bool,
 }
 
 /// The parts of `{a,b}` or `{1..3}`.
@@ -57,9 +93,11 @@ impl<'t> Reader<'t> {
         Self {
             rest: text.chars().peekable(),
             commands: Vec::new(),
-            words: Vec::new(),
+            command: Command::default(),
             word: None,
-            is_redirected: false,
+            redirection: Redirection::None,
+            is_quoted: false,
+            documents: Vec::new(),
             subshells: 0,
             brace: Brace::None,
         }
@@ -88,37 +126,103 @@ impl<'t> Reader<'t> {
 
     fn end_word(&mut self) {
         self.brace = Brace::None;
+        let is_quoted = std::mem::take(&mut self.is_quoted);
         let Some(word) = self.word.take() else { return };
-        if !std::mem::take(&mut self.is_redirected) {
-            self.words.push(word);
+        match std::mem::take(&mut self.redirection) {
+            Redirection::None => self.command.words.push(word),
+            Redirection::File => self.command.input = None,
+            Redirection::Document { strips } => {
+                let command = self.commands.len();
+                self.documents.push(Document { command, end: word, strips, expands: !is_quoted });
+            }
+            Redirection::Text => self.command.input = Some(word + "\n"),
         }
     }
 
     fn end_command(&mut self) {
         self.end_word();
-        self.is_redirected = false;
-        if !self.words.is_empty() {
-            self.commands.push(std::mem::take(&mut self.words));
+        self.redirection = Redirection::None;
+        if !self.command.words.is_empty() {
+            self.commands.push(std::mem::take(&mut self.command));
         }
     }
 
-    /// `> file`, `2>&1`, `&> file`: neither the number nor the file is a word of the command.
-    fn redirect(&mut self) {
+    /// The end of a line, behind which here-documents begin.
+    fn end_line(&mut self) -> Result<(), ImportError> {
+        self.end_command();
+        for document in std::mem::take(&mut self.documents) {
+            let text = self.document(&document)?;
+            if let Some(command) = self.commands.get_mut(document.command) {
+                command.input = Some(text);
+            }
+        }
+        Ok(())
+    }
+
+    fn document(&mut self, document: &Document) -> Result<String, ImportError> {
+        let mut text = String::new();
+        loop {
+            if self.rest.peek().is_none() {
+                let what = format!("the here-document up to `{}` does not end", document.end);
+                return Err(ImportError::new(what, "copy the whole command"));
+            }
+            let line: String = std::iter::from_fn(|| self.rest.next_if(|c| *c != '\n')).collect();
+            self.rest.next();
+            let line = line.strip_suffix('\r').unwrap_or(&line);
+            let line = if document.strips { line.trim_start_matches('\t') } else { line };
+            if line == document.end {
+                return Ok(text);
+            }
+            if document.expands && line.contains(['$', '`', '\\']) {
+                return Err(expansion());
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+
+    /// `> file`, `2>&1`, `&> file`, `<<EOF`, `<<<text`: neither the number nor what follows is a word of the command.
+    fn redirect(&mut self, c: char) {
         self.word.take_if(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()));
         self.end_word();
-        while self.rest.next_if(|c| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
-        self.is_redirected = true;
+        self.redirection = Redirection::File;
+        if c == '<' && self.rest.next_if_eq(&'<').is_some() {
+            self.redirection = match self.rest.next_if_eq(&'<') {
+                Some(_) => Redirection::Text,
+                None => Redirection::Document { strips: self.rest.next_if_eq(&'-').is_some() },
+            };
+        } else {
+            while self.rest.next_if(|c| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
+        }
+    }
+
+    /// Whether a `~` here is a home directory: at the beginning of a word, or of the value in `NAME=~`.
+    fn is_home(&self) -> bool {
+        self.word.as_deref().is_none_or(|word| word.ends_with('=') && is_assignment(word))
     }
 }
 
-fn posix(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
+/// `NAME=value`, which sets a variable for the program behind it.
+pub(super) fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map_or("", |(name, _)| name);
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn posix(text: &str) -> Result<Vec<Command>, ImportError> {
     let mut reader = Reader::new(text);
     while let Some(c) = reader.rest.next() {
         match c {
             ' ' | '\t' | '\r' => reader.end_word(),
-            '&' if reader.rest.peek() == Some(&'>') => reader.redirect(),
-            '\n' | ';' | '|' | '&' => reader.end_command(),
-            '>' | '<' => reader.redirect(),
+            '&' if reader.rest.peek() == Some(&'>') => reader.redirect(c),
+            '\n' => reader.end_line()?,
+            '|' if reader.rest.next_if_eq(&'|').is_some() => {
+                reader.end_command();
+                reader.command.is_alternative = true;
+            }
+            ';' | '|' | '&' => reader.end_command(),
+            '>' | '<' => reader.redirect(c),
             '#' if reader.word.is_none() => while reader.rest.next_if(|c| *c != '\n').is_some() {},
             '\\' => match reader.rest.next() {
                 Some('\n') | None => {}
@@ -130,7 +234,7 @@ fn posix(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
             '$' if reader.rest.next_if_eq(&'\'').is_some() => ansi_quoted(&mut reader)?,
             '$' if reader.rest.peek().is_some_and(|c| starts_expansion(*c)) => return Err(expansion()),
             '`' => return Err(expansion()),
-            '~' if reader.word.is_none() => return Err(expansion()),
+            '~' if reader.is_home() => return Err(expansion()),
             '(' if reader.word.is_none() => {
                 reader.subshells += 1;
                 reader.end_command();
@@ -143,7 +247,7 @@ fn posix(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
             c => reader.push(c),
         }
     }
-    reader.end_command();
+    reader.end_line()?;
     Ok(reader.commands)
 }
 
@@ -163,6 +267,7 @@ fn not_closed(quote: &str) -> ImportError {
 }
 
 fn quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
+    reader.is_quoted = true;
     reader.word.get_or_insert_default();
     loop {
         match reader.rest.next() {
@@ -174,6 +279,7 @@ fn quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
 }
 
 fn double_quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
+    reader.is_quoted = true;
     reader.word.get_or_insert_default();
     loop {
         match reader.rest.next() {
@@ -239,7 +345,7 @@ fn number(reader: &mut Reader<'_>, mut digits: String, most: usize, radix: u32) 
 }
 
 /// As browsers copy for cmd: each word in `^"…^"`, with `^` before special characters.
-fn cmd(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
+fn cmd(text: &str) -> Result<Vec<Command>, ImportError> {
     // First cmd removes its carets and joins lines; then curl splits what remains.
     let mut line = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -276,7 +382,7 @@ fn cmd(text: &str) -> Result<Vec<Vec<String>>, ImportError> {
             }
             ' ' | '\t' if !inside => reader.end_word(),
             '\n' | '&' | '|' if !inside => reader.end_command(),
-            '>' | '<' if !inside => reader.redirect(),
+            '>' | '<' if !inside => reader.redirect('>'),
             c => reader.push(c),
         }
     }
@@ -311,6 +417,34 @@ fn backslashes(reader: &mut Reader<'_>, inside: &mut bool) {
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Vec<Vec<String>> {
+        commands(text).unwrap().into_iter().map(|command| command.words).collect()
+    }
+
+    #[test]
+    fn what_a_command_reads_is_found_where_it_stands() {
+        for (text, words, input) in [
+            ("curl -d @- h <<EOF\na: 1\n b\nEOF\n", &["curl -d @- h"][..], &[Some("a: 1\n b\n")][..]),
+            ("curl a <<'E F' -s\n$x `y` \\\nE F", &["curl a -s"], &[Some("$x `y` \\\n")]),
+            (
+                "curl a <<-\"X\" | jq .\n\tb\n\tX\ncurl c",
+                &["curl a", "jq .", "curl c"],
+                &[Some("b\n"), None, None],
+            ),
+            ("curl a <<A >o; curl b <<B\n1\nA\n2\nB\n", &["curl a", "curl b"], &[Some("1\n"), Some("2\n")]),
+            ("curl a <<< 'x=1' -s", &["curl a -s"], &[Some("x=1\n")]),
+            ("curl a < file", &["curl a"], &[None]),
+            ("curl a <<E\r\nb\r\nE\r\n", &["curl a"], &[Some("b\n")]),
+        ] {
+            let found = commands(text).unwrap();
+            let found: Vec<_> =
+                found.iter().map(|command| (command.words.join(" "), command.input.as_deref())).collect();
+            let expected: Vec<_> =
+                words.iter().map(|words| (*words).to_owned()).zip(input.iter().copied()).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
     #[test]
     fn words_are_split_as_shells_do() {
         for (text, expected) in [
@@ -339,7 +473,7 @@ mod tests {
                 &["curl", "a", "--data-raw", "{\"n\":\"x\"}"],
             ),
         ] {
-            assert_eq!(commands(text).unwrap(), [expected], "{text}");
+            assert_eq!(words(text), [expected], "{text}");
         }
         assert!(commands(" \n ; \n# nothing\n").unwrap().is_empty());
     }
@@ -359,7 +493,9 @@ mod tests {
             "curl ^\"a^\"\r\ncurl b ^\r\n c\r\n",
             "curl ^\"a^\" & curl b c",
         ] {
-            assert_eq!(commands(text).unwrap(), two, "{text}");
+            assert_eq!(words(text), two, "{text}");
+            let is_alternative = |command: &Command| command.is_alternative;
+            assert_eq!(commands(text).unwrap().iter().any(is_alternative), text.contains("||"), "{text}");
         }
     }
 
@@ -372,6 +508,9 @@ mod tests {
             ("curl $'a\\", "a single quote is not closed"),
             ("curl $HOME", "a variable, a substitution"),
             ("curl -T ~/a http://h", "`~` or braces"),
+            ("curl -d x=~ http://h", "`~` or braces"),
+            ("curl -d @- http://h <<EOF\n$x\nEOF\n", "a variable, a substitution"),
+            ("curl -d @- http://h <<EOF\nx\n", "the here-document up to `EOF` does not end"),
             ("curl -d {a,b} http://h", "`~` or braces"),
             ("curl -H X:{1..3} http://h", "`~` or braces"),
             ("curl http://h/a/{1..3}", "`~` or braces"),

@@ -3,7 +3,7 @@
 //! minijinja makes a whole number one of 64 bits with a fraction if the other one has a fraction, or to divide it:
 //! 9007199254740993 is 9007199254740992 then, in silence. Here it is an error.
 
-use minijinja::value::ValueKind;
+use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use super::{allowance, numbers};
@@ -24,8 +24,10 @@ pub(super) const POWER: &str = "#power";
 pub(super) const LESS: &str = "#less";
 /// The operator `<=`.
 pub(super) const AT_MOST: &str = "#at_most";
-/// Lets through what is about to be divided, or to divide.
-pub(super) const REAL: &str = "#real";
+/// The operator `/`.
+pub(super) const DIVIDED: &str = "#divided";
+/// `a < b <= c`: values, and the name of the operator between each two.
+pub(super) const CHAIN: &str = "#chain";
 
 /// A double holds every whole number up to this one.
 const WHOLE_MAX: u64 = 1 << 53;
@@ -34,30 +36,51 @@ const WHOLE_MAX: u64 = 1 << 53;
 pub(super) fn install(environment: &mut Environment<'static>) {
     environment.add_filter(TIMES, times);
     environment.add_filter(PLUS, plus);
-    environment.add_filter(REAL, |value: Value| {
-        if value.is_number() {
-            real(&value)?;
-        }
-        Ok::<_, Error>(value)
-    });
-    environment
-        .add_filter(LESS, |left: Value, right: Value| ordered(left, right).map(|(left, right)| left < right));
-    environment.add_filter(AT_MOST, |left: Value, right: Value| {
-        ordered(left, right).map(|(left, right)| left <= right)
-    });
+    environment.add_filter(LESS, |left: &Value, right: &Value| holds("<", left, right));
+    environment.add_filter(AT_MOST, |left: &Value, right: &Value| holds("<=", left, right));
+    environment.add_filter(CHAIN, chain);
     environment.add_filter(MINUS, |left: &Value, right: &Value| {
         calculated("-", left, right, i128::checked_sub, |left, right| left - right)
     });
+    environment.add_filter(DIVIDED, |left: &Value, right: &Value| {
+        // Whole numbers are divided as those with a fraction.
+        calculated("/", &fraction(left)?, &fraction(right)?, |_, _| None, |left, right| left / right)
+    });
     environment.add_filter(WHOLES, |left: &Value, right: &Value| {
-        calculated("//", left, right, i128::checked_div_euclid, f64::div_euclid)
+        let wholes = |left, right| Some(i128::checked_div(left, right)? - i128::from(is_below(left, right)));
+        calculated("//", left, right, wholes, |left, right| ((left - rest(left, right)) / right).round())
     });
     environment.add_filter(REST, |left: &Value, right: &Value| {
-        calculated("%", left, right, i128::checked_rem_euclid, |left, right| left % right)
+        let wholes = |left, right| {
+            let rest = i128::checked_rem(left, right)?;
+            Some(if is_below(left, right) { rest + right } else { rest })
+        };
+        calculated("%", left, right, wholes, rest)
     });
-    environment.add_filter(POWER, |left: &Value, right: &Value| {
-        let power = |left: i128, right| u32::try_from(right).ok().and_then(|right| left.checked_pow(right));
-        calculated("**", left, right, power, f64::powf)
-    });
+    environment.add_filter(POWER, power);
+}
+
+/// Whether a whole number is less than the next multiple of another one towards zero: Python rounds down.
+fn is_below(left: i128, right: i128) -> bool {
+    (left < 0) != (right < 0) && left % right != 0
+}
+
+/// The rest of a division that is rounded down, as in Python.
+fn rest(left: f64, right: f64) -> f64 {
+    let rest = left % right;
+    if rest != 0.0 && (rest < 0.0) != (right < 0.0) { rest + right } else { rest }
+}
+
+fn power(left: &Value, right: &Value) -> Result<Value, Error> {
+    let is_negative = whole(right).is_some_and(|right| right < 0);
+    let left = if is_negative { fraction(left)? } else { left.clone() };
+    let wholes = |left: i128, right| u32::try_from(right).ok().and_then(|right| left.checked_pow(right));
+    calculated("**", &left, right, wholes, f64::powf)
+}
+
+/// A number as one of 64 bits with a fraction, if it has the same value; other values as they are.
+fn fraction(value: &Value) -> Result<Value, Error> {
+    if is_scalar(value) { real(value).map(Value::from) } else { Ok(value.clone()) }
 }
 
 /// Whether a number is whole, and the same with 64 bits and a fraction.
@@ -66,15 +89,123 @@ pub(super) fn is_small(value: &Value) -> bool {
         && i128::try_from(value.clone()).is_ok_and(|whole| whole.unsigned_abs() <= u128::from(WHOLE_MAX))
 }
 
-/// Two values that minijinja puts in order by all of their digits.
-fn ordered(left: Value, right: Value) -> Result<(Value, Value), Error> {
-    for value in [&left, &right] {
+/// Whether `left < right` or `left <= right`: numbers by all of their digits, truth values as 0 and 1.
+///
+/// # Errors
+/// As in Python, the two cannot be put in order.
+pub(super) fn holds(operator: &str, left: &Value, right: &Value) -> Result<bool, Error> {
+    let (left, right) = pair(operator, left, right)?;
+    let (left, right) = numbers::comparable_pair(&left, &right)?.unwrap_or((left, right));
+    Ok(match operator {
+        "<" => left < right,
+        "<=" => left <= right,
+        ">" => left > right,
+        _ => left >= right,
+    })
+}
+
+/// Two values that can be put in order.
+fn pair(operator: &str, left: &Value, right: &Value) -> Result<(Value, Value), Error> {
+    for value in [left, right] {
         if value.is_undefined() {
             return Err(Error::from(ErrorKind::UndefinedError));
         }
         allowance::read(value)?;
     }
-    Ok(numbers::comparable_pair(&left, &right)?.unwrap_or((left, right)))
+    let (kind, other) = (Class::of(left), Class::of(right));
+    if kind != other || kind == Class::Other {
+        return Err(invalid(format!(
+            "`{operator}` cannot put {} and {} in order",
+            named(left),
+            named(right)
+        )));
+    }
+    let one = |value: &Value| match value.kind() {
+        ValueKind::Bool => Value::from(i64::from(value.is_true())),
+        _ => value.clone(),
+    };
+    Ok((one(left), one(right)))
+}
+
+/// Values that have an order among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Number,
+    Text,
+    Bytes,
+    List,
+    Other,
+}
+
+impl Class {
+    fn of(value: &Value) -> Self {
+        match value.kind() {
+            ValueKind::Number | ValueKind::Bool => Self::Number,
+            ValueKind::String => Self::Text,
+            ValueKind::Bytes => Self::Bytes,
+            ValueKind::Seq | ValueKind::Iterable => Self::List,
+            _ if numbers::digits_of(value).is_some() => Self::Number,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a message calls a value.
+fn named(value: &Value) -> String {
+    match Class::of(value) {
+        Class::Text => format!("the text '{}'", few(value.as_str().unwrap_or_default())),
+        Class::Number => few(&value.to_string()),
+        Class::List => "a list".to_owned(),
+        Class::Bytes => "bytes".to_owned(),
+        Class::Other if value.is_none() => "nothing".to_owned(),
+        Class::Other => format!("a {}", value.kind()),
+    }
+}
+
+fn few(text: &str) -> String {
+    /// So many characters of a value are shown in a message.
+    const SHOWN_MAX: usize = 40;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// `a < b <= c`: each two must be in order.
+fn chain(first: &Value, others: Rest<Value>) -> Result<bool, Error> {
+    let mut left = first;
+    for [operator, right] in others.as_chunks::<2>().0 {
+        if !holds(operator.as_str().unwrap_or_default(), left, right)? {
+            return Ok(false);
+        }
+        left = right;
+    }
+    Ok(true)
+}
+
+/// Refuses a list whose items cannot be put in order: texts beside numbers.
+pub(super) fn sortable(name: &str, list: &Value) -> Result<(), Error> {
+    let Ok(items) = list.try_iter() else { return Ok(()) };
+    let mut first = None;
+    for item in items {
+        let class = Class::of(&item);
+        match &first {
+            None => first = Some((class, item)),
+            Some((other, _)) if *other == class => {}
+            Some((_, other)) => {
+                let (one, other) = (named(other), named(&item));
+                return Err(invalid(format!("{name} cannot put {one} and {other} in order")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sum of numbers, by all digits of whole ones.
+pub(super) fn sum(list: &Value) -> Result<Value, Error> {
+    list.try_iter()?.try_fold(Value::from(0), |sum, item| {
+        calculated("+", &sum, &item, i128::checked_add, |left, right| left + right)
+    })
 }
 
 fn is_scalar(value: &Value) -> bool {
@@ -121,7 +252,12 @@ fn calculated(
             .ok_or_else(|| invalid(format!("unable to calculate {left} {operator} {right}")))?;
         return Ok(i64::try_from(made).map_or_else(|_| Value::from(made), Value::from));
     }
-    Ok(Value::from(reals(real(left)?, real(right)?)))
+    let (left, right) = (real(left)?, real(right)?);
+    let made = reals(left, right);
+    if !made.is_finite() && left.is_finite() && right.is_finite() {
+        return Err(invalid(format!("unable to calculate {left} {operator} {right}")));
+    }
+    Ok(Value::from(made))
 }
 
 fn plus(left: &Value, right: &Value) -> Result<Value, Error> {

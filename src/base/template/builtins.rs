@@ -47,7 +47,7 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
         "float" => float, "attr" => filters::attr, "first" => filters::first,
         "last" => filters::last, "min" => filters::min, "max" => filters::max, "sort" => filters::sort,
         "list" => filters::list, "string" => filters::string, "bool" => filters::bool,
-        "batch" => filters::batch, "slice" => filters::slice, "sum" => filters::sum,
+        "batch" => filters::batch, "slice" => filters::slice, "sum" => arithmetic::sum,
         "indent" => filters::indent, "select" => filters::select, "reject" => filters::reject,
         "selectattr" => filters::selectattr, "rejectattr" => filters::rejectattr, "map" => filters::map,
         "groupby" => filters::groupby, "unique" => filters::unique, "chain" => filters::chain,
@@ -59,9 +59,9 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
     );
     guard!(add_test, of_test:
         "eq" => tests::is_eq, "equalto" => tests::is_eq, "==" => tests::is_eq, "ne" => tests::is_ne,
-        "!=" => tests::is_ne, "lt" => tests::is_lt, "lessthan" => tests::is_lt, "<" => tests::is_lt,
-        "le" => tests::is_le, "<=" => tests::is_le, "gt" => tests::is_gt, "greaterthan" => tests::is_gt,
-        ">" => tests::is_gt, "ge" => tests::is_ge, ">=" => tests::is_ge, "in" => tests::is_in,
+        "!=" => tests::is_ne, "lt" => is_lt, "lessthan" => is_lt, "<" => is_lt,
+        "le" => is_le, "<=" => is_le, "gt" => is_gt, "greaterthan" => is_gt,
+        ">" => is_gt, "ge" => is_ge, ">=" => is_ge, "in" => tests::is_in,
         "startingwith" => tests::is_startingwith, "endingwith" => tests::is_endingwith,
         "lower" => tests::is_lower, "upper" => tests::is_upper,
     );
@@ -104,8 +104,8 @@ enum Takes {
     Items,
     /// Values to put in order, which are returned as they are.
     Ordered,
-    /// Two values, of which one comes before the other.
-    Order,
+    /// The same, and they must have an order.
+    Sorted,
     /// Values to compare.
     Same,
     /// Anything, as it is.
@@ -123,7 +123,8 @@ impl Takes {
             "format" => Self::Formats,
             "abs" | "round" => Self::Numbers,
             "sum" => Self::Items,
-            "min" | "max" | "sort" | "unique" | "groupby" | "dictsort" => Self::Ordered,
+            "min" | "max" | "sort" => Self::Sorted,
+            "unique" | "groupby" | "dictsort" => Self::Ordered,
             _ => Self::Any,
         }
     }
@@ -133,7 +134,6 @@ impl Takes {
         match name {
             "startingwith" | "endingwith" | "lower" | "upper" => Self::Text,
             "odd" | "even" | "divisibleby" => Self::Numbers,
-            "lt" | "<" | "lessthan" | "le" | "<=" | "gt" | ">" | "greaterthan" | "ge" | ">=" => Self::Order,
             "eq" | "equalto" | "==" | "ne" | "!=" | "in" | "sameas" => Self::Same,
             _ => Self::Any,
         }
@@ -165,14 +165,10 @@ impl Takes {
                 }
                 Value::from(items.into_iter().map(numbers::operand).collect::<Result<Vec<_>, Error>>()?)
             }
-            Self::Ordered => match numbers::comparable(first)? {
+            Self::Ordered | Self::Sorted => match numbers::comparable(first)? {
                 Some(comparable) => comparable,
                 None => return Ok(None),
             },
-            Self::Order => {
-                let [one, other] = arguments else { return Ok(None) };
-                return Ok(numbers::comparable_pair(one, other)?.map(|(one, other)| vec![one, other]));
-            }
             Self::Numbers if has_digits() => {
                 return all().map(numbers::operand).collect::<Result<Vec<_>, Error>>().map(Some);
             }
@@ -210,6 +206,22 @@ fn operand(value: Value) -> Result<Value, Error> {
     }
     allowance::read(&value)?;
     numbers::operand(value)
+}
+
+fn is_lt(left: &Value, right: &Value) -> Result<bool, Error> {
+    arithmetic::holds("<", left, right)
+}
+
+fn is_le(left: &Value, right: &Value) -> Result<bool, Error> {
+    arithmetic::holds("<=", left, right)
+}
+
+fn is_gt(left: &Value, right: &Value) -> Result<bool, Error> {
+    arithmetic::holds(">", left, right)
+}
+
+fn is_ge(left: &Value, right: &Value) -> Result<bool, Error> {
+    arithmetic::holds(">=", left, right)
 }
 
 fn is_number(value: &Value) -> bool {
@@ -304,10 +316,20 @@ fn guarded(name: &'static str, takes: Takes, function: Value, shows: Shows) -> B
             size.bytes += read.bytes;
             size.depth = size.depth.max(read.depth);
         }
+        if let (Takes::Sorted, Some(list)) = (takes, arguments.first()) {
+            arithmetic::sortable(name, list)?;
+        }
         let prepared = takes.prepared(&arguments, shows)?;
         let arguments = prepared.as_deref().unwrap_or(&arguments);
         charge_before(name, arguments, size)?;
-        let value = function.call(state, arguments)?;
+        let value = match function.call(state, arguments) {
+            // A filter that does not know what an object is may know an ordinary number.
+            Err(_) if arguments.iter().any(|argument| numbers::digits_of(argument).is_some()) => {
+                let ordinary: Vec<_> = arguments.iter().cloned().map(numbers::same_value).collect();
+                function.call(state, &ordinary)?
+            }
+            called => called?,
+        };
         allowance::made(&value)?;
         Ok(value)
     })

@@ -17,12 +17,21 @@ pub(super) fn prepared(format: &Value, values: &[Value], shows: Shows) -> Result
     let is_text = |kind: char| matches!(kind, 's' | 'r' | 'a');
     let one = |value: &Value, kind: char| match value.kind() {
         ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
-            Ok(shows.shown(value)?.unwrap_or_else(|| value.clone()))
+            Ok::<_, Error>(shows.shown(value)?.unwrap_or_else(|| value.clone()))
         }
         ValueKind::Plain if is_text(kind) && numbers::digits_of(value).is_some() => {
             Ok(Value::from(value.to_string()))
         }
-        ValueKind::Plain => numbers::operand(value.clone()),
+        ValueKind::Plain | ValueKind::Number => {
+            let value = numbers::operand(value.clone())?;
+            // Python cuts off a fraction here.
+            let is_whole = matches!(kind, 'd' | 'i' | 'u');
+            let cut = f64::try_from(value.clone()).ok().filter(|real| is_whole && real.is_finite());
+            Ok(match cut.filter(|_| !value.is_integer()) {
+                Some(real) => Value::from(real as i128),
+                None => value,
+            })
+        }
         _ => Ok(value.clone()),
     };
     let of_name = |name: &Value| {

@@ -72,14 +72,18 @@ pub(super) fn install(environment: &mut Environment<'static>) {
     environment.add_function("random_float", random_float);
     environment.add_function("random_bool", random_bool);
     environment.add_function("random_string", random_string);
-    environment
-        .add_function("random_hex", |length: u64| random_string(length, Some("0123456789abcdef".to_owned())));
+    environment.add_function("random_hex", |length: Value| {
+        random_string(length, Some("0123456789abcdef".to_owned()))
+    });
     environment.add_function("random_choice", random_choice);
     environment.add_function("weighted_choice", weighted_choice);
     environment.add_function("random_date", random_date);
     environment.add_function("date", date);
     environment.add_function("fake", fakes::fake);
-    environment.add_function("counter", |start: Option<u64>| start.unwrap_or(1).saturating_add(number()));
+    environment.add_function("counter", |start: Option<Value>| {
+        let start = start.map_or(Ok(1), |start| u64::try_from(numbers::operand(start)?))?;
+        Ok::<_, Error>(start.saturating_add(number()))
+    });
     environment.add_function("now", || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.unwrap_or_default().as_secs_f64()
@@ -119,7 +123,8 @@ fn random_bool(probability: Option<Value>) -> Result<bool, Error> {
     Err(invalid("random_bool(probability) needs a number from 0 to 1"))
 }
 
-fn random_string(length: u64, alphabet: Option<String>) -> Result<String, Error> {
+fn random_string(length: Value, alphabet: Option<String>) -> Result<String, Error> {
+    let length = u64::try_from(numbers::operand(length)?)?;
     let alphabet = alphabet.as_deref().unwrap_or(ALPHANUMERIC);
     // A character has at most four bytes, and a draw takes longer than a byte.
     allowance::charge_text(length.saturating_mul(4))?;

@@ -14,7 +14,7 @@ use minijinja::machinery::ast::{
 
 use crate::base::digits;
 
-use super::arithmetic::{self, AT_MOST, LESS, MINUS, PLUS, POWER, REAL, REST, TIMES, WHOLES};
+use super::arithmetic::{self, AT_MOST, CHAIN, DIVIDED, LESS, MINUS, PLUS, POWER, REST, TIMES, WHOLES};
 use super::builtins::{COUNTED, MADE, OPERAND, READ, SAME, TEXT};
 use super::numbers;
 use super::python::LISTED;
@@ -280,7 +280,6 @@ impl Rewriter {
             Concat => self.text(expr),
             Eq | Ne | In => self.compared(expr),
             Mul => self.read(expr),
-            Div if !is_small(expr) => through(REAL, self.operand(expr), Vec::new()),
             Add | Sub | Div | FloorDiv | Rem | Pow | Lt | Lte | Gt | Gte => self.operand(expr),
         };
         let (op, left, right) = (s.op, operand(&s.left), operand(&s.right));
@@ -288,9 +287,10 @@ impl Rewriter {
             Mul => TIMES,
             Add if !simple => PLUS,
             Sub if !simple => MINUS,
-            FloorDiv if !simple => WHOLES,
-            Rem if !simple => REST,
-            Pow if !simple => POWER,
+            Div => DIVIDED,
+            FloorDiv => WHOLES,
+            Rem => REST,
+            Pow => POWER,
             Concat => return through(MADE, Expr::BinOp(at(s, BinOp { op, left, right })), Vec::new()),
             _ => return Expr::BinOp(at(s, BinOp { op, left, right })),
         };
@@ -307,7 +307,7 @@ impl Rewriter {
         through("format", target(&s.left), values)
     }
 
-    /// Numbers in order, by all of their digits. In `a < b < c` they must be ordinary ones.
+    /// Numbers in order, by all of their digits.
     fn compare<'a>(&mut self, s: &Spanned<Compare<'a>>) -> Expr<'a> {
         let order = match s.ops.as_slice() {
             [CompareOp { op: CompareOpKind::Lt, expr }] => Some((LESS, &s.expr, expr)),
@@ -318,7 +318,7 @@ impl Rewriter {
         };
         match order {
             Some((name, left, right)) => self.ordered(name, left, right),
-            None => Expr::Compare(at(s, self.compare_several(s))),
+            None => self.several(s),
         }
     }
 
@@ -327,15 +327,27 @@ impl Rewriter {
         through(name, left, vec![CallArg::Pos(right)])
     }
 
-    fn compare_several<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
-        let is_order = |op: &CompareOp<'a>| {
-            matches!(op.op, CompareOpKind::Lt | CompareOpKind::Lte | CompareOpKind::Gt | CompareOpKind::Gte)
+    fn several<'a>(&mut self, s: &Spanned<Compare<'a>>) -> Expr<'a> {
+        let sign = |op: CompareOpKind| match op {
+            CompareOpKind::Lt => Some("<"),
+            CompareOpKind::Lte => Some("<="),
+            CompareOpKind::Gt => Some(">"),
+            CompareOpKind::Gte => Some(">="),
+            _ => None,
         };
-        let is_order = s.ops.iter().any(is_order);
-        let mut side = |expr: &Expr<'a>| if is_order { self.operand(expr) } else { self.compared(expr) };
-        let expr = side(&s.expr);
-        let ops = s.ops.iter().map(|other| CompareOp { op: other.op, expr: side(&other.expr) }).collect();
-        Compare { expr, ops }
+        let signs: Option<Vec<_>> = s.ops.iter().map(|other| sign(other.op)).collect();
+        let Some(signs) = signs else {
+            let mut side = |expr: &Expr<'a>| self.compared(expr);
+            let expr = side(&s.expr);
+            let ops = s.ops.iter().map(|other| CompareOp { op: other.op, expr: side(&other.expr) }).collect();
+            return Expr::Compare(at(s, Compare { expr, ops }));
+        };
+        let mut others = Vec::new();
+        for (sign, other) in signs.into_iter().zip(&s.ops) {
+            others.push(CallArg::Pos(Expr::Const(at(s, Const { value: Value::from(sign) }))));
+            others.push(CallArg::Pos(self.read(&other.expr)));
+        }
+        through(CHAIN, self.read(&s.expr), others)
     }
 
     fn call<'a>(&mut self, s: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {

@@ -11,7 +11,7 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::allowance::{self, invalid};
-use super::builtins;
+use super::{arithmetic, builtins};
 
 /// The widest field of a format.
 const WIDTH_MAX: usize = 1000;
@@ -71,7 +71,7 @@ fn sum(state: &State<'_, '_>, list: Value, attribute: Option<Value>, named: Kwar
         }
         start => {
             let all: Vec<Value> = items.try_iter()?.chain(start).collect();
-            minijinja::filters::sum(state, Value::from(all))
+            arithmetic::sum(&Value::from(all))
         }
     }
 }

@@ -19,9 +19,13 @@ pub(super) enum Data {
 impl Command {
     /// `--data`, whose value begins with `@` for a file.
     pub(super) fn data(&mut self, text: &str, strips: bool, file: &NameFile<'_>) -> Result<(), ImportError> {
-        let data = match text.strip_prefix('@') {
-            Some(path) => Data::File(file(path)?, strips),
-            None => Data::Text(text.to_owned()),
+        let data = match (text.strip_prefix('@'), &self.input) {
+            (Some("-"), Some(input)) => Data::Text(match strips {
+                true => input.replace(['\r', '\n'], ""),
+                false => input.clone(),
+            }),
+            (Some(path), _) => Data::File(file(path)?, strips),
+            (None, _) => Data::Text(text.to_owned()),
         };
         self.piece(data, false);
         Ok(())

@@ -30,6 +30,16 @@ fn paths_and_content_types_are_what_curl_sends() {
         ("curl --path-as-is http://h/a/../b", json!({ "get": "/a/../b" })),
         ("curl -g 'http://h/{a,b}'", json!({ "get": "/{a,b}" })),
         ("curl 'http://h/a#part'", json!({ "get": "/a" })),
+        ("curl 'http://h/a?'", json!({ "get": "/a?" })),
+        ("curl 'http://h/a?&b=1'", json!({ "get": "/a?&b=1" })),
+        (
+            "curl http://h/a -d @- <<EOF\nb=1\n&c=2\nEOF",
+            json!({ "post": "/a", "form": { "b": "1", "c": "2" } }),
+        ),
+        (
+            "curl http://h/a --data-binary @- -H 'Content-Type: text/plain' <<< 'x y'",
+            json!({ "post": "/a", "headers": { "Content-Type": "text/plain" }, "body": "x y\n" }),
+        ),
         ("curl http://h/a -H 'X-Id;' -H 'X-Gone:'", json!({ "get": "/a", "headers": { "X-Id": "" } })),
         (
             "curl http://h/a -H 'Content-Type: text/xml;charset=UTF-8'",
@@ -325,8 +335,13 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h -b jar.txt", "the cookies in the file jar.txt are not sent"),
         ("curl http://h -H @headers.txt", "the headers in the file headers.txt are not sent"),
         ("curl http://h -T a.bin", "a.bin is sent with the content type of its name; curl sends none"),
-        ("curl http://h -d 'a=\"b\"'", "`\"` of the form is sent percent-encoded; curl sends other bytes"),
-        ("curl http://h -d a=x+y", "`+` of the form is sent percent-encoded"),
+        (
+            "curl http://h -d 'a=\"b\"'",
+            "the form is sent in other bytes (the first difference is at `\"`); curl sends those of the text",
+        ),
+        ("curl http://h -d a=x+y", "the first difference is at `+`"),
+        ("curl http://h -d 'a=1&&b=2'", "the first difference is at `&`"),
+        ("curl http://h || curl http://g", "`a || b` runs b only if a failed"),
         (
             "curl -g 'http://h/{a}'",
             "`{` in a path or a query is sent percent-encoded; curl sends it as it is",
@@ -383,6 +398,7 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h:4x/", "not a URL of http"),
         ("curl http://h:99999/", "not a URL of http"),
         ("curl http://h%zz/", "not a URL of http"),
+        ("curl 'http://h/a b'", "a URL has a blank, which curl refuses"),
         ("curl http://h -d @none", "no such file"),
         ("curl http://h -X CONNECT", "cannot send the method `CONNECT`"),
         ("curl http://h -X 'A B'", "cannot send the method"),

@@ -64,6 +64,11 @@ impl<'d> Operation<'d> {
             if fields.iter().any(has_type) {
                 left.add("content types of a form's fields: they are sent as text");
             }
+            let has_headers =
+                |field: &Field| encoding(media, &field.name).is_some_and(|one| one.get("headers").is_some());
+            if fields.iter().any(has_headers) {
+                left.add("headers of a form's fields");
+            }
             if !fields.is_empty() && multipart::fits(&fields) {
                 put_multipart(&mut keys, fields, files);
             }
@@ -101,6 +106,12 @@ impl<'d> Operation<'d> {
             }
         } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
             state(FORM);
+            let is_reserved = |name| {
+                encoding(media, name).is_some_and(|one| one.get("allowReserved") == Some(&Value::Bool(true)))
+            };
+            if map.keys().any(|name| is_reserved(name)) {
+                left.add("fields whose reserved characters are not to be encoded");
+            }
             keys.insert("form".into(), form(document, media, map));
         } else if essence(mime) == "application/octet-stream"
             && media.get("schema").is_none()

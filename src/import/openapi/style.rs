@@ -105,7 +105,12 @@ pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Val
             format!(".{}", list(items).join(if style.explode { "." } else { "," }))
         }
         (Value::Array(items), "matrix") => matrix(list(items)),
-        (Value::Array(items), _) => list(items).join(","),
+        (Value::Array(items), _) => {
+            let between = |separator: &str| percent::encode(separator).replace("%2C", ",");
+            let of_item = |item| of_list(document, parameter.unwrap_or(&none), item, &of_text, &between);
+            let items: Vec<String> = items.iter().take(ITEMS_MAX).map(of_item).collect();
+            items.join(&between(style.separator()))
+        }
         (Value::Object(map), "label") if style.explode => format!(".{}", pairs(map, "=").join(".")),
         (Value::Object(map), "label") => format!(".{}", pairs(map, ",").join(",")),
         (Value::Object(map), "matrix") if style.explode => {
@@ -119,6 +124,26 @@ pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Val
         _ => of_text(&value),
     };
     if text.is_empty() { "1".into() } else { text.into() }
+}
+
+/// An item of a list, as `written` writes it. In Swagger 2, a list in a list has a separator of its own, as `between`
+/// writes it.
+fn of_list(
+    document: &Document,
+    list: &Value,
+    item: &Value,
+    written: &dyn Fn(&Value) -> String,
+    between: &dyn Fn(&str) -> String,
+) -> String {
+    match (item, list.get("items")) {
+        (Value::Array(inner), Some(schema)) if document.is_swagger() => {
+            let inner = inner.iter().take(ITEMS_MAX);
+            let inner: Vec<String> =
+                inner.map(|item| of_list(document, schema, item, written, between)).collect();
+            inner.join(&between(Style::of(document, schema, "simple").separator()))
+        }
+        _ => written(item),
+    }
 }
 
 /// The names and values that a parameter of a query, a header or a cookie is sent as. A list is sent with its name
@@ -135,6 +160,7 @@ pub(super) fn named(
     let in_query = place == "query";
     let pair = |key: &String, between: &str, value: &Value| format!("{key}{between}{}", plain(value));
     let is_number = digits::of_number(&value).is_some();
+    let of_item = |item: &Value| of_list(document, parameter, item, &plain, &str::to_owned);
     match value {
         Value::Object(map) if !is_number => {
             let map = map.iter().take(ITEMS_MAX);
@@ -142,7 +168,8 @@ pub(super) fn named(
                 ("deepObject", _) => {
                     map.map(|(key, value)| (format!("{name}[{key}]"), text(&plain(value)))).collect()
                 }
-                ("form", true) if in_query => {
+                // Each is a cookie: the `&` that OpenAPI 3.0 would put between them is none of a cookie's.
+                ("form", true) if place != "header" => {
                     map.map(|(key, value)| (key.clone(), text(&plain(value)))).collect()
                 }
                 (_, explode) => {
@@ -153,11 +180,11 @@ pub(super) fn named(
             }
         }
         Value::Array(items) if in_query && style.explode && !items.is_empty() => {
-            let items = items.iter().take(ITEMS_MAX).map(|item| text(&plain(item)));
+            let items = items.iter().take(ITEMS_MAX).map(|item| text(&of_item(item)));
             vec![(name.to_owned(), items.collect())]
         }
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().take(ITEMS_MAX).map(plain).collect();
+            let items: Vec<String> = items.iter().take(ITEMS_MAX).map(of_item).collect();
             vec![(name.to_owned(), text(&items.join(style.separator())))]
         }
         other => vec![(name.to_owned(), text(&plain(&other)))],
@@ -167,7 +194,8 @@ pub(super) fn named(
 /// The values of a list as a parameter of Swagger 2 writes them: joined, or several.
 pub(super) fn joined(document: &Document, parameter: &Value, items: &[Value]) -> Vec<String> {
     let style = Style::of(document, parameter, "simple");
-    let items: Vec<String> = items.iter().take(ITEMS_MAX).map(plain).collect();
+    let of_item = |item| of_list(document, parameter, item, &plain, &str::to_owned);
+    let items: Vec<String> = items.iter().take(ITEMS_MAX).map(of_item).collect();
     if style.explode || items.is_empty() { items } else { vec![items.join(style.separator())] }
 }
 

@@ -170,6 +170,87 @@ fn forms_files_and_lists_become_their_keys() {
     assert_eq!(step["form"], json!({ "p": "a|b", "m": ["a", "b"], "c": "a,b" }));
 }
 
+/// Swagger 2, "Items Object": a list in a list has a `collectionFormat` of its own.
+#[test]
+fn lists_are_joined_in_each_place_as_their_format_says() {
+    let list = |place: &str, format: &str, inner: Option<&str>| {
+        let items = match inner {
+            Some(format) => {
+                json!({ "type": "array", "items": { "type": "string" }, "collectionFormat": format })
+            }
+            None => json!({ "type": "string" }),
+        };
+        let example = if inner.is_some() { json!([["a,1", "b"], ["c"]]) } else { json!(["a,1", "b"]) };
+        json!({ "name": "l", "in": place, "required": true, "type": "array", "items": items,
+            "collectionFormat": format, "example": example })
+    };
+    for (parameter, expected) in [
+        (list("path", "csv", None), "/x/a%2C1,b"),
+        (list("path", "ssv", None), "/x/a%2C1%20b"),
+        (list("path", "tsv", None), "/x/a%2C1%09b"),
+        (list("path", "pipes", None), "/x/a%2C1%7Cb"),
+        (list("path", "pipes", Some("csv")), "/x/a%2C1,b%7Cc"),
+        (list("query", "pipes", Some("csv")), r#"{"l":"a,1,b|c"}"#),
+        (list("query", "csv", Some("ssv")), r#"{"l":"a,1 b,c"}"#),
+        (list("query", "multi", Some("pipes")), r#"{"l":["a,1|b","c"]}"#),
+        (list("header", "csv", Some("pipes")), r#"{"l":"a,1|b,c"}"#),
+        (list("formData", "ssv", Some("csv")), r#"{"l":"a,1,b c"}"#),
+    ] {
+        let text = json!({ "swagger": "2.0", "host": "h", "paths": { "/x/{l}": { "post": { "parameters": [parameter] } } } });
+        let draft = imported(&text.to_string(), &all());
+        let (place, step) = (parameter["in"].as_str().unwrap(), &steps(&draft)[0]);
+        let found = match place {
+            "path" => draft.write("d.yaml").unwrap().scenario,
+            "header" => step["headers"].to_string(),
+            "formData" => step["form"].to_string(),
+            _ => step["query"].to_string(),
+        };
+        let expected =
+            expected.strip_prefix("/x/").map_or(expected.to_owned(), |value| format!("l: {value}"));
+        assert!(found.contains(&expected), "{parameter}: {found}");
+    }
+}
+
+#[test]
+fn what_fields_and_values_lose_is_counted() {
+    let form = |kind: &str, encoding: Value| {
+        let schema = json!({ "properties": { "a": { "type": "string", "example": "x/y" } } });
+        json!({ "requestBody": { "content": { kind: { "schema": schema, "encoding": { "a": encoding } } } } })
+    };
+    let query = |more: Value| {
+        let mut one = json!({ "name": "q", "in": "query", "required": true, "example": "x/y" });
+        one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "parameters": [one] })
+    };
+    for (operation, expected) in [
+        (
+            form("multipart/form-data", json!({ "headers": { "X-A": {} } })),
+            Some("1 headers of a form's fields"),
+        ),
+        (
+            form("multipart/form-data", json!({ "contentType": "application/json" })),
+            Some("1 content types of"),
+        ),
+        (form("multipart/form-data", json!({ "contentType": "text/plain" })), None),
+        (
+            form("application/x-www-form-urlencoded", json!({ "allowReserved": true })),
+            Some("1 fields whose reserved"),
+        ),
+        (query(json!({ "allowReserved": true })), Some("1 parameters whose reserved")),
+        (query(json!({})), None),
+    ] {
+        let notes = imported(&document(operation.clone(), json!({})), &all()).notes.join("\n");
+        match expected {
+            Some(part) => assert!(notes.contains(part), "{operation}: {notes}"),
+            None => assert!(!notes.contains("not in the scenario"), "{operation}: {notes}"),
+        }
+    }
+    let cookie = json!({ "parameters": [{ "name": "c", "in": "cookie", "required": true,
+        "example": { "R": 100, "G": "a" } }] });
+    let step = steps(&imported(&document(cookie, json!({})), &all()))[0].clone();
+    assert_eq!(step["headers"], json!({ "Cookie": "G=a; R=100" }));
+}
+
 #[test]
 fn samples_fit_their_schemas() {
     let components = json!({ "schemas": {

@@ -83,14 +83,14 @@ fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Rec
 fn of_span(index: usize, spans: &[&Span], parents: &Parents<'_>, records: &mut Vec<(u64, Record)>) {
     let (span, Parents { base_id, wanted, points, .. }) = (spans[index], parents);
     if let Some(point) = &points.of_span[index] {
-        let (parent, link) = parents.of(point, span);
+        let around = points.around(span, spans);
+        let (parent, link) = parents.of(point, span, around);
         let link = link.map(|link| match span.trace_id {
             own if own == *wanted => json!({"to": span_id_text(link.span_id)}),
             own => json!({"to": span_id_text(link.span_id), "own_trace_id": format!("{own:032x}")}),
         });
-        let around = span.parent_id.and_then(|parent| points.first_of.get(&parent));
         // Every span of a resource would repeat the same.
-        let is_first = around.is_none_or(|around| !is_same_resource(spans[*around], span));
+        let is_first = around.is_none_or(|around| !is_same_resource(spans[around], span));
         let resource = if is_first { resource(span) } else { None };
         let more = [(LINK, link), (RESOURCE, resource)];
         add(records, span, [base_id, &point.id, &parent], more);
@@ -132,18 +132,17 @@ struct Parents<'a> {
 }
 
 impl Parents<'_> {
-    /// The id of the point above, and the link that says so.
-    fn of(&self, point: &PointOf, span: &Span) -> (String, Option<Link>) {
+    /// The id of the point above, and the link that says so; `around` is the span above, if it is here.
+    fn of(&self, point: &PointOf, span: &Span, around: Option<usize>) -> (String, Option<Link>) {
         if let Some(first) = point.below {
             return (self.points.id_of(first), None);
         }
         if let Some(parent) = text_of(span, PARENT_ID) {
             return (parent.to_owned(), None);
         }
-        let known = span.parent_id.and_then(|parent| self.points.first_of.get(&parent));
-        if let (Some(parent), Some(first)) = (span.parent_id, known) {
+        if let (Some(parent), Some(around)) = (span.parent_id, around) {
             let link = Link { trace_id: span.trace_id, span_id: parent };
-            return (self.points.id_of(*first), span.links.contains(&link).then_some(link));
+            return (self.points.id_of(around), span.links.contains(&link).then_some(link));
         }
         let is_root = |id: u64| id == self.root || id == self.wanted as u64;
         match (span.parent_id, self.link(span)) {
@@ -205,11 +204,23 @@ struct PointOf {
 struct Points {
     of_span: Vec<Option<PointOf>>,
     first_of: HashMap<u64, usize>,
+    /// The server's span of each id that a client's has, too.
+    server_of: HashMap<u64, usize>,
 }
 
 impl Points {
     fn id_of(&self, span: usize) -> String {
         self.of_span[span].as_ref().map(|point| point.id.clone()).unwrap_or_default()
+    }
+
+    /// The span that a span is below, if it is here. Of a client's and a server's with one id, it is the server's, unless
+    /// only the client's is of the same process.
+    fn around(&self, span: &Span, spans: &[&Span]) -> Option<usize> {
+        let id = span.parent_id?;
+        let first = *self.first_of.get(&id)?;
+        let is_with = |other: usize| is_same_resource(spans[other], span);
+        let server = self.server_of.get(&id).copied();
+        Some(server.filter(|server| is_with(*server) || !is_with(first)).unwrap_or(first))
     }
 }
 
@@ -218,8 +229,11 @@ impl Points {
 /// servers make: the server's is below the client's. Of others with one id, it is not known which one is the parent of
 /// what: they stay beside each other, and the tree says that they share an id ([`COPY`]).
 fn points(spans: &[&Span]) -> Points {
-    let mut points =
-        Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::with_capacity(spans.len()) };
+    let mut points = Points {
+        of_span: Vec::with_capacity(spans.len()),
+        first_of: HashMap::with_capacity(spans.len()),
+        server_of: HashMap::new(),
+    };
     // The client's half first, whichever order they come in.
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|&index| (spans[index].kind == Kind::Server, spans[index].start_ns));
@@ -244,6 +258,9 @@ fn points(spans: &[&Span]) -> Points {
         } else {
             let is_called = |first: &usize| span.kind == Kind::Server && spans[*first].kind != Kind::Server;
             let below = known.first().copied().filter(is_called);
+            if below.is_some() {
+                points.server_of.entry(span.span_id).or_insert(index);
+            }
             Some(PointOf { id: format!("{id}{COPY}{}", known.len() + 1), below })
         };
         if point.is_some() {

@@ -478,7 +478,22 @@ fn spans_that_share_an_id_are_told_apart() {
     ];
     let tree = TraceTree::build(&read::records("b", &spans));
     let names: Vec<_> = tree.points.iter().map(|point| (point.depth, &*point.name)).collect();
-    assert_eq!(names, [(0, "client"), (1, "server"), (1, "db")]);
+    assert_eq!(names, [(0, "client"), (1, "server"), (2, "db")]);
+    // What a span is below is said by the process that it comes from.
+    let of = |service: &str, mut span: Span| {
+        span.resource = Arc::new(Info::from_iter([("service.name".to_owned(), json!(service))]));
+        span
+    };
+    for (service, depth) in [("a", 1), ("b", 2), ("c", 2)] {
+        let mut below = span("below", Kind::Internal, 3_000);
+        (below.span_id, below.parent_id) = (6, Some(5));
+        let [client, server] = [("client", Kind::Client, 1_000), ("server", Kind::Server, 2_000)]
+            .map(|(name, kind, start_ns)| span(name, kind, start_ns));
+        let spans = [of(service, below), of("b", server), of("a", client)];
+        let tree = TraceTree::build(&read::records("b", &spans));
+        let names: Vec<_> = tree.points.iter().map(|point| (point.depth, &*point.name)).collect();
+        assert_eq!(names, [(0, "client"), (1, "server"), (depth, "below")], "{service}");
+    }
     let flood: Vec<Span> = (0..100).map(|n| span("x", Kind::Client, n * 10)).collect();
     assert!(read::records("b", &flood).len() <= 32);
 }
