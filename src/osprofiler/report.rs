@@ -483,15 +483,25 @@ fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Po
 }
 
 /// Takes from each point the union of its children's intervals, clamped to its own. Siblings come
-/// in the order of their starts, so one sweep is enough.
+/// in the order of their starts, so one sweep is enough. The children of a point whose time is not known are taken from
+/// the point around it: else their time would count twice.
 fn fill_self_times(points: &mut [Point]) {
+    let mut around: Vec<Option<usize>> = Vec::with_capacity(points.len());
+    for point in &*points {
+        let known = |parent: usize| points[parent].duration_us.map(|_| parent).or(around[parent]);
+        around.push(point.parent.and_then(known));
+    }
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    if points.iter().any(|point| point.duration_us.is_none()) {
+        order.sort_by_key(|&index| points[index].start_us);
+    }
     let mut covered: Vec<(u64, u64)> = points.iter().map(|point| (0, point.start_us)).collect();
-    for index in 0..points.len() {
+    for index in order {
         let child = &points[index];
-        let (Some(parent), Some(end)) = (child.parent, child.end_us()) else { continue };
-        let Some(parent_end) = points[parent].end_us() else { continue };
-        let (sum, reached) = &mut covered[parent];
-        let (start, end) = (child.start_us.max(*reached), end.min(parent_end));
+        let (Some(around), Some(end)) = (around[index], child.end_us()) else { continue };
+        let Some(last) = points[around].end_us() else { continue };
+        let (sum, reached) = &mut covered[around];
+        let (start, end) = (child.start_us.max(*reached), end.min(last));
         if end > start {
             *sum += end - start;
             *reached = end;

@@ -10,7 +10,6 @@ use crate::base::clock::Nanos;
 use crate::measure::ids::RunIds;
 use crate::measure::log::{LogError, RunLog, Visitor};
 use crate::measure::rows::Rows;
-use crate::measure::sample::Ended;
 
 /// What to find.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +66,7 @@ impl Visitor for Finder {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
         for row in rows.iter() {
             let head = row.head;
-            if head.ended == Ended::Dropped || self.ids.is_control(head) {
+            if !head.has_started() || self.ids.is_control(head) {
                 continue;
             }
             let response_ns = head.response_ns();

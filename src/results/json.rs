@@ -205,7 +205,7 @@ impl<'a> Drawn<'a> {
 
     fn add(&mut self, head: &IterationHead) {
         // Warm-up is not drawn, and iterations that never started have no position.
-        if head.warm_up || head.ended == Ended::Dropped {
+        if head.warm_up || !head.has_started() {
             return;
         }
         if self.choice.next(head) {

@@ -3,9 +3,12 @@
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::rewind;
@@ -375,6 +378,14 @@ fn what_waited_until_the_end_never_started() {
     let started: u64 = started.iter().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(started, ran.len() as u64);
     let directory = bench.run_directory();
+    // The page draws what ran.
+    let page = std::fs::read_to_string(directory.join("report.html")).unwrap();
+    let (_, packed) = page.split_once("id=\"iterations\"").unwrap();
+    let (_, packed) = packed.split_once('>').unwrap();
+    let packed = STANDARD.decode(packed.split('<').next().unwrap().trim()).unwrap();
+    let mut drawn = [0; 4];
+    flate2::read::GzDecoder::new(packed.as_slice()).read_exact(&mut drawn).unwrap();
+    assert_eq!(u32::from_le_bytes(drawn) as usize, ran.len());
     let both = bench.run(&["compare", directory.to_str().unwrap(), directory.to_str().unwrap()]).stdout;
     assert!(both.contains(&format!("{aborted} cut off, of 20")), "{both}");
     // The report made again from the log and the rows holds.

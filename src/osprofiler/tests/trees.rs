@@ -127,6 +127,8 @@ fn a_tree_keeps_names_gaps_and_overlaps() {
         record("db-stop", "b", "a", 40),
         record("db-stop", "c", "a", 60),
         record("lost-start", "d", "a", 70),
+        record("in-start", "g", "d", 75),
+        record("in-stop", "g", "d", 85),
         record("late-start", "e", "a", 90),
         failed,
         record("late-stop", "e", "a", 150),
@@ -140,10 +142,12 @@ fn a_tree_keeps_names_gaps_and_overlaps() {
     assert_eq!(
         seen,
         [
-            ("my-op", 0, None, 0, Some(100), Some(40)),
+            ("my-op", 0, None, 0, Some(100), Some(30)),
             ("db", 1, Some(0), 10, Some(30), Some(30)),
             ("db", 1, Some(0), 30, Some(30), Some(30)),
             ("lost", 1, Some(0), 70, None, None),
+            // Without the time of `lost`, that below it is none of my-op's own.
+            ("in", 2, Some(3), 75, Some(10), Some(10)),
             ("late", 1, Some(0), 90, Some(60), Some(60)),
             ("orphan", 0, None, 95, None, None),
         ]
