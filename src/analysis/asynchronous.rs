@@ -76,7 +76,7 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
         let is_same_clock = !is_called && clock(parent) == clock(point);
         let goes_on = is_called && whole.0 <= of_parent.1 && outlives(whole, of_parent);
         let answered = if is_same_clock { answered_us[above] } else { goes_on.then_some(of_parent.1) };
-        let is_own_time = is_consumer(point) || is_same_clock;
+        let is_own_time = is_same_clock || is_consumer(point);
         let is_late = answered.is_some_and(|answered| whole.0 >= answered);
         let nobody_waits = found[above].part.is_none()
             || is_linked(point)

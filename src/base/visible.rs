@@ -3,12 +3,22 @@
 //! [`osprofiler::base::visible`] defines which characters are deceptive. Reports write them out ([`visible`]). In
 //! addition, [`for_terminal`] cleans all output to a terminal or a CI log.
 
+use osprofiler::base::parallel;
 pub use osprofiler::base::visible::{code_point, is_deceptive, on_one_line, visible};
 
 /// Text that is safe for a terminal or a CI log: without control characters, and without lines that a CI system reads
 /// as commands. With `colours`, bench's own colours stay.
 #[must_use]
 pub fn for_terminal(text: &str, colours: bool) -> String {
+    let ranges = parallel::lines(text, BYTES_OF_THREAD_MIN);
+    let parts = parallel::map(ranges, |range| lines_for_terminal(&text[range], colours));
+    parts.concat()
+}
+
+/// Less text than this is not worth a thread.
+const BYTES_OF_THREAD_MIN: usize = 1 << 20;
+
+fn lines_for_terminal(text: &str, colours: bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));

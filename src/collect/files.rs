@@ -215,24 +215,32 @@ impl Gathered<'_> {
             self.timeless += 1;
             self.reject(|| format!("a record of trace {} has no time", record.base_id));
         }
-        let traces = &mut self.loaded.traces;
-        let place = *self.places.entry(record.base_id.to_string()).or_insert_with(|| {
-            traces.push(TraceRecords {
-                base_id: record.base_id.to_string(),
-                records: Vec::new(),
-                unreadable: 0,
-                partial: None,
-                style: ReportStyle::Records,
-            });
-            traces.len() - 1
-        });
-        let records = &mut traces[place].records;
+        let place = self.place(&record.base_id);
+        let records = &mut self.loaded.traces[place].records;
         if records.len() < TRACE_RECORDS_MAX && self.records < RECORDS_MAX {
             records.push(record);
             self.records += 1;
         } else {
             self.loaded.left_out += 1;
         }
+    }
+
+    /// The index of a trace. Records of one trace mostly follow each other.
+    fn place(&mut self, base_id: &str) -> usize {
+        let traces = &mut self.loaded.traces;
+        if traces.last().is_some_and(|last| last.base_id == base_id) {
+            return traces.len() - 1;
+        }
+        *self.places.entry(base_id.to_owned()).or_insert_with(|| {
+            traces.push(TraceRecords {
+                base_id: base_id.to_owned(),
+                records: Vec::new(),
+                unreadable: 0,
+                partial: None,
+                style: ReportStyle::Records,
+            });
+            traces.len() - 1
+        })
     }
 
     fn add_json(&mut self, value: Value, place: impl Fn() -> String) {
@@ -318,7 +326,15 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
         gathered.sort();
         return Ok(());
     }
-    // A large document of spans is not read as values first.
+    // A large document of spans is read once, not as values first.
+    if lines::begins_as_otlp(text)
+        && let Ok(decoded) = json_spans::decode(text)
+        && !decoded.spans.is_empty()
+    {
+        gathered.add_spans(Ok(decoded), || "the request".to_owned());
+        gathered.sort();
+        return Ok(());
+    }
     const OWN: [&str; 6] = ["records", "children", "trace_id", "timestamp", "unreadable", "partial"];
     if let Some(shape) =
         Shape::of(text).filter(|shape| has_spans(shape) && !OWN.iter().any(|key| shape.has(key)))

@@ -39,7 +39,10 @@ pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
             break;
         }
     }
-    Ok(match Shape::of(without_mark(&begins).trim_ascii()) {
+    // What does not end here is no object on a line: all of it would be read for nothing.
+    let ends = begins.len() < LINE_BYTES_MAX || begins.ends_with(b"\n");
+    let shape = if ends { Shape::of(without_mark(&begins).trim_ascii()) } else { None };
+    Ok(match shape {
         Some(shape) if is_record(&shape) || is_of_otlp(&shape) || is_of_other_signal(&shape) => {
             First::Line { line: begins, rest: reader }
         }
@@ -55,6 +58,11 @@ pub(super) fn is_of_otlp(object: &Shape) -> bool {
 /// Whether an object is a request of another signal of OTLP's.
 pub(super) fn is_of_other_signal(object: &Shape) -> bool {
     OTHER_SIGNALS.iter().any(|key| object.is_list(key))
+}
+
+/// Whether a document begins as a request of OTLP does.
+pub(super) fn begins_as_otlp(document: &[u8]) -> bool {
+    begins_with(document, &OTLP)
 }
 
 /// Whether a line begins with one of these keys.

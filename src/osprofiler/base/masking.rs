@@ -199,7 +199,8 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
         begins[usize::from(byte)] = true;
         begins[usize::from(byte.to_ascii_uppercase())] = true;
     }
-    while let Some(next) = bytes[at..].iter().position(|byte| begins[usize::from(*byte)]) {
+    let next = |at: usize| bytes[at..].iter().position(|byte| begins[usize::from(*byte)]);
+    while let Some(next) = if secrets.is_empty() { None } else { next(at) } {
         at += next;
         let byte = bytes[at].to_ascii_lowercase();
         let possible =
@@ -213,7 +214,9 @@ pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
             None => at += 1,
         }
     }
-    add_hosts(text, &secrets, &mut spans);
+    if !secrets.is_empty() {
+        add_hosts(text, &secrets, &mut spans);
+    }
     drop(known);
     add_credentials(text, &mut spans);
     spans

@@ -48,6 +48,22 @@ pub fn ranges(len: usize, least: usize) -> Vec<std::ops::Range<usize>> {
     (0..len).step_by(size).map(|from| from..(from + size).min(len)).collect()
 }
 
+/// Splits a text into ranges of whole lines for [`map`], each of at least `least` bytes but for the last one.
+#[must_use]
+pub fn lines(text: &str, least: usize) -> Vec<std::ops::Range<usize>> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    for wanted in ranges(text.len(), least) {
+        let line_of = wanted.end.max(from);
+        let rest = text.as_bytes()[line_of..].iter().position(|byte| *byte == b'\n');
+        let end = rest.map_or(text.len(), |rest| line_of + rest + 1);
+        if from < end {
+            found.push(from..end);
+        }
+        from = end;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +86,19 @@ mod tests {
                 "{len} {least}"
             );
             assert!(ranges.len() <= 4 * THREADS_MAX);
+        }
+    }
+
+    #[test]
+    fn ranges_of_lines_are_all_of_the_text() {
+        for (text, least) in
+            [("", 1), ("a", 1), ("a\nbc\n", 1), ("ä\n\nü", 1), ("a\nb\nc\nd\n", 3), ("abc\nd", 2)]
+        {
+            let ranges = lines(text, least);
+            assert_eq!(ranges.iter().map(|range| &text[range.clone()]).collect::<String>(), text);
+            let ends =
+                |range: &std::ops::Range<usize>| range.end == text.len() || text[..range.end].ends_with('\n');
+            assert!(ranges.iter().all(|range| !range.is_empty() && ends(range)), "{text:?}: {ranges:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{Decoded, Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
-use crate::base::hex;
+use crate::base::{hex, parallel};
 use crate::record::Info;
 
 /// The content type.
@@ -232,32 +232,55 @@ pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
 /// # Errors
 /// No protobuf of that shape, or too many spans.
 pub(super) fn decode_into(body: &[u8], decoded: &mut Decoded) -> Result<(), SpanError> {
-    each_span(body, |span| {
-        match span {
-            Ok(span) => decoded.spans.push(span),
-            Err(error) => decoded.faults.add(|| error.to_string()),
+    let mut take = |span: Result<Span, SpanError>| match span {
+        Ok(span) => decoded.spans.push(span),
+        Err(error) => decoded.faults.add(|| error.to_string()),
+    };
+    for (spans, resource, scope) in groups(body)? {
+        if spans.len() < SPANS_AT_ONCE_MIN {
+            spans.into_iter().for_each(|span| take(decode_span(span, &resource, &scope)));
+            continue;
         }
-        Ok(())
-    })
+        let mut spans = spans.into_iter();
+        let parts = parallel::ranges(spans.len(), SPANS_OF_THREAD_MIN);
+        let parts: Vec<Vec<OtlpSpan>> =
+            parts.into_iter().map(|range| spans.by_ref().take(range.len()).collect()).collect();
+        let of_part = |part: Vec<OtlpSpan>| -> Vec<_> {
+            part.into_iter().map(|span| decode_span(span, &resource, &scope)).collect()
+        };
+        parallel::map(parts, of_part).into_iter().flatten().for_each(&mut take);
+    }
+    Ok(())
 }
+
+/// Fewer spans than these are not worth a thread.
+const SPANS_AT_ONCE_MIN: usize = 8_000;
+const SPANS_OF_THREAD_MIN: usize = 1_000;
 
 fn each_span(
     body: &[u8],
     mut take: impl FnMut(Result<Span, SpanError>) -> Result<(), SpanError>,
 ) -> Result<(), SpanError> {
+    for (spans, resource, scope) in groups(body)? {
+        spans.into_iter().try_for_each(|span| take(decode_span(span, &resource, &scope)))?;
+    }
+    Ok(())
+}
+
+/// Spans of one scope of one resource.
+type Group = (Vec<OtlpSpan>, Arc<Info>, Arc<str>);
+
+fn groups(body: &[u8]) -> Result<impl Iterator<Item = Group>, SpanError> {
     let mut counts = Counts::default();
     counts.add(body, Level::Traces)?;
     let traces = Traces::decode(body).map_err(SpanError::Protobuf)?;
-    for group in traces.resource_spans {
+    Ok(traces.resource_spans.into_iter().flat_map(|group| {
         let resource = Arc::new(decode_object(group.resource.unwrap_or_default().attributes));
-        for scoped in group.scope_spans {
+        group.scope_spans.into_iter().map(move |scoped| {
             let scope: Arc<str> = Arc::from(scoped.scope.unwrap_or_default().name);
-            for span in scoped.spans {
-                take(decode_span(span, &resource, &scope))?;
-            }
-        }
-    }
-    Ok(())
+            (scoped.spans, Arc::clone(&resource), scope)
+        })
+    }))
 }
 
 /// The spans of Tempo's `Trace`.

@@ -13,15 +13,17 @@
 //! the two halves that JavaScript's protobuf library makes of a number of 64 bits (open-telemetry/opentelemetry-js#4202).
 
 use std::fmt;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::schema::{self, Field, Kind, Schema};
 use super::{Faults, SpanError};
-use crate::base::hex;
+use crate::base::{hex, parallel};
 
 const ANY_PADDING: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -38,7 +40,7 @@ const FIXED32: u32 = 5;
 /// # Errors
 /// If it is not JSON of that structure.
 pub fn to_protobuf(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
-    let mut output = Output { bytes: Vec::new(), faults: None };
+    let mut output = Output { bytes: Vec::new(), faults: None, at_once: false };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     deserializer.deserialize_map(Message { schema: &schema::REQUEST, output: &mut output })?;
     deserializer.end()?;
@@ -61,7 +63,18 @@ pub(super) struct Translated {
 /// # Errors
 /// If it is not JSON, or no object.
 pub(super) fn of_answer(body: &[u8]) -> Result<Translated, SpanError> {
-    let mut output = Output { bytes: Vec::new(), faults: Some(Faults::default()) };
+    let at_once = body.len() >= BYTES_AT_ONCE_MIN;
+    // An error in a part does not know where in the whole it is.
+    of_answer_with(body, at_once)
+        .or_else(|error| if at_once { of_answer_with(body, false) } else { Err(error) })
+}
+
+/// The spans of a shorter answer are not worth a thread.
+const BYTES_AT_ONCE_MIN: usize = 1 << 20;
+const SPANS_OF_THREAD_MIN: usize = 1_000;
+
+fn of_answer_with(body: &[u8], at_once: bool) -> Result<Translated, SpanError> {
+    let mut output = Output { at_once, ..Output::lenient() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let (mut status, mut message) = (IsPartial(false), None);
     deserializer
@@ -77,6 +90,14 @@ struct Output {
     bytes: Vec<u8>,
     /// Where values that cannot be read are counted; `None` if one is an error.
     faults: Option<Faults>,
+    /// Whether spans are read on all processors at once.
+    at_once: bool,
+}
+
+impl Output {
+    fn lenient() -> Self {
+        Self { bytes: Vec::new(), faults: Some(Faults::default()), at_once: false }
+    }
 }
 
 /// The outermost object of an answer: the request, or around it what Tempo says of it.
@@ -238,6 +259,11 @@ impl<'de> Visitor<'de> for Content<'_> {
             return self.unexpected(&"a list");
         }
         let Self { field, output, .. } = self;
+        if output.at_once
+            && matches!(field.kind, Kind::Message(schema) if std::ptr::eq(schema, &schema::SPAN))
+        {
+            return at_once(field, output, list);
+        }
         while list.next_element_seed(Content { field, in_list: true, output: &mut *output })?.is_some() {}
         Ok(())
     }
@@ -316,6 +342,35 @@ impl<'de> Visitor<'de> for Content<'_> {
             Kind::Bool | Kind::Message(_) => self.unexpected(&text),
         }
     }
+}
+
+/// The elements of a list, each written by itself.
+fn at_once<'de, A: SeqAccess<'de>>(
+    field: &'static Field,
+    output: &mut Output,
+    mut list: A,
+) -> Result<(), A::Error> {
+    let mut elements: Vec<&RawValue> = Vec::new();
+    while let Some(element) = list.next_element()? {
+        elements.push(element);
+    }
+    let written = |range: Range<usize>| {
+        let mut output = Output::lenient();
+        for element in &elements[range] {
+            let content = Content { field, in_list: true, output: &mut output };
+            content.deserialize(&mut serde_json::Deserializer::from_str(element.get()))?;
+        }
+        Ok::<_, serde_json::Error>(output)
+    };
+    for part in parallel::map(parallel::ranges(elements.len(), SPANS_OF_THREAD_MIN), written) {
+        let part = part.map_err(A::Error::custom)?;
+        output.bytes.extend(part.bytes);
+        if let (Some(faults), Some(more)) = (&mut output.faults, part.faults) {
+            faults.count += more.count;
+            faults.first = faults.first.take().or(more.first);
+        }
+    }
+    Ok(())
 }
 
 impl Content<'_> {
@@ -449,4 +504,50 @@ pub fn push_varint(output: &mut Vec<u8>, mut value: u64) {
 
 fn digits(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(hex::first_byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Read on all processors at once, an answer is the same to the byte: faults, their order, and errors, too.
+    #[test]
+    fn a_large_answer_is_read_like_a_small_one() {
+        let span = |number: u32| match number % 7 {
+            0 => format!(r#"{{"spanId":"{number:016x}","kind":"SPAN_KIND_NONE_{number}"}}"#),
+            1 => "null".to_owned(),
+            2 => format!(
+                r#"{{"name":"a\u00fcb {number}","attributes":[{{"key":"k","value":{{"arrayValue":{{}}}}}}]}}"#
+            ),
+            3 => format!("[{number}]"),
+            _ => format!(
+                r#"{{"traceId":"{number:032x}", "spanId":"{number:016x}","endTimeUnixNano": {number}5 }}"#
+            ),
+        };
+        let spans = (0..5_000).map(span).collect::<Vec<_>>().join(",\n");
+        for (begin, end) in [
+            (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, "]}]}]}"),
+            (
+                r#"{"trace":{"batches":[{"instrumentationLibrarySpans":[{"spans":["#,
+                r#"]}]}]},"status":"PARTIAL"}"#,
+            ),
+            (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, r#",{"name":"\ud800"}]}]}]}"#),
+            (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, ",{}"),
+        ] {
+            let body = format!("{begin}{spans}{end}");
+            let read = |at_once| {
+                let read = of_answer_with(body.as_bytes(), at_once);
+                let read = read.map(|read| (read.bytes, read.faults, read.partial));
+                read.map_err(|error| std::error::Error::source(&error).map(ToString::to_string))
+            };
+            assert!(read(true).is_ok() == read(false).is_ok());
+            let whole = of_answer(body.as_bytes()).map(|read| (read.bytes, read.faults, read.partial));
+            let whole = whole.map_err(|error| std::error::Error::source(&error).map(ToString::to_string));
+            assert!(whole == read(false), "{end}");
+            if let (Ok(at_once), Ok(one_by_one)) = (read(true), read(false)) {
+                assert!(at_once == one_by_one && !at_once.0.is_empty(), "{end}");
+                assert!(at_once.1.count > 1_000, "{:?}", at_once.1);
+            }
+        }
+    }
 }
