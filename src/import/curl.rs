@@ -5,6 +5,7 @@ mod globs;
 mod known;
 mod network;
 mod options;
+mod schemes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::base::percent;
 use super::draft::{Draft, Step};
 use super::exact;
 use super::multipart::{self, Field};
-use super::request::{Body, Recorded, SecretsOnly, Targets, method_key, split_url};
+use super::request::{Body, Recorded, SecretsOnly, Targets, method_key};
 use super::{ImportError, STEPS_MAX, sniff, words};
 use content::Data;
 
@@ -257,6 +258,8 @@ struct Command {
     key: Option<String>,
     hosts: Map<String, Value>,
     socket: Option<String>,
+    /// The scheme of URLs that have none.
+    proto_default: Option<String>,
     proxy: Option<String>,
     proxy_user: Option<String>,
     no_proxy: String,
@@ -285,6 +288,8 @@ impl Command {
         let counts: Vec<usize> = of_url.iter().map(Vec::len).collect();
         let mut uploads = counts.iter().enumerate().flat_map(|(at, count)| std::iter::repeat_n(at, *count));
         let urls = of_url.concat();
+        let urls: Vec<String> =
+            urls.iter().map(|url| schemes::complete(url, self.proto_default.as_deref())).collect();
         self.note_socket(&urls);
         self.note_upgrade(&urls);
         self.note_headers(&urls);
@@ -297,13 +302,7 @@ impl Command {
             _ => {}
         }
         for url in urls.iter().take(STEPS_MAX.saturating_sub(all.urls)) {
-            if url.contains(' ') {
-                return Err(ImportError::new("a URL has a blank, which curl refuses", "write it as %20"));
-            }
-            let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
-            let Some((origin, path)) = split_url(&url) else {
-                return Err(ImportError::new("an argument is not a URL of http or https", "quote the URL"));
-            };
+            let (origin, path) = schemes::split(url)?;
             let path = if self.paths_as_they_are { path } else { without_dots(&path) };
             self.upload = uploads.next().and_then(|at| self.uploads.get(at)).cloned();
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));

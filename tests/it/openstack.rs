@@ -206,6 +206,10 @@ fn what_a_task_asks_for_wrongly_is_a_fault_at_its_line() {
             "`size` does not name one flavor",
         ),
         ("NovaServers.boot_server: { flavor: { id: 1 }, image: {} }", "this does not name one image"),
+        (
+            "NovaServers.boot_server: { flavor: { id: 1 }, image: { name: a, list_kwargs: { visibility: public } } }",
+            "`list_kwargs` is not supported for image",
+        ),
         ("NovaServers.boot_server: { flavor: { id: 1 }, image: { id: i }, vnc: 1 }", "vnc"),
         (
             "NovaServers.boot_server: { flavor: { id: 1 }, image: { id: i }, nics: [{ net-name: x }] }",

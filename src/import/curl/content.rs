@@ -54,6 +54,12 @@ impl Command {
     /// `--form`: `name=text`, `name=@file` or `name=<file`, with `;type=` and `;filename=`.
     pub(super) fn field(&mut self, text: &str, file: &NameFile<'_>) -> Result<(), ImportError> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        if value.starts_with('@') && has_separate(&value[1..]) {
+            return Err(ImportError::new(
+                format!("the field `{name}` has several files, which a step cannot send"),
+                "write --form once for each file",
+            ));
+        }
         let is_text = value.strip_prefix('<').is_some();
         let (first, mut rest) = quoted_or_until_semicolon(value.strip_prefix(['@', '<']).unwrap_or(value));
         let (mut content_type, mut filename) = (None, None);
@@ -174,12 +180,25 @@ fn encoded(option: &str, text: &str) -> Result<String, ImportError> {
         Some((_, "@", path)) => {
             return Err(ImportError::new(
                 format!("{option} encodes the file {path}, which a step cannot do"),
-                "encode it into another file, and name that one with -d @FILE",
+                match option {
+                    "--url-query" => "write the encoded text into the command",
+                    _ => "encode it into another file, and name that one with -d @FILE",
+                },
             ));
         }
         Some(("", _, content)) => as_form(content),
         Some((name, _, content)) => format!("{name}={}", as_form(content)),
         None => as_form(text),
+    })
+}
+
+/// Whether there is a comma outside quotes: curl takes what follows for another file.
+fn has_separate(text: &str) -> bool {
+    let (mut in_quotes, mut is_escaped) = (false, false);
+    text.chars().any(|c| {
+        in_quotes ^= c == '"' && !is_escaped;
+        is_escaped = in_quotes && c == '\\' && !is_escaped;
+        c == ',' && !in_quotes
     })
 }
 

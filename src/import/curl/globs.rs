@@ -24,6 +24,13 @@ pub(super) fn expanded(url: &str) -> Result<Vec<String>, ImportError> {
         let close = if from.starts_with('{') { '}' } else { ']' };
         let Some(end) = from.find(close) else { return Err(fault(url)) };
         let inner = &from[1..end];
+        // Since curl 8.21; older ones take it for a part of the value.
+        if inner.starts_with('<') && inner.contains('>') {
+            return Err(ImportError::new(
+                "a pattern in the URL has a name",
+                "write the pattern without `<…>`",
+            ));
+        }
         let values = match close {
             '}' => inner.split(',').map(str::to_owned).collect(),
             // The address of a host.

@@ -26,7 +26,7 @@ pub(super) struct Known {
 const CARRIED: &str = "anyauth aws-sigv4= basic cacert= cert/E= compressed cookie/b= data-ascii= data-binary= data-raw= \
     data-urlencode= data/d= digest form-string= form/F= get/G globoff/g head/I header/H= http1.1 http2-prior-knowledge \
     http2 insecure/k json= key= location-trusted location/L max-redirs= max-time/m= negotiate next/: noproxy= ntlm-wb \
-    ntlm oauth2-bearer= path-as-is proxy-user/U= proxy/x= range/r= referer/e= request/X= resolve= unix-socket= \
+    ntlm oauth2-bearer= path-as-is proto-default= proxy-user/U= proxy/x= range/r= referer/e= request/X= resolve= unix-socket= \
     upload-file/T= url-query= url= user-agent/A= user/u=";
 
 const WITHOUT_EFFECT: &str = "buffer/N clobber create-dirs create-file-mode= cookie-jar/c= disable/q \
@@ -47,7 +47,7 @@ const NAMED: &str = "abstract-unix-socket= alpn alt-svc= append/a ca-native capa
     junk-session-cookies/j key-type= knownhosts= krb= limit-rate= list-only/l local-port= login-options= mail-auth= \
     mail-from= mail-rcpt-allowfails mail-rcpt= manual/M max-filesize= metalink mptcp netrc-file= netrc-optional \
     netrc/n npn parallel-immediate parallel-max-host= parallel-max= parallel/Z pass= pinnedpubkey= post301 post302 \
-    post303 postquote= preproxy= prequote= proto-default= proto-redir= proto= proxy-anyauth proxy-basic \
+    post303 postquote= preproxy= prequote= proto-redir= proto= proxy-anyauth proxy-basic \
     proxy-ca-native proxy-cacert= proxy-capath= proxy-cert-type= proxy-cert= proxy-ciphers= proxy-crlfile= \
     proxy-digest proxy-header= proxy-http2 proxy-http3 proxy-insecure proxy-key-type= proxy-key= proxy-negotiate \
     proxy-ntlm proxy-pass= proxy-pinnedpubkey= proxy-service-name= proxy-ssl-allow-beast \

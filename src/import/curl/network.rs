@@ -90,9 +90,11 @@ impl Command {
                 );
             }
         }
-        for (name, own) in [("accept", true), ("content-type", has_data), ("host", true)] {
+        for (name, own) in
+            [("accept", true), ("content-type", has_data), ("host", true), ("user-agent", true)]
+        {
             if own && self.removed.iter().any(|removed| removed == name) {
-                notes.push(format!("-H '{name}:': curl leaves out this header, and bench sends its own"));
+                notes.push(format!("curl leaves out the header {name}, and bench sends its own"));
             }
         }
         for name in ["content-type", "authorization"] {
@@ -197,12 +199,14 @@ impl Command {
             Some((credentials, host)) => (Some(credentials), host),
             None => (None, authority),
         };
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let port = if has_port { String::new() } else { format!(":{PROXY_PORT}") };
-        if !is_host(host) {
-            draft.notes.push("--proxy was ignored: it is not a URL".to_owned());
+        // Such as a port that is no number.
+        if !is_host(host) || url::Url::parse(&format!("http://{host}")).is_err() {
+            let what = format!("--proxy was ignored: {} is no host with a port", shown(host));
+            draft.notes.push(what);
             return;
         }
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let port = if has_port { String::new() } else { format!(":{PROXY_PORT}") };
         let url = if credentials.is_some() || self.proxy_user.is_some() {
             draft.environment.push("PROXY_URL".into());
             let comment = format!("PROXY_URL holds http://USER:PASSWORD@{host}{port}.");

@@ -71,6 +71,12 @@ impl Command {
         if expanded.is_some_and(|known| known.takes_value) {
             words.next();
         }
+        if expanded.is_some_and(|known| known.name == "url") {
+            return Err(ImportError::new(
+                "the URL has variables of curl (--expand-url)",
+                "write the URL with their values",
+            ));
+        }
         match name.strip_prefix("no-").and_then(known::named) {
             Some(known) if !known.takes_value => self.turned_off(known),
             _ => self.unknown.push(format!("--{name}")),
@@ -119,6 +125,12 @@ impl Command {
     fn carried(&mut self, name: &'static str, value: String, file: &NameFile<'_>) -> Result<(), ImportError> {
         match name {
             "request" => self.method = Some(value),
+            "url" if value.starts_with('@') => {
+                return Err(ImportError::new(
+                    "the command reads its URLs from a file (--url @FILE)",
+                    "write them into the command: `bench import curl` takes many",
+                ));
+            }
             "url" => self.urls.push(value),
             "header" => self.header(&value),
             "data" | "data-ascii" => self.data(&value, true, file)?,
@@ -175,6 +187,7 @@ impl Command {
         match name {
             "unix-socket" => self.socket = Some(value),
             "proxy" => self.proxy = Some(value),
+            "proto-default" => self.proto_default = Some(value.to_ascii_lowercase()),
             "proxy-user" => self.proxy_user = Some(value),
             "noproxy" => self.no_proxy = value,
             "resolve" => self.resolve(&value),
@@ -193,7 +206,9 @@ impl Command {
     /// A header that curl leaves out if it is empty.
     fn own_header(&mut self, name: &str, value: &str) {
         self.own.retain(|(known, _)| known != name);
-        if !value.is_empty() {
+        if value.is_empty() {
+            self.removed.push(name.to_ascii_lowercase());
+        } else {
             self.own.push((name.to_owned(), value.to_owned()));
         }
     }
@@ -232,7 +247,8 @@ impl Command {
     fn cookie(&mut self, text: String) {
         if text.contains('=') {
             self.cookies.push(text);
-        } else {
+        } else if !text.is_empty() {
+            // Without a name, curl only keeps cookies, as bench does.
             self.notes.push(format!(
                 "the cookies in the file {text} are not sent: each virtual user has cookies of its own; \
                  write others as a header"
@@ -241,6 +257,12 @@ impl Command {
     }
 
     fn upload(&mut self, path: &str, file: &NameFile<'_>) -> Result<(), ImportError> {
+        if !self.without_globs && path.contains(['{', '[']) {
+            return Err(ImportError::new(
+                format!("the pattern {} of --upload-file stands for several files", shown(path)),
+                "write a command for each",
+            ));
+        }
         let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
         self.uploads.push((file(path)?, name.to_owned()));
         Ok(())

@@ -31,6 +31,9 @@ fn paths_and_content_types_are_what_curl_sends() {
         ("curl -g 'http://h/{a,b}'", json!({ "get": "/{a,b}" })),
         ("curl 'http://h/a#part'", json!({ "get": "/a" })),
         ("curl 'http://h/a?'", json!({ "get": "/a?" })),
+        ("curl http:/h/a", json!({ "get": "/a" })),
+        ("curl http:///h/a", json!({ "get": "/a" })),
+        ("curl --proto-default https h/a", json!({ "get": "/a" })),
         ("curl 'http://h/a?&b=1'", json!({ "get": "/a?&b=1" })),
         (
             "curl http://h/a -d @- <<EOF\nb=1\n&c=2\nEOF",
@@ -260,7 +263,8 @@ fn each_option_is_carried_named_or_without_effect() {
             Fate::Named => assert!(is_named, "{command}: {:?}", with.2),
             Fate::WithoutEffect => assert_eq!((&with, draft.http.is_empty()), (&plain, true), "{command}"),
             Fate::Carried => {
-                let adds_steps = matches!(known.name, "url" | "next");
+                // That of a URL without a scheme has a test of its own.
+                let adds_steps = matches!(known.name, "url" | "next" | "proto-default");
                 assert!(
                     adds_steps || with != plain || !draft.http.is_empty() || is_named,
                     "{command}: {with:?}"
@@ -341,6 +345,10 @@ fn what_cannot_be_imported_is_said() {
         ),
         ("curl http://h -d a=x+y", "the first difference is at `+`"),
         ("curl http://h -d 'a=1&&b=2'", "the first difference is at `&`"),
+        ("curl -A '' http://h", "curl leaves out the header user-agent"),
+        ("curl -H User-Agent: http://h", "curl leaves out the header user-agent"),
+        ("curl -x p:70000 http://h", "--proxy was ignored: p:70000 is no host with a port"),
+        ("curl -x 'http://[::1' http://h", "--proxy was ignored"),
         ("curl http://h || curl http://g", "`a || b` runs b only if a failed"),
         (
             "curl -g 'http://h/{a}'",
@@ -358,8 +366,8 @@ fn what_cannot_be_imported_is_said() {
             "curl http://h -H 'Transfer-Encoding: chunked' -d a",
             "the header Transfer-Encoding is not sent as given",
         ),
-        ("curl http://h -H 'Accept:'", "-H 'accept:': curl leaves out this header"),
-        ("curl http://h -d a=1 -H 'Content-Type:'", "-H 'content-type:': curl leaves out this header"),
+        ("curl http://h -H 'Accept:'", "curl leaves out the header accept"),
+        ("curl http://h -d a=1 -H 'Content-Type:'", "curl leaves out the header content-type"),
         ("curl http://h -F a=1 -H 'Content-Type: multipart/mixed'", "a form with --form has its own"),
         (
             "curl http://h -H 'Content-Type: a/b' -H 'Content-Type: c/d' -d 1",
@@ -398,6 +406,15 @@ fn what_cannot_be_imported_is_said() {
         ("curl http://h:4x/", "not a URL of http"),
         ("curl http://h:99999/", "not a URL of http"),
         ("curl http://h%zz/", "not a URL of http"),
+        ("curl ftp.example.com", "not a URL of http or https, but of ftp"),
+        ("curl http://h imap.example.com", "but of imap"),
+        ("curl ftp:/example.com", "but of ftp"),
+        ("curl --url @file", "reads its URLs from a file"),
+        ("curl --variable a=b --expand-url 'http://h/{{a}}'", "--expand-url"),
+        ("curl -F 'a=@b.gif,c.gif' http://h", "the field `a` has several files"),
+        ("curl -F 'a=@b.gif;type=image/gif,c.txt' http://h", "the field `a` has several files"),
+        ("curl -T '{a,b}' http://h", "the pattern {a,b} of --upload-file"),
+        ("curl 'http://h/{<n>a,b}'", "a pattern in the URL has a name"),
         ("curl 'http://h/a b'", "a URL has a blank, which curl refuses"),
         ("curl http://h -d @none", "no such file"),
         ("curl http://h -X CONNECT", "cannot send the method `CONNECT`"),

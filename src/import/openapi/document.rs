@@ -118,7 +118,11 @@ impl Document {
             Some(version) if version.starts_with("3.") || version.starts_with('2') => Ok(Self { root }),
             Some(version) => {
                 let version: String = version.chars().take(20).collect();
-                Err(no_document(format!("version `{version}` of OpenAPI is not supported")))
+                let what = match version.as_str() {
+                    "3" => "`openapi: 3` is no whole version: write one such as 3.0.3".to_owned(),
+                    version => format!("version `{version}` of OpenAPI is not supported"),
+                };
+                Err(no_document(what))
             }
             None => Err(no_document("this is not an OpenAPI document: it has no key `openapi`".to_owned())),
         }

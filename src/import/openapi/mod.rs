@@ -87,7 +87,11 @@ pub fn from_reader(input: impl Read, options: &Options, file: &ReadFile<'_>) -> 
         }
     }
     draft.targets = targets.0;
-    draft.notes.extend(base.note);
+    match document.operations().next() {
+        Some(_) => draft.notes.extend(base.note),
+        // Nothing else is the reason why there is no request.
+        None => draft.notes.push("the document has no operations".to_owned()),
+    }
     links.left.of_document(&document);
     draft.notes.extend(links.left.note());
     links.add_extracts(&mut draft.steps);

@@ -212,6 +212,26 @@ fn lists_are_joined_in_each_place_as_their_format_says() {
 }
 
 #[test]
+fn a_document_without_a_request_says_why() {
+    for (text, expected) in [
+        (
+            r#"{"openapi":"3.0.0","paths":{}}"#,
+            "there is no request to import: the document has no operations",
+        ),
+        (
+            r#"{"openapi":"3.0.0","paths":{"/a":{"post":{}}}}"#,
+            "operations were left out: 1 that change something",
+        ),
+        (r#"{"openapi":"3"}"#, "write one such as 3.0.3"),
+        (r#"{"openapi":"4.1.0"}"#, "version `4.1.0` of OpenAPI is not supported"),
+    ] {
+        let read = from_reader(text.as_bytes(), &Options::default(), &|_| Err("no file".to_owned()));
+        let error = read.and_then(|draft| draft.write("d.yaml").map(drop)).unwrap_err();
+        assert!(error.what.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_fields_and_values_lose_is_counted() {
     let form = |kind: &str, encoding: Value| {
         let schema = json!({ "properties": { "a": { "type": "string", "example": "x/y" } } });

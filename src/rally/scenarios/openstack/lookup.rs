@@ -55,6 +55,12 @@ pub(super) fn find(thing: Thing, node: &Node, around: &Around<'_>, faults: &mut 
         None
     };
     let [(key, value)] = node.entries() else {
+        let known = |name: &str| matches!(name, "id" | "name" | "regex");
+        if let Some((key, value)) = node.entries().iter().find(|(key, _)| !known(&key.name)) {
+            let what = format!("`{}` is not supported for {}", key.name, thing.word());
+            faults.push(Fault::error(value.span.clone(), what).help("leave it out"));
+            return None;
+        }
         return fault(format!("this does not name one {}", thing.word()));
     };
     let Some(text) = as_text(value) else { return fault(format!("`{}` is not a text", key.name)) };
