@@ -16,6 +16,7 @@ use crate::collect::{Fetched, FetchedTrace};
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogError, LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
+use crate::report::lost::{self, Lost};
 use crate::report::mixed;
 use crate::report::probe::{self, NO_POINTS, NO_SPANS};
 use crate::report::screen;
@@ -199,6 +200,7 @@ pub(super) fn explain(
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
+    results.notes.extend(lost_spans(results, &compared, &traces).as_ref().map(lost::sentence));
     let trees: Vec<&TraceTree> = compared.iter().filter_map(|one| one.tree.as_deref()).collect();
     results.notes.extend(foreign::mixed(&trees).map(|mixed| mixed::sentence(&mixed)));
     let came = |trace: &StoredTrace| matches!(trace.state, TraceState::Complete | TraceState::Partial);
@@ -208,6 +210,31 @@ pub(super) fn explain(
         }
     }
     traces
+}
+
+/// What never came of traces, if some came whole.
+fn lost_spans(results: &Results, compared: &[Compared], traces: &[StoredTrace]) -> Option<Lost> {
+    let state_of: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
+    let mut lost = Lost {
+        traces: traces.len(),
+        absent: 0,
+        partial: 0,
+        began_s: (f64::MAX, 0.0),
+        run_s: results.run.duration_s,
+        is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
+    };
+    for one in compared {
+        let Some(trace) = state_of.get(&one.trace_id) else { continue };
+        match trace.state {
+            TraceState::Absent => lost.absent += 1,
+            TraceState::Partial if trace.tree.gaps.parents() > 0 => lost.partial += 1,
+            _ => continue,
+        }
+        let began_s = one.sample.start_ns as f64 / 1e9;
+        lost.began_s = (lost.began_s.0.min(began_s), lost.began_s.1.max(began_s));
+    }
+    let is_whole = |trace: &StoredTrace| trace.state == TraceState::Complete;
+    (lost.absent + lost.partial > 0 && traces.iter().any(is_whole)).then_some(lost)
 }
 
 /// Adds what the client alone knows of slow iterations, which needs no trace.

@@ -16,6 +16,7 @@ mod failed;
 pub mod html;
 pub mod junit;
 mod kind_names;
+pub mod lost;
 mod machine;
 pub mod markdown;
 pub mod metrics;

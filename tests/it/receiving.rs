@@ -135,6 +135,51 @@ fn run_shop(profiler: &str, scenario: &str) -> Finished {
     run_shop_in(tempfile::tempdir().unwrap().path(), profiler, scenario)
 }
 
+/// A service that loses spans, as one does whose queue of them is full: how many, when, and what helps is said.
+#[test]
+fn spans_that_never_came_are_counted_and_said() {
+    let address = Arc::new(OnceLock::new());
+    let receiver: Arc<OnceLock<SocketAddr>> = Arc::clone(&address);
+    let told = std::sync::atomic::AtomicUsize::new(0);
+    let server = shop_that_tells(move |spans| {
+        let nth = told.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // From the middle on, nothing of each third trace, and the caller's span of each third is lost.
+        let came = match nth % 3 {
+            1 if nth > 60 => return,
+            2 if nth > 60 => &spans[1..],
+            _ => spans,
+        };
+        if let Some(receiver) = receiver.get() {
+            export(*receiver, came);
+        }
+    });
+    let events: Sink = Arc::new(move |event: &Event<'_>| {
+        if let Event::Receiving(addresses) = event {
+            address.set(addresses[0]).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "runner: { constant: { times: 120, concurrency: 1 } }";
+    let options = options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", scenario);
+    let finished = run(options, &Interrupt::new(), &events).unwrap();
+    let notes = finished.results.notes.join("\n");
+    let said = notes.lines().find(|note| note.contains("no span came")).unwrap_or_else(|| panic!("{notes}"));
+    for part in ["lack spans above those that came", "their iterations began", "OTEL_BSP_MAX_QUEUE_SIZE"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let number = |words: &str| -> usize {
+        said.split_whitespace().collect::<Vec<_>>().windows(2).find(|pair| pair[1] == words).unwrap()[0]
+            .parse()
+            .unwrap()
+    };
+    let fetched = &finished.results.profiling.fetched;
+    assert_eq!(number("lack") as u64, fetched[&TraceState::Partial], "{said}");
+    assert!(said.starts_with(&format!("of {} of ", fetched[&TraceState::Absent])), "{said}");
+    // Nothing is said where all came.
+    let whole = run_shop("{ receive: 127.0.0.1:0 }", scenario);
+    assert!(!whole.results.notes.iter().any(|note| note.contains("no span came")));
+}
+
 #[test]
 fn a_service_without_a_key_or_a_backend_is_explained() {
     let finished =
