@@ -135,7 +135,36 @@ pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint
 /// Formats a duration with three significant digits and a suitable unit: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
-    format_ns_to(nanos, 0)
+    whole_digits(nanos).unwrap_or_else(|| format_ns_to(nanos, 0))
+}
+
+/// The same with whole numbers only: traces have hundreds of thousands of times, and writing the digits of a fraction takes
+/// ten times as long. `None` where the two could differ: between two digits, and above what a fraction can hold.
+fn whole_digits(nanos: u64) -> Option<String> {
+    const EXACT_MAX: u64 = 1 << 53;
+    let fits = |scale: u64| 2 * nanos < 1_999 * scale;
+    let (unit, scale) = match nanos {
+        0..=999 => return Some(format!("{nanos} ns")),
+        EXACT_MAX.. => return None,
+        _ if fits(1_000) => ("µs", 1_000),
+        _ if fits(1_000_000) => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let (decimals, parts) = match 1_000 * u128::from(nanos) / u128::from(scale) {
+        99_950.. => (0, 1),
+        9_995.. => (1, 10),
+        _ => (2, 100),
+    };
+    let step = scale / parts;
+    let (shown, rest) = (nanos / step, nanos % step);
+    if 2 * rest == step {
+        return None;
+    }
+    let shown = shown + u64::from(2 * rest > step);
+    Some(match decimals {
+        0 => format!("{shown} {unit}"),
+        _ => format!("{}.{:0decimals$} {unit}", shown / parts, shown % parts),
+    })
 }
 
 /// The same with so many digits more.
@@ -227,6 +256,17 @@ mod tests {
             assert_eq!(beside_limit(value, 8.0, calls), expected);
         }
         assert_eq!(beside_limit(f64::NAN, 8.0, calls), "NaN calls");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whole_numbers_are_written_as_fractions_are(nanos: u64, shift in 0_u32..64, near in 0_u64..3) {
+            let nanos = nanos >> shift;
+            let round = (nanos / 500 * 500).saturating_add(near).saturating_sub(1);
+            for nanos in [nanos, round] {
+                proptest::prop_assert_eq!(format_ns(nanos), format_ns_to(nanos, 0));
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use self::scan::{At, Checked};
 use super::{columns, statement};
+use crate::base::visible::is_plain;
 
 /// The info of a point: a JSON object.
 pub type Info = Map<String, Value>;
@@ -252,6 +253,10 @@ fn request_line(method: &str, path: &str, query: Option<&str>) -> String {
 
 /// Blanks and control characters become single blanks; a cut is marked.
 fn one_line(text: &str) -> String {
+    let is_line = is_plain(text) && !text.contains("  ") && !text.starts_with(' ') && !text.ends_with(' ');
+    if is_line && text.len() <= DETAIL_LEN_MAX {
+        return text.to_owned();
+    }
     let mut line = String::with_capacity(text.len().min(DETAIL_LEN_MAX));
     let mut len = 0;
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());

@@ -16,6 +16,12 @@ pub fn is_deceptive(c: char) -> bool {
     }
 }
 
+/// Whether a text has printable ASCII only, as most have, which is soon found.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
 /// Writes such a character so that it can be seen: `‹U+202E›`.
 #[must_use]
 pub fn code_point(c: char) -> String {
@@ -25,7 +31,7 @@ pub fn code_point(c: char) -> String {
 /// The text with every deceptive character replaced by its code point.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_deceptive) {
+    if is_plain(text) || !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -42,5 +48,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// The same on one line: line breaks and tabs become spaces.
 #[must_use]
 pub fn on_one_line(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
     visible(text).replace(['\n', '\t'], " ")
 }

@@ -88,7 +88,12 @@ struct Attributes(Info);
 
 impl Attributes {
     fn take(&mut self, keys: &[&str]) -> Option<Value> {
-        keys.iter().find_map(|key| self.0.swap_remove(*key))
+        // To compare a few keys takes less than to hash one.
+        const FEW: usize = 8;
+        keys.iter().find_map(|key| {
+            let may_have = self.0.len() > FEW || self.0.keys().any(|own| own == key);
+            if may_have { self.0.swap_remove(*key) } else { None }
+        })
     }
 
     fn take_text(&mut self, keys: &[&str]) -> Option<String> {
