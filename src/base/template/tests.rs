@@ -395,6 +395,10 @@ fn values_show_as_json_has_them() {
     ] {
         assert_eq!(rendered(text).unwrap_or_else(|error| panic!("{text}: {error:?}")), expected, "{text}");
     }
+}
+
+#[test]
+fn what_cannot_be_calculated_or_put_in_order_is_an_error() {
     for (text, part) in [
         ("{{ n | urlencode | nothing_such }}", "nothing_such"),
         ("{{ 9007199254740993 | float }}", "more digits than 64 bits can keep"),
