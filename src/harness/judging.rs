@@ -1,6 +1,6 @@
 //! After the load: results from the log, findings from traces, the verdict. Nothing here writes a file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -220,21 +220,31 @@ fn lost_spans(results: &Results, compared: &[Compared], traces: &[StoredTrace]) 
         absent: 0,
         partial: 0,
         began_s: (f64::MAX, 0.0),
-        run_s: results.run.duration_s,
         is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
     };
+    let answered = |one: &Compared| -> BTreeSet<u16> {
+        let answered = one.sample.actions.iter().filter(|action| action.status != 0);
+        answered.map(|action| action.action).collect()
+    };
+    let is_whole = |one: &&Compared| {
+        state_of.get(&one.trace_id).is_some_and(|trace| trace.state == TraceState::Complete)
+    };
+    let whole: BTreeSet<(u16, BTreeSet<u16>)> =
+        compared.iter().filter(is_whole).map(|one| (one.sample.workload, answered(one))).collect();
     for one in compared {
         let Some(trace) = state_of.get(&one.trace_id) else { continue };
+        // Of what got no answer, no span need come; nor of what no other iteration has whole.
+        let actions = answered(one);
+        let is_like_others = !actions.is_empty() && whole.contains(&(one.sample.workload, actions));
         match trace.state {
-            TraceState::Absent => lost.absent += 1,
-            TraceState::Partial if trace.tree.gaps.parents() > 0 => lost.partial += 1,
+            TraceState::Absent if is_like_others => lost.absent += 1,
+            TraceState::Partial if trace.tree.gaps.lost_parents > 0 => lost.partial += 1,
             _ => continue,
         }
         let began_s = one.sample.start_ns as f64 / 1e9;
         lost.began_s = (lost.began_s.0.min(began_s), lost.began_s.1.max(began_s));
     }
-    let is_whole = |trace: &StoredTrace| trace.state == TraceState::Complete;
-    (lost.absent + lost.partial > 0 && traces.iter().any(is_whole)).then_some(lost)
+    (lost.absent + lost.partial > 0 && !whole.is_empty()).then_some(lost)
 }
 
 /// Adds what the client alone knows of slow iterations, which needs no trace.

@@ -46,6 +46,8 @@ struct Reader<'t> {
     redirection: Redirection,
     /// A part of the word was in quotes.
     is_quoted: bool,
+    /// A subshell has ended, and nothing came behind it but redirections.
+    is_closed: bool,
     /// The here-documents that begin behind this line.
     documents: Vec<Document>,
     /// How many subshells are open.
@@ -58,8 +60,10 @@ struct Reader<'t> {
 enum Redirection {
     #[default]
     None,
-    /// A file for input or output.
-    File,
+    /// A file for output.
+    Output,
+    /// A file for input.
+    Input,
     /// The line that ends a here-document, from which tabs are removed or not.
     Document { strips: bool },
     /// A text to read.
@@ -97,6 +101,7 @@ impl<'t> Reader<'t> {
             word: None,
             redirection: Redirection::None,
             is_quoted: false,
+            is_closed: false,
             documents: Vec::new(),
             subshells: 0,
             brace: Brace::None,
@@ -130,11 +135,14 @@ impl<'t> Reader<'t> {
         let Some(word) = self.word.take() else { return };
         match std::mem::take(&mut self.redirection) {
             Redirection::None => self.command.words.push(word),
-            Redirection::File => self.command.input = None,
+            Redirection::Output => {}
+            Redirection::Input => self.command.input = None,
             Redirection::Document { strips } => {
-                let command = self.commands.len();
+                // What a subshell reads may be for any command in it.
+                let command = if self.is_closed { usize::MAX } else { self.commands.len() };
                 self.documents.push(Document { command, end: word, strips, expands: !is_quoted });
             }
+            Redirection::Text if self.is_closed => {}
             Redirection::Text => self.command.input = Some(word + "\n"),
         }
     }
@@ -142,6 +150,7 @@ impl<'t> Reader<'t> {
     fn end_command(&mut self) {
         self.end_word();
         self.redirection = Redirection::None;
+        self.is_closed = false;
         if !self.command.words.is_empty() {
             self.commands.push(std::mem::take(&mut self.command));
         }
@@ -185,7 +194,7 @@ impl<'t> Reader<'t> {
     fn redirect(&mut self, c: char) {
         self.word.take_if(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()));
         self.end_word();
-        self.redirection = Redirection::File;
+        self.redirection = if c == '<' { Redirection::Input } else { Redirection::Output };
         if c == '<' && self.rest.next_if_eq(&'<').is_some() {
             self.redirection = match self.rest.next_if_eq(&'<') {
                 Some(_) => Redirection::Text,
@@ -242,6 +251,7 @@ fn posix(text: &str) -> Result<Vec<Command>, ImportError> {
             ')' if reader.subshells > 0 => {
                 reader.subshells -= 1;
                 reader.end_command();
+                reader.is_closed = true;
             }
             c if reader.expands_braces(c) => return Err(expansion()),
             c => reader.push(c),
@@ -434,6 +444,10 @@ mod tests {
             ("curl a <<A >o; curl b <<B\n1\nA\n2\nB\n", &["curl a", "curl b"], &[Some("1\n"), Some("2\n")]),
             ("curl a <<< 'x=1' -s", &["curl a -s"], &[Some("x=1\n")]),
             ("curl a < file", &["curl a"], &[None]),
+            ("curl a <<< x > o 2>/dev/null | jq .", &["curl a", "jq ."], &[Some("x\n"), None]),
+            ("(curl a) <<< z\ncurl b", &["curl a", "curl b"], &[None, None]),
+            ("(curl a) <<E\nz\nE\ncurl b", &["curl a", "curl b"], &[None, None]),
+            ("<<E curl a\nz\nE\n", &["curl a"], &[Some("z\n")]),
             ("curl a <<E\r\nb\r\nE\r\n", &["curl a"], &[Some("b\n")]),
         ] {
             let found = commands(text).unwrap();

@@ -12,10 +12,8 @@ pub struct Lost {
     pub absent: usize,
     /// Those with spans whose parents did not come.
     pub partial: usize,
-    /// When the first and the last of their iterations began, in seconds from the start of the run.
+    /// When the first and the last of their iterations began, in seconds from the start of the run, warm-up included.
     pub began_s: (f64, f64),
-    /// How long the run took, in seconds.
-    pub run_s: f64,
     /// Whether services speak OpenTelemetry.
     pub is_otel: bool,
 }
@@ -23,7 +21,7 @@ pub struct Lost {
 /// What is missing, when, and what helps.
 #[must_use]
 pub fn sentence(lost: &Lost) -> String {
-    let Lost { traces, absent, partial, began_s: (from_s, to_s), run_s, is_otel } = lost;
+    let Lost { traces, absent, partial, began_s: (from_s, to_s), is_otel } = lost;
     let parts = match (absent, partial) {
         (absent, 0) => format!("of {absent} of {traces} traces no span came"),
         (0, partial) => format!("{partial} of {traces} traces lack spans above those that came"),
@@ -39,13 +37,15 @@ pub fn sentence(lost: &Lost) -> String {
     };
     let why = match is_otel {
         true => {
-            "a service whose queue of spans is full drops them: raise OTEL_BSP_MAX_QUEUE_SIZE and \
-             OTEL_BSP_MAX_EXPORT_BATCH_SIZE in its environment, or profile a part of the iterations \
-             (`profile: { control: 90% }`)"
+            "either a service that answers some of them does not report, or its queue of spans was full: then raise \
+             OTEL_BSP_MAX_QUEUE_SIZE and OTEL_BSP_MAX_EXPORT_BATCH_SIZE in its environment, or profile a part of the \
+             iterations (`profile: { control: 90% }`)"
         }
-        false => "the services' logs say what they could not send",
+        false => {
+            "either a service that answers some of them does not report, or its log says what it could not send"
+        }
     };
-    format!("{parts} (their iterations began {when} into the run's {run_s:.1} s); {why}")
+    format!("{parts} (their iterations began {when} after the run's start); {why}")
 }
 
 #[cfg(test)]
@@ -54,21 +54,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_its_time() {
-        let lost =
-            Lost { traces: 40, absent: 3, partial: 0, began_s: (1.0, 2.54), run_s: 9.0, is_otel: true };
+        let lost = Lost { traces: 40, absent: 3, partial: 0, began_s: (1.0, 2.54), is_otel: true };
         for (lost, begins) in [
             (
                 lost,
-                "of 3 of 40 traces no span came (their iterations began 1.0 to 2.5 s into the run's 9.0 s); a service",
+                "of 3 of 40 traces no span came (their iterations began 1.0 to 2.5 s after the run's start); either",
             ),
             (
                 Lost { partial: 2, is_otel: false, ..lost },
                 "of 3 of 40 traces no span came, and 2 lack spans above those that came (their iterations began 1.0 to \
-                 2.5 s into the run's 9.0 s); the services' logs",
+                 2.5 s after the run's start); either a service that answers some of them does not report, or its log",
             ),
             (
                 Lost { absent: 0, partial: 1, ..lost },
-                "1 of 40 traces lack spans above those that came (their iterations began 1.0 s into",
+                "1 of 40 traces lack spans above those that came (their iterations began 1.0 s after",
             ),
         ] {
             assert!(sentence(&lost).starts_with(begins), "{}", sentence(&lost));

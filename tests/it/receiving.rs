@@ -160,8 +160,8 @@ fn spans_that_never_came_are_counted_and_said() {
     });
     let folder = tempfile::tempdir().unwrap();
     let scenario = "runner: { constant: { times: 120, concurrency: 1 } }";
-    let options = options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", scenario);
-    let finished = run(options, &Interrupt::new(), &events).unwrap();
+    let lossy = options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", scenario);
+    let finished = run(lossy, &Interrupt::new(), &events).unwrap();
     let notes = finished.results.notes.join("\n");
     let said = notes.lines().find(|note| note.contains("no span came")).unwrap_or_else(|| panic!("{notes}"));
     for part in ["lack spans above those that came", "their iterations began", "OTEL_BSP_MAX_QUEUE_SIZE"] {
@@ -175,9 +175,20 @@ fn spans_that_never_came_are_counted_and_said() {
     let fetched = &finished.results.profiling.fetched;
     assert_eq!(number("lack") as u64, fetched[&TraceState::Partial], "{said}");
     assert!(said.starts_with(&format!("of {} of ", fetched[&TraceState::Absent])), "{said}");
-    // Nothing is said where all came.
-    let whole = run_shop("{ receive: 127.0.0.1:0 }", scenario);
-    assert!(!whole.results.notes.iter().any(|note| note.contains("no span came")));
+    // Nothing is said where all came, and of iterations that sent nothing.
+    let (server, events) = shop_and_events();
+    let some = "runner: { constant: { times: 40, concurrency: 1 } }\n\
+                iteration:\n- { if: \"{{ random_int(1, 10) > 4 }}\", then: [{ action: a, get: /x }] }\n- { think: 1ms }\n";
+    let mut quiet = options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", scenario);
+    quiet.scenario = YamlFile::text("s.yaml", format!("title: t\n{some}"));
+    let whole = run(quiet, &Interrupt::new(), &events).unwrap();
+    assert!(whole.results.profiling.fetched[&TraceState::Absent] > 0);
+    assert!(whole.results.profiling.fetched[&TraceState::Complete] > 0);
+    assert!(
+        !whole.results.notes.iter().any(|note| note.contains("no span came")),
+        "{:?}",
+        whole.results.notes
+    );
 }
 
 #[test]

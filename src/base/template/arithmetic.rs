@@ -4,7 +4,7 @@
 //! 9007199254740993 is 9007199254740992 then, in silence. Here it is an error.
 
 use minijinja::value::{Rest, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::{allowance, numbers};
 
@@ -26,7 +26,7 @@ pub(super) const LESS: &str = "#less";
 pub(super) const AT_MOST: &str = "#at_most";
 /// The operator `/`.
 pub(super) const DIVIDED: &str = "#divided";
-/// `a < b <= c`: values, and the name of the operator between each two.
+/// `a < b <= c != d`: values, and the name of the operator between each two.
 pub(super) const CHAIN: &str = "#chain";
 
 /// A double holds every whole number up to this one.
@@ -94,7 +94,17 @@ pub(super) fn is_small(value: &Value) -> bool {
 /// # Errors
 /// As in Python, the two cannot be put in order.
 pub(super) fn holds(operator: &str, left: &Value, right: &Value) -> Result<bool, Error> {
-    let (left, right) = pair(operator, left, right)?;
+    let (mut left, mut right) = pair(operator, left, right)?;
+    // Lists are in the order of the first items that differ.
+    while Class::of(&left) == Class::List {
+        let differs = |(one, other): &(Value, Value)| {
+            numbers::same_value(one.clone()) != numbers::same_value(other.clone())
+        };
+        (left, right) = match left.try_iter()?.zip(right.try_iter()?).find(differs) {
+            Some((one, other)) => pair(operator, &one, &other)?,
+            None => (Value::from(left.try_iter()?.count()), Value::from(right.try_iter()?.count())),
+        };
+    }
     let (left, right) = numbers::comparable_pair(&left, &right)?.unwrap_or((left, right));
     Ok(match operator {
         "<" => left < right,
@@ -171,11 +181,19 @@ fn few(text: &str) -> String {
     }
 }
 
-/// `a < b <= c`: each two must be in order.
-fn chain(first: &Value, others: Rest<Value>) -> Result<bool, Error> {
+/// `a < b <= c != d in e`: each two must be so.
+fn chain(state: &State<'_, '_>, first: &Value, others: Rest<Value>) -> Result<bool, Error> {
     let mut left = first;
     for [operator, right] in others.as_chunks::<2>().0 {
-        if !holds(operator.as_str().unwrap_or_default(), left, right)? {
+        let same = |value: &Value| numbers::same_value(value.clone());
+        let is_so = match operator.as_str().unwrap_or_default() {
+            "==" => same(left) == same(right),
+            "!=" => same(left) != same(right),
+            "in" => minijinja::tests::is_in(state, &same(left), &same(right))?,
+            "not in" => !minijinja::tests::is_in(state, &same(left), &same(right))?,
+            order => holds(order, left, right)?,
+        };
+        if !is_so {
             return Ok(false);
         }
         left = right;

@@ -16,6 +16,7 @@ pub(super) fn prepared(format: &Value, values: &[Value], shows: Shows) -> Result
     let conversions = conversions(format.as_str().unwrap_or_default());
     let is_text = |kind: char| matches!(kind, 's' | 'r' | 'a');
     let one = |value: &Value, kind: char| match value.kind() {
+        ValueKind::Bool if !is_text(kind) => Ok(Value::from(i64::from(value.is_true()))),
         ValueKind::Bool | ValueKind::None | ValueKind::Seq => {
             Ok::<_, Error>(shows.shown(value)?.unwrap_or_else(|| value.clone()))
         }
@@ -27,10 +28,14 @@ pub(super) fn prepared(format: &Value, values: &[Value], shows: Shows) -> Result
             // Python cuts off a fraction here.
             let is_whole = matches!(kind, 'd' | 'i' | 'u');
             let cut = f64::try_from(value.clone()).ok().filter(|real| is_whole && real.is_finite());
-            Ok(match cut.filter(|_| !value.is_integer()) {
-                Some(real) => Value::from(real as i128),
-                None => value,
-            })
+            match cut.filter(|_| !value.is_integer()) {
+                // The next double above is no whole number of 128 bits.
+                Some(real) if real.abs() >= i128::MAX as f64 => {
+                    Err(numbers::would_change(&value.to_string()))
+                }
+                Some(real) => Ok(Value::from(real as i128)),
+                None => Ok(value),
+            }
         }
         _ => Ok(value.clone()),
     };

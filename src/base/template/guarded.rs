@@ -329,19 +329,22 @@ impl Rewriter {
 
     fn several<'a>(&mut self, s: &Spanned<Compare<'a>>) -> Expr<'a> {
         let sign = |op: CompareOpKind| match op {
-            CompareOpKind::Lt => Some("<"),
-            CompareOpKind::Lte => Some("<="),
-            CompareOpKind::Gt => Some(">"),
-            CompareOpKind::Gte => Some(">="),
-            _ => None,
+            CompareOpKind::Lt => "<",
+            CompareOpKind::Lte => "<=",
+            CompareOpKind::Gt => ">",
+            CompareOpKind::Gte => ">=",
+            CompareOpKind::Eq => "==",
+            CompareOpKind::Ne => "!=",
+            CompareOpKind::In => "in",
+            CompareOpKind::NotIn => "not in",
         };
-        let signs: Option<Vec<_>> = s.ops.iter().map(|other| sign(other.op)).collect();
-        let Some(signs) = signs else {
+        let signs: Vec<_> = s.ops.iter().map(|other| sign(other.op)).collect();
+        if !signs.iter().any(|sign| sign.starts_with(['<', '>'])) {
             let mut side = |expr: &Expr<'a>| self.compared(expr);
             let expr = side(&s.expr);
             let ops = s.ops.iter().map(|other| CompareOp { op: other.op, expr: side(&other.expr) }).collect();
             return Expr::Compare(at(s, Compare { expr, ops }));
-        };
+        }
         let mut others = Vec::new();
         for (sign, other) in signs.into_iter().zip(&s.ops) {
             others.push(CallArg::Pos(Expr::Const(at(s, Const { value: Value::from(sign) }))));

@@ -386,6 +386,15 @@ fn values_show_as_json_has_them() {
             "true true true false",
         ),
         (
+            "{{ 0 > -1E400 != 2 }} {{ true >= 1 != 5 }} {{ 1 < 2 in [2] }} {{ 1 < 2 not in [2] == true }} {{ 1 == 1.0 < 2 }}",
+            "true true true false true",
+        ),
+        (
+            "{{ [true] < [1] }} {{ [1, 2.50] < [1, 3] }} {{ [1] < [1, 0] }} {{ [[2], 1] > [[1], 9] }} {{ [] <= [] }}",
+            "false true true true true",
+        ),
+        ("{{ '%d %x' | format(true, false) }}", "1 0"),
+        (
             "{{ '%d %i' | format(3.0, -3.9) }} {{ '%d' | format(3.50) }} {{ '%.1f' | format(3) }}",
             "3 -3 3 3.0",
         ),
@@ -412,6 +421,9 @@ fn what_cannot_be_calculated_or_put_in_order_is_an_error() {
         ("{{ '9' > 12 }}", "cannot put 12 and the text '9' in order"),
         ("{{ 12 >= '9' }}", "cannot put the text '9' and 12 in order"),
         ("{{ 1 < '2' < 3 }}", "`<` cannot put 1 and the text '2' in order"),
+        ("{{ '9' > 12 != 5 }}", "`>` cannot put the text '9' and 12 in order"),
+        ("{{ [1] < ['a'] }}", "cannot put 1 and the text 'a' in order"),
+        ("{{ '%d' | format(1e300) }}", "would change its digits"),
         ("{{ none < 1 }}", "cannot put nothing and 1 in order"),
         ("{{ {} < {} }}", "cannot put a map and a map in order"),
         ("{{ '9' is gt 12 }}", "`>` cannot put the text '9' and 12 in order"),

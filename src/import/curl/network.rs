@@ -93,7 +93,9 @@ impl Command {
         for (name, own) in
             [("accept", true), ("content-type", has_data), ("host", true), ("user-agent", true)]
         {
-            if own && self.removed.iter().any(|removed| removed == name) {
+            let given =
+                self.headers.iter().chain(&self.own).any(|(known, _)| known.eq_ignore_ascii_case(name));
+            if own && !given && self.removed.iter().any(|removed| removed == name) {
                 notes.push(format!("curl leaves out the header {name}, and bench sends its own"));
             }
         }

@@ -209,6 +209,7 @@ impl Command {
         if value.is_empty() {
             self.removed.push(name.to_ascii_lowercase());
         } else {
+            self.removed.retain(|removed| !removed.eq_ignore_ascii_case(name));
             self.own.push((name.to_owned(), value.to_owned()));
         }
     }

@@ -31,6 +31,7 @@ fn paths_and_content_types_are_what_curl_sends() {
         ("curl -g 'http://h/{a,b}'", json!({ "get": "/{a,b}" })),
         ("curl 'http://h/a#part'", json!({ "get": "/a" })),
         ("curl 'http://h/a?'", json!({ "get": "/a?" })),
+        ("curl -A '' -A foo http://h/a", json!({ "get": "/a", "headers": { "User-Agent": "foo" } })),
         ("curl http:/h/a", json!({ "get": "/a" })),
         ("curl http:///h/a", json!({ "get": "/a" })),
         ("curl --proto-default https h/a", json!({ "get": "/a" })),
