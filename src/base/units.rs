@@ -138,8 +138,8 @@ pub fn format_ns(nanos: u64) -> String {
     whole_digits(nanos).unwrap_or_else(|| format_ns_to(nanos, 0))
 }
 
-/// The same with whole numbers only: traces have hundreds of thousands of times, and writing the digits of a fraction takes
-/// ten times as long. `None` where the two could differ: between two digits, and above what a fraction can hold.
+/// The same with whole numbers only: a trace can have hundreds of thousands of times, and formatting a
+/// fraction costs more. `None` where the two could differ: between two digits, and above what a fraction can hold.
 fn whole_digits(nanos: u64) -> Option<String> {
     const EXACT_MAX: u64 = 1 << 53;
     let fits = |scale: u64| 2 * nanos < 1_999 * scale;

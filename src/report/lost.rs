@@ -1,14 +1,14 @@
 //! Traces of which spans never came, in one sentence with what helps.
 //!
 //! A service that makes spans faster than it can send them drops what its queue has no room for, mostly without a word.
-//! The variables are those of OpenTelemetry's specification, "Batch Span Processor".
+//! The environment variables are from OpenTelemetry's specification, "Batch Span Processor".
 
 /// How many traces lack spans, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lost {
     /// Traces that were asked for, of which some came.
     pub traces: usize,
-    /// Those of which no span came.
+    /// Traces without any span.
     pub absent: usize,
     /// Those with spans whose parents did not come.
     pub partial: usize,

@@ -135,7 +135,7 @@ fn run_shop(profiler: &str, scenario: &str) -> Finished {
     run_shop_in(tempfile::tempdir().unwrap().path(), profiler, scenario)
 }
 
-/// A service that loses spans, as one does whose queue of them is full: how many, when, and what helps is said.
+/// When a service loses spans, a note says how many traces lack some, when they began, and what helps.
 #[test]
 fn spans_that_never_came_are_counted_and_said() {
     let address = Arc::new(OnceLock::new());
@@ -175,7 +175,7 @@ fn spans_that_never_came_are_counted_and_said() {
     let fetched = &finished.results.profiling.fetched;
     assert_eq!(number("lack") as u64, fetched[&TraceState::Partial], "{said}");
     assert!(said.starts_with(&format!("of {} of ", fetched[&TraceState::Absent])), "{said}");
-    // Nothing is said where all came, and of iterations that sent nothing.
+    // There is no note if the traces that lack spans sent no request.
     let (server, events) = shop_and_events();
     let some = "runner: { constant: { times: 40, concurrency: 1 } }\n\
                 iteration:\n- { if: \"{{ random_int(1, 10) > 4 }}\", then: [{ action: a, get: /x }] }\n- { think: 1ms }\n";

@@ -173,7 +173,7 @@ fn named(value: &Value) -> String {
 }
 
 fn few(text: &str) -> String {
-    /// So many characters of a value are shown in a message.
+    /// The most characters of a value that a message shows.
     const SHOWN_MAX: usize = 40;
     match text.char_indices().nth(SHOWN_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),

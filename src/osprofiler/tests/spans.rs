@@ -479,7 +479,7 @@ fn spans_that_share_an_id_are_told_apart() {
     let tree = TraceTree::build(&read::records("b", &spans));
     let names: Vec<_> = tree.points.iter().map(|point| (point.depth, &*point.name)).collect();
     assert_eq!(names, [(0, "client"), (1, "server"), (2, "db")]);
-    // What a span is below is said by the process that it comes from.
+    // The service that reports a span decides which of the two it is below.
     let of = |service: &str, mut span: Span| {
         span.resource = Arc::new(Info::from_iter([("service.name".to_owned(), json!(service))]));
         span
