@@ -21,9 +21,9 @@ pub(super) fn notes(recorded: &Recorded, by: &str) -> Vec<String> {
         let differs = encoded(&pairs);
         let at = differs.chars().zip(text.chars()).take_while(|(a, b)| a == b).count();
         let plain = text.chars().nth(at).filter(|c| !c.is_ascii_alphanumeric());
-        let seen = plain.map_or_else(String::new, |c| format!(" (the first difference is at `{c}`)"));
+        let seen = plain.map_or_else(String::new, |c| format!(" (first at `{c}`)"));
         notes.push(format!(
-            "the form is sent in other bytes{seen}; {by} those of the text, which mean the same (`body` sends them)"
+            "the form is encoded differently{seen} than {by} it; both mean the same, and `body` keeps the original bytes"
         ));
     }
     if is_json(&essence) && json_body(text).is_some_and(|value| digits::to_text(&value) != *text) {
@@ -50,12 +50,8 @@ mod tests {
             ("/a?b=c|d", None, "`|` in a path"),
             ("/\u{fc}", None, "`\u{fc}` in a path"),
             ("/", Some(("a=b&c=d%20e", form)), ""),
-            (
-                "/",
-                Some(("a=b&c=d+e", form)),
-                "the form is sent in other bytes (the first difference is at `+`)",
-            ),
-            ("/", Some(("a=b@c", form)), "the form is sent in other bytes (the first difference is at `@`)"),
+            ("/", Some(("a=b&c=d+e", form)), "the form is encoded differently (first at `+`)"),
+            ("/", Some(("a=b@c", form)), "the form is encoded differently (first at `@`)"),
             ("/", Some(("a=%c3%a4", form)), "the form"),
             ("/", Some(("{\"a\": 1}", form)), ""),
             ("/", Some(("a=b@c", "text/plain")), ""),
