@@ -250,7 +250,7 @@ pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
 
 /// True for the point of a server that answers a request of a client that waits for it, by OpenTelemetry's kinds or by what
 /// OSProfiler tells of requests by HTTP.
-fn answers(client: &Point, server: &Point) -> bool {
+pub(super) fn answers(client: &Point, server: &Point) -> bool {
     let is_server = is_of_kind(server, SERVER) || server.info.contains_key("request");
     let is_client = is_of_kind(client, CLIENT) || client.info.contains_key("requests");
     is_server && is_client && !is_linked(server)

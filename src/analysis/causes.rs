@@ -179,6 +179,7 @@ impl Sides {
             .or_else(|| some(Level::Place))
             .or_else(|| some(Level::Kind))
             .or_else(|| all(Level::Service))
+            .or_else(|| all(Level::Served))
     }
 
     /// Those of the slow iterations that make a call which typical ones do not make.

@@ -1,16 +1,19 @@
 //! The fetched iterations of a workload, broken down together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::asynchronous::answers;
 use super::attribution::Breakdown;
 use super::breakdown::{Breakdowns, break_down};
 use super::contrast::{Points, points_of};
 use super::levels::{Level, at_level};
 use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::choice::Side;
+use crate::results::client_points::REPORTER;
 use crate::results::functions::Functions;
 
 /// A fetched iteration, with the client's points and the services'.
@@ -49,8 +52,48 @@ impl<'a> Traces<'a> {
 
     /// The same traces, with points told apart less finely.
     pub(super) fn at(&self, level: Level) -> Self {
-        let breakdowns = at_level(&self.breakdowns, level);
+        let waits_for = match level {
+            Level::Served => self.waits_for(),
+            _ => Vec::new(),
+        };
+        let breakdowns = at_level(&self.breakdowns, level, &waits_for);
         Self { compared: self.compared.clone(), trees: self.trees.clone(), breakdowns }
+    }
+
+    /// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
+    pub(super) fn called_services(&self, of: &[usize]) -> Vec<Option<String>> {
+        self.only_called(of, |_, _| true)
+    }
+
+    /// The same of calls that wait for an answer, in all complete traces.
+    fn waits_for(&self) -> Vec<Option<String>> {
+        let all: Vec<usize> = (0..self.trees.len()).collect();
+        self.only_called(&self.complete(&all), answers)
+    }
+
+    /// For each kind, the one other service whose points are below its points, if this holds of each such point and the one
+    /// above it.
+    fn only_called(&self, of: &[usize], holds: fn(&Point, &Point) -> bool) -> Vec<Option<String>> {
+        let mut called = vec![(BTreeSet::new(), true); self.breakdowns.kinds.len()];
+        for (tree, kinds) in of.iter().map(|&one| (self.trees[one], &self.breakdowns.kind_of[one])) {
+            for point in &tree.points {
+                let Some((parent, kind)) =
+                    point.parent.and_then(|parent| Some((&tree.points[parent], *kinds.get(parent)?)))
+                else {
+                    continue;
+                };
+                let (caller, service) = (parent.reporter(), point.reporter());
+                if caller != REPORTER && caller != service && !service.is_empty() {
+                    let (services, all_hold) = &mut called[kind];
+                    services.insert(service);
+                    *all_hold &= holds(parent, point);
+                }
+            }
+        }
+        let one = |(mut services, all_hold): (BTreeSet<String>, bool)| {
+            if services.len() == 1 && all_hold { services.pop_first() } else { None }
+        };
+        called.into_iter().map(one).collect()
     }
 
     /// The indices of the traces for which this holds.

@@ -2,8 +2,6 @@
 //!
 //! The attribution decides; this adds what the rows of the table need. Nothing here may choose iterations, fetch or print.
 
-use std::collections::BTreeSet;
-
 use uuid::Uuid;
 
 use super::attribution::{Attribution, Cause, FAST_MIN, Unsupported, compare};
@@ -15,7 +13,7 @@ use super::explained::{is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
 use super::features::point_value;
 use super::functions::{self, Iteration};
-use super::levels::{ALL_POINTS, Level};
+use super::levels::{Level, is_all_points};
 use super::mean_tree::mean_tree;
 use super::overall::overall;
 use super::polls::{PAUSE, is_one_request_more};
@@ -61,21 +59,21 @@ pub(super) fn judge(
     let mut found = compare(&slow_parts, &typical_parts, breakdowns.kinds.len(), incomplete, seed);
     let both: Vec<usize> = whole_slow.iter().chain(&whole_typical).copied().collect();
     acquit_short_pauses(&mut found, traces, &both);
-    let called = match level {
-        Level::Service => vec![None; breakdowns.kinds.len()],
-        _ => called_services(traces, &both),
+    let called = match level.is_of_services() {
+        true => vec![None; breakdowns.kinds.len()],
+        false => traces.called_services(&both),
     };
-    if level != Level::Service {
+    if !level.is_of_services() {
         acquit(&mut found, &breakdowns.kinds, (&slow_parts, &typical_parts), together, seed);
     }
     let services = services(breakdowns, &called);
-    let is_enough = match level {
+    let is_enough = match level.is_of_services() {
         // That the only service of all traces is slower says no more than that they are slow.
-        Level::Service => {
-            breakdowns.kinds.iter().filter(|kind| kind.name == ALL_POINTS).nth(1).is_some()
+        true => {
+            breakdowns.kinds.iter().filter(|kind| is_all_points(&kind.name)).nth(1).is_some()
                 && stands_out(&found.causes, &services, &typical_parts)
         }
-        _ => is_explained(&found.causes, &services, &typical_parts),
+        false => is_explained(&found.causes, &services, &typical_parts),
     };
     if !is_enough {
         found.causes.iter_mut().for_each(|cause| cause.guilty = false);
@@ -244,24 +242,6 @@ fn contrasts(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Contrast> {
             typical_share: found.typical_share,
         })
         .collect()
-}
-
-/// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
-fn called_services(traces: &Traces<'_>, of: &[usize]) -> Vec<Option<String>> {
-    let mut called = vec![BTreeSet::new(); traces.breakdowns.kinds.len()];
-    for (tree, kinds) in of.iter().map(|&one| (traces.trees[one], &traces.breakdowns.kind_of[one])) {
-        for point in &tree.points {
-            let Some((parent, kind)) = point.parent.and_then(|parent| Some((parent, *kinds.get(parent)?)))
-            else {
-                continue;
-            };
-            let (caller, service) = (tree.points[parent].reporter(), point.reporter());
-            if caller != REPORTER && caller != service && !service.is_empty() {
-                called[kind].insert(service);
-            }
-        }
-    }
-    called.into_iter().map(|mut one| if one.len() == 1 { one.pop_first() } else { None }).collect()
 }
 
 /// For each kind, the service that its own time belongs to: that of a call to the service which it waits for.

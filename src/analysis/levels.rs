@@ -2,17 +2,27 @@
 //!
 //! A cause need not be in one place. Where every service validates a token anew, or a broker holds all messages back, many
 //! kinds of points take a little longer, and none of them explains enough. So kinds are compared under their parents
-//! first, then wherever they are, and in the end by their service alone. Nothing here may judge.
+//! first, then wherever they are, and then by their service alone. And a service that stands still makes some requests
+//! slow in its own points, and those that come meanwhile in the points of its callers, which wait for it: in the end
+//! both are one. Nothing here may judge.
 
 use std::collections::HashMap;
 
-use super::attribution::{Breakdown, Part};
+use super::attribution::{Breakdown, Lies, Part};
 use super::breakdown::{Breakdowns, Kind};
 use crate::results::client_points::REPORTER;
 use crate::results::rpc::QUEUE;
 
 /// The name of the kind that all points of a service are.
 pub const ALL_POINTS: &str = "all trace points";
+/// The same with the calls of others that wait for them.
+pub const WITH_CALLS: &str = "all trace points and the calls to them";
+
+/// Whether a kind of this name is all points of a service.
+#[must_use]
+pub fn is_all_points(name: &str) -> bool {
+    name == ALL_POINTS || name == WITH_CALLS
+}
 
 /// How finely points are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,44 +33,59 @@ pub enum Level {
     Kind,
     /// By service. The client's points, and the queues of RPC, remain as they are at the level of kinds.
     Service,
+    /// By service, together with the calls of others that wait for its answer.
+    Served,
 }
 
 impl Level {
     /// All levels, the most detailed first.
-    pub const ALL: [Self; 3] = [Self::Place, Self::Kind, Self::Service];
+    pub const ALL: [Self; 4] = [Self::Place, Self::Kind, Self::Service, Self::Served];
 
-    /// What a kind of the most detailed level belongs to at this one.
+    /// Whether points are told apart by their service alone.
     #[must_use]
-    pub fn of(self, kind: &Kind) -> Kind {
+    pub fn is_of_services(self) -> bool {
+        matches!(self, Self::Service | Self::Served)
+    }
+
+    /// What a kind of the most detailed level belongs to at this one; `waits_for` is the service whose answers its points
+    /// wait for, if they are such calls.
+    #[must_use]
+    pub fn of(self, kind: &Kind, waits_for: Option<&str>) -> Kind {
         let is_queue = kind.name == QUEUE && kind.detail.is_empty();
-        match self {
-            Self::Place => kind.clone(),
+        let name = if self == Self::Served { WITH_CALLS } else { ALL_POINTS };
+        let all_points = |of: &str| Kind { service: of.to_owned(), name: name.to_owned(), ..Kind::default() };
+        match (self, waits_for) {
+            (Self::Place, _) => kind.clone(),
             // A broker that stands still delays messages to all services.
-            Self::Kind | Self::Service if is_queue => Kind { name: QUEUE.to_owned(), ..Kind::default() },
-            Self::Service if kind.service != REPORTER && !kind.service.is_empty() => {
-                Kind { service: kind.service.clone(), name: ALL_POINTS.to_owned(), ..Kind::default() }
+            _ if is_queue => Kind { name: QUEUE.to_owned(), ..Kind::default() },
+            (Self::Served, Some(service)) => all_points(service),
+            (Self::Service | Self::Served, _) if kind.service != REPORTER && !kind.service.is_empty() => {
+                all_points(&kind.service)
             }
-            Self::Kind | Self::Service => Kind { parent: String::new(), ..kind.clone() },
+            _ => Kind { parent: String::new(), ..kind.clone() },
         }
     }
 }
 
-/// The same traces at a level.
+/// The same traces at a level. `waits_for` has for each kind the service whose answers its points wait for.
 #[must_use]
-pub fn at_level(fine: &Breakdowns, level: Level) -> Breakdowns {
+pub fn at_level(fine: &Breakdowns, level: Level, waits_for: &[Option<String>]) -> Breakdowns {
     let mut places: HashMap<Kind, usize> = HashMap::new();
     let mut kinds: Vec<Kind> = Vec::new();
-    let group_of: Vec<usize> = fine
-        .kinds
-        .iter()
-        .map(|kind| {
-            *places.entry(level.of(kind)).or_insert_with_key(|group| {
-                kinds.push(group.clone());
-                kinds.len() - 1
-            })
+    let mut place = |kind: &Kind, waits_for: Option<&str>| {
+        *places.entry(level.of(kind, waits_for)).or_insert_with_key(|group| {
+            kinds.push(group.clone());
+            kinds.len() - 1
         })
-        .collect();
-    let traces = fine.traces.iter().map(|trace| trace.as_ref().map(|trace| joined(trace, &group_of)));
+    };
+    let (mut group_of, mut caller_of) = (Vec::new(), Vec::new());
+    for (number, kind) in fine.kinds.iter().enumerate() {
+        let waits_for = waits_for.get(number).and_then(Option::as_deref);
+        group_of.push(place(kind, waits_for));
+        caller_of.push(place(kind, None));
+    }
+    let groups = Groups { of: &group_of, of_caller: &caller_of };
+    let traces = fine.traces.iter().map(|trace| trace.as_ref().map(|trace| groups.joined(trace)));
     let kind_of = fine.kind_of.iter().map(|of| of.iter().map(|&kind| group_of[kind]).collect());
     let longest = fine.traces.iter().zip(&fine.longest_of);
     let longest_of = longest.map(|(trace, of)| trace.as_ref().map(|trace| longest_of(trace, of, &group_of)));
@@ -76,22 +101,60 @@ pub fn at_level(fine: &Breakdowns, level: Level) -> Breakdowns {
     }
 }
 
-/// A trace whose kinds are joined to groups.
-fn joined(trace: &Breakdown, group_of: &[usize]) -> Breakdown {
-    let mut at: HashMap<usize, usize> = HashMap::new();
-    let mut parts: Vec<Part> = Vec::new();
-    for part in &trace.parts {
-        let group = group_of[part.kind];
-        let place = *at.entry(group).or_insert_with(|| {
-            parts.push(Part { kind: group, ..Part::default() });
-            parts.len() - 1
-        });
-        parts[place].exclusive_us += part.exclusive_us;
-        parts[place].self_us += part.self_us;
-        parts[place].calls += part.calls;
-        parts[place].lies.add(&part.lies, 1.0);
+/// For each kind, its group, and that of its service, which differs for a call that waits for another one.
+struct Groups<'a> {
+    of: &'a [usize],
+    of_caller: &'a [usize],
+}
+
+impl Groups<'_> {
+    /// A trace whose kinds are joined to groups.
+    fn joined(&self, trace: &Breakdown) -> Breakdown {
+        let mut at: HashMap<usize, usize> = HashMap::new();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut add = |part: &Part, group: usize| {
+            let place = *at.entry(group).or_insert_with(|| {
+                parts.push(Part { kind: group, ..Part::default() });
+                parts.len() - 1
+            });
+            parts[place].exclusive_us += part.exclusive_us;
+            parts[place].self_us += part.self_us;
+            parts[place].calls += part.calls;
+            parts[place].lies.add(&part.lies, 1.0);
+        };
+        for part in &trace.parts {
+            let (group, of_caller) = (self.of[part.kind], self.of_caller[part.kind]);
+            if group == of_caller {
+                add(part, group);
+            } else {
+                let (before, rest) = until_it_begins(part);
+                add(&before, group);
+                add(&rest, of_caller);
+            }
+        }
+        Breakdown { parts }
     }
-    Breakdown { parts }
+}
+
+/// The time of calls until the other service begins, and the rest: what comes after its answer is the caller's.
+fn until_it_begins(part: &Part) -> (Part, Part) {
+    let lies = part.lies;
+    let share =
+        if part.exclusive_us > 0.0 { (lies.before_us / part.exclusive_us).clamp(0.0, 1.0) } else { 0.0 };
+    let before = Part {
+        exclusive_us: share * part.exclusive_us,
+        self_us: share * part.self_us,
+        lies: Lies { before_us: lies.before_us, ..Lies::default() },
+        ..*part
+    };
+    let rest = Part {
+        exclusive_us: part.exclusive_us - before.exclusive_us,
+        self_us: part.self_us - before.self_us,
+        calls: 0.0,
+        lies: Lies { before_us: 0.0, ..lies },
+        ..*part
+    };
+    (before, rest)
 }
 
 /// For each group, the longest point of the kind that took most.
@@ -140,14 +203,19 @@ mod tests {
             (Level::Place, vec![0, 1, 2, 3, 4, 5, 6, 7]),
             (Level::Kind, vec![0, 0, 1, 2, 3, 3, 4, 5]),
             (Level::Service, vec![0, 0, 0, 1, 2, 2, 3, 4]),
+            // The statements of `wsgi GET /b` are calls that wait for nova.
+            (Level::Served, vec![0, 1, 0, 1, 2, 2, 3, 4]),
         ];
+        let mut waits_for = vec![None; 8];
+        waits_for[1] = Some("nova".to_owned());
         let us = [5.0, 9.0, 1.0, 2.0, 4.0, 3.0, 6.0, 7.0];
         let part = |(kind, us): (usize, &f64)| Part {
             kind,
             exclusive_us: *us,
             self_us: *us,
             calls: 1.0,
-            ..Part::default()
+            // Those of the second lie before what it calls.
+            lies: Lies { before_us: if kind == 1 { *us } else { 0.0 }, ..Lies::default() },
         };
         let trace = Breakdown { parts: us.iter().enumerate().map(part).collect() };
         let fine = Breakdowns {
@@ -159,7 +227,7 @@ mod tests {
             ..Breakdowns::default()
         };
         for (level, groups) in expected {
-            let found = at_level(&fine, level);
+            let found = at_level(&fine, level, &waits_for);
             assert_eq!(found.kind_of, [groups.clone(), Vec::new()], "{level:?}");
             let trace = found.traces[0].as_ref().unwrap();
             let sum =
@@ -173,7 +241,7 @@ mod tests {
             let all_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
             assert_eq!((all_us, found.traces[1].is_none()), (37.0, true), "{level:?}");
             // Of both statements the second took longer.
-            let longest = if level == Level::Place { 0 } else { 1 };
+            let longest = if matches!(level, Level::Place | Level::Served) { 0 } else { 1 };
             assert_eq!(found.longest_of[0][&groups[0]], longest, "{level:?}");
         }
     }

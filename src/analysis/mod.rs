@@ -51,4 +51,6 @@ mod series;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod standstill;
+#[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use super::named::name_of;
 use super::texts::{calls, duration, signed};
-use crate::analysis::levels::ALL_POINTS;
+use crate::analysis::levels::is_all_points;
 use crate::results::model::{CallSpread, ComparedKind, OwnTime, Place};
 
 /// What comes after "because".
@@ -13,7 +13,7 @@ pub(super) fn because(kind: &ComparedKind) -> String {
     }
     let known = calls(kind.slow_calls) != calls(kind.typical_calls);
     let is_more_calls = kind.more_calls_ms > kind.slower_calls_ms && known;
-    if kind.name == ALL_POINTS {
+    if is_all_points(&kind.name) {
         let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
         return match is_more_calls {
             true => format!("there are {slow} of them instead of {typical}"),
@@ -24,6 +24,12 @@ pub(super) fn because(kind: &ComparedKind) -> String {
         return more_calls(kind);
     }
     let aside = match (&kind.called_service, name_of(kind).place) {
+        (Some(service), _) if kind.own_time == Some(OwnTime::After) => {
+            let caller = &kind.service;
+            format!(
+                ", apart from the work of {service}: the network, or {caller} was busy when the answer came"
+            )
+        }
         (Some(service), _) => {
             format!(", apart from the work of {service}: the network, or {service} was busy")
         }

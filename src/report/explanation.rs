@@ -467,6 +467,11 @@ mod tests {
         let longer = "its 3 calls take 288 ms longer on average (typical iterations call it once), apart from the work of \
                       stock: the network, or stock was busy";
         assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
+        (seen.kinds[0].slow_calls, seen.kinds[0].own_time) = (1.0, Some(OwnTime::After));
+        let after = "it takes 576 ms longer by itself, after the last point below it, apart from the work of stock: the \
+                     network, or keystone/public was busy when the answer came";
+        assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {after}."));
+        (seen.kinds[0].slow_calls, seen.kinds[0].own_time) = (3.0, None);
         let first = &mut seen.kinds[0];
         (first.name, first.detail, first.parent) = (ALL_POINTS.to_owned(), String::new(), String::new());
         let all = "… `all trace points` in keystone/public explains 71 % of it (at least 58 %), because";

@@ -166,7 +166,8 @@ pub enum NoFinding {
 pub struct ComparedKind {
     /// The project and service that reported it; `bench` for the client's own points.
     pub service: String,
-    /// The point's name; `all trace points` where only a whole service stands out.
+    /// The point's name; `all trace points` where only a whole service stands out, and `all trace points and the calls to them`
+    /// where it does so only with the calls of others that wait for it.
     pub name: String,
     /// What it did, without literals and ids.
     pub detail: String,
