@@ -252,8 +252,12 @@ pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
 /// OSProfiler tells of requests by HTTP.
 pub(super) fn answers(client: &Point, server: &Point) -> bool {
     let is_server = is_of_kind(server, SERVER) || server.info.contains_key("request");
-    let is_client = is_of_kind(client, CLIENT) || client.info.contains_key("requests");
-    is_server && is_client && !is_linked(server)
+    is_server && is_call(client) && !is_linked(server)
+}
+
+/// True for a call that waits for an answer, likewise.
+pub(super) fn is_call(point: &Point) -> bool {
+    is_of_kind(point, CLIENT) || point.info.contains_key("requests")
 }
 
 /// By how much to move the clock of a point, if it may agree with the clock that is moved `by_us`. `around` is the point

@@ -54,6 +54,17 @@ pub struct Breakdowns {
     pub shifted: Vec<(String, String, i64)>,
 }
 
+impl Breakdowns {
+    /// Takes a trace for an incomplete one.
+    pub fn leave_out(&mut self, index: usize) {
+        self.traces[index] = None;
+        self.kind_of[index].clear();
+        self.exclusive_of[index].clear();
+        self.longest_of[index].clear();
+        self.wholes[index].clear();
+    }
+}
+
 type Hosts = (String, String);
 
 /// The first this many kinds are distinguished; all further ones count as a single kind. A service whose statements or

@@ -3,6 +3,8 @@
 //! Combines the chosen iterations, their trees and the attribution. Nothing here may fetch, print or write text for
 //! readers.
 
+use uuid::Uuid;
+
 pub use super::compared::Compared;
 use super::compared::Traces;
 use super::comparison::{Judged, judge};
@@ -24,6 +26,8 @@ pub struct Causes {
     pub comparison: Option<Comparison>,
     /// Each slow or failed one, slowest first.
     pub explanations: Vec<Explanation>,
+    /// The traces that lack spans which typical ones have.
+    pub lacking: Vec<Uuid>,
 }
 
 /// Why the slow iterations of one workload were slow.
@@ -32,7 +36,7 @@ pub struct Causes {
 /// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`); if those are too few and
 /// there are at least 100 iterations, the slowest 20 iterations. If no kind of point stands out under the point around
 /// it, kinds are compared wherever they are. If none stands out then, a call may that only some slow iterations make
-/// (`some`). Then, whole services are compared. If nothing stands out in the end, the slow iterations may be slow as a
+/// (`some`). Then, whole services are compared, and then each with the calls that wait for it. If nothing stands out in the end, the slow iterations may be slow as a
 /// whole.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
@@ -63,7 +67,8 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
         comparison
     });
     let explanations = explanation::of_each(&traces, &sides.typical, population.slowest, comparison.as_ref());
-    Causes { comparison, explanations }
+    let lacking = traces.compared.iter().zip(&traces.lacking).filter(|(_, lacking)| **lacking);
+    Causes { comparison, explanations, lacking: lacking.map(|(one, _)| one.trace_id).collect() }
 }
 
 /// The slow iterations of a workload, as indices of its traces, and the typical ones.
@@ -179,7 +184,7 @@ impl Sides {
             .or_else(|| some(Level::Place))
             .or_else(|| some(Level::Kind))
             .or_else(|| all(Level::Service))
-            .or_else(|| all(Level::Served))
+            .or_else(|| traces.has_waiting_calls().then(|| all(Level::Served)).flatten())
     }
 
     /// Those of the slow iterations that make a call which typical ones do not make.

@@ -10,10 +10,14 @@ use serde_json::Value;
 
 use super::feature::{AT_LEAST, Feature, POINT_CHARS_MAX};
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{self, ACTION, ITERATION, REPORTER};
+use crate::results::client_points::{
+    self, ACTION, CONNECT, ITERATION, OUT_OF_ORDER, REPORTER, SEGMENTS_RESENT, SYNS_RESENT,
+};
 
 /// `new` if the iteration opened a connection.
 pub const CONNECTION: &str = "client.connection";
+/// What TCP had to repeat: `connection`, `request` or `answer`.
+pub const RESENT: &str = "client.resent";
 /// The address that answered, of a host that has several.
 pub const ADDRESS: &str = "client.address";
 /// The number of a row of data, from 1; its point is the data's name.
@@ -49,6 +53,9 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
         if status > 0 {
             found.insert(feature(STATUS, status.to_string(), &name, 0));
         }
+        for (key, what) in [(SEGMENTS_RESENT, "request"), (OUT_OF_ORDER, "answer")] {
+            found.extend((number(key) > 0).then(|| Feature::new(RESENT, what.to_owned())));
+        }
         let address = stop.get(client_points::ADDRESS).and_then(Value::as_str);
         let address = address.filter(|text| is_address(text));
         found.extend(address.map(|address| Feature::new(ADDRESS, address.to_owned())));
@@ -59,8 +66,11 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
     for (name, count) in times {
         found.extend(levels(TIMES, count, 2, &name, |count| count.to_string()));
     }
-    if tree.points.iter().any(|point| is_client(point) && point.name == "connect") {
+    for point in tree.points.iter().filter(|point| is_client(point) && point.name == CONNECT) {
         found.insert(Feature::new(CONNECTION, "new".to_owned()));
+        if point.stop_info.contains_key(SYNS_RESENT) {
+            found.insert(Feature::new(RESENT, "connection".to_owned()));
+        }
     }
     found
 }
@@ -156,6 +166,21 @@ mod tests {
                 "client.requests at least 2 list",
                 "client.status 200 list",
                 "client.times at least 2 list",
+            ]
+        );
+        let mut records: Vec<Record> = action("1", 100, 1).into();
+        records[1].info_mut().insert(SEGMENTS_RESENT.into(), 2.into());
+        records[1].info_mut().insert(OUT_OF_ORDER.into(), 1.into());
+        records.push(record("connect-start", "3", "1", 1, Value::Null));
+        records.push(record("connect-stop", "3", "1", 2, serde_json::json!({SYNS_RESENT: 1})));
+        assert_eq!(
+            shown(records),
+            [
+                "client.connection new ",
+                "client.resent answer ",
+                "client.resent connection ",
+                "client.resent request ",
+                "client.status 200 list",
             ]
         );
         let mut records: Vec<Record> = action("1", 100, 1).into();

@@ -10,6 +10,7 @@ use super::attribution::Breakdown;
 use super::breakdown::{Breakdowns, break_down};
 use super::contrast::{Points, points_of};
 use super::levels::{Level, at_level};
+use super::usual::lacking;
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::choice::Side;
@@ -32,11 +33,30 @@ pub struct Compared {
     pub functions: Arc<Functions>,
 }
 
+/// Whether spans of these traces did not come: points lack those above them, or nothing came although the same actions have
+/// traces in other iterations.
+fn is_lossy(all: &[&Compared]) -> bool {
+    let answered = |one: &&Compared| -> BTreeSet<u16> {
+        let answered = one.sample.actions.iter().filter(|action| action.status != 0);
+        answered.map(|action| action.action).collect()
+    };
+    let traced: BTreeSet<BTreeSet<u16>> = all.iter().filter(|one| one.tree.is_some()).map(answered).collect();
+    all.iter().any(|one| match &one.tree {
+        Some(tree) => tree.gaps.lost_parents > 0 || tree.gaps.lost_callers > 0,
+        None => {
+            let actions = answered(one);
+            !actions.is_empty() && traced.contains(&actions)
+        }
+    })
+}
+
 /// The traces of a workload, broken down together.
 pub(super) struct Traces<'a> {
     pub(super) compared: Vec<&'a Compared>,
     pub(super) trees: Vec<&'a TraceTree>,
     pub(super) breakdowns: Breakdowns,
+    /// Which of them are left out because they lack spans that others have.
+    pub(super) lacking: Vec<bool>,
 }
 
 impl<'a> Traces<'a> {
@@ -46,8 +66,12 @@ impl<'a> Traces<'a> {
         all.sort_by_key(|one| one.side == Side::Failed);
         let timed = all.iter().take_while(|one| one.side != Side::Failed).count();
         let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_deref().unwrap_or(none)).collect();
-        let breakdowns = break_down(&trees, timed);
-        Self { compared: all, trees, breakdowns }
+        let mut breakdowns = break_down(&trees, timed);
+        let typical: Vec<usize> = (0..timed).filter(|&index| all[index].side == Side::Typical).collect();
+        let is_lossy = is_lossy(&all[..timed]);
+        let lacking = lacking(&trees, &breakdowns, &typical, is_lossy);
+        (0..lacking.len()).filter(|&index| lacking[index]).for_each(|index| breakdowns.leave_out(index));
+        Self { compared: all, trees, breakdowns, lacking }
     }
 
     /// The same traces, with points told apart less finely.
@@ -57,7 +81,8 @@ impl<'a> Traces<'a> {
             _ => Vec::new(),
         };
         let breakdowns = at_level(&self.breakdowns, level, &waits_for);
-        Self { compared: self.compared.clone(), trees: self.trees.clone(), breakdowns }
+        let (compared, trees) = (self.compared.clone(), self.trees.clone());
+        Self { compared, trees, breakdowns, lacking: self.lacking.clone() }
     }
 
     /// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
@@ -69,6 +94,11 @@ impl<'a> Traces<'a> {
     fn waits_for(&self) -> Vec<Option<String>> {
         let all: Vec<usize> = (0..self.trees.len()).collect();
         self.only_called(&self.complete(&all), answers)
+    }
+
+    /// Whether any call waits for the answer of one other service.
+    pub(super) fn has_waiting_calls(&self) -> bool {
+        self.waits_for().iter().any(Option::is_some)
     }
 
     /// For each kind, the one other service whose points are below its points, if this holds of each such point and the one

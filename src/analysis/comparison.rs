@@ -35,6 +35,8 @@ pub(super) struct Judged {
     slow: Vec<usize>,
     typical: Vec<usize>,
     left_out: usize,
+    /// Whether points have only a part of the times of their kinds, see [`Level::Served`].
+    is_split: bool,
     /// For each kind, the one other service that its points call.
     called: Vec<Option<String>>,
 }
@@ -83,7 +85,17 @@ pub(super) fn judge(
         _ => Repeated::default(),
     };
     let left_out = slow.len() + typical.len() - found.slow - found.fast;
-    Some(Judged { found, repeated, seed, slow: whole_slow, typical: whole_typical, left_out, called })
+    let is_split = level == Level::Served;
+    Some(Judged {
+        found,
+        repeated,
+        seed,
+        slow: whole_slow,
+        typical: whole_typical,
+        left_out,
+        is_split,
+        called,
+    })
 }
 
 /// One more request of a poll is no cause.
@@ -171,7 +183,7 @@ impl Judged {
         for (number, ((cause, whole), kind)) in self.causes().zip(&mut kinds).enumerate() {
             // What it calls is part of a whole call.
             kind.called_service = self.called[cause.kind].clone().filter(|_| !whole);
-            if number == 0 || cause.guilty {
+            if !self.is_split && (number == 0 || cause.guilty) {
                 let points = |of: &[usize]| -> Vec<_> {
                     of.iter().map(|&one| traces.points_of(one, cause.kind)).collect()
                 };
@@ -180,7 +192,7 @@ impl Judged {
                 kind.contrasts = contrasts(&slow, &typical);
             }
         }
-        let functions = self.functions(traces);
+        let functions = if self.is_split { None } else { self.functions(traces) };
         if functions.as_ref().is_some_and(|functions| functions.cause.is_some()) {
             // Its own functions were at work: it did not wait for the service that it calls.
             kinds.iter_mut().filter(|kind| kind.guilty).for_each(|kind| kind.called_service = None);

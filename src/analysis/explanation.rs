@@ -153,6 +153,9 @@ pub(super) fn of_each(
     let typical = Typical::of(&typical);
     let is_wanted = |index: &usize| {
         let one = traces.compared[*index];
+        if traces.lacking[*index] {
+            return false;
+        }
         let is_it = |other: &IterationSample| {
             (other.workload, other.number) == (one.sample.workload, one.sample.number)
         };

@@ -90,6 +90,7 @@ mod tests {
             asynchronous_ms: None,
             actions: Vec::new(),
             trace: TraceState::Complete,
+            lacks_spans: false,
             culprit: None,
         }
     }

@@ -88,7 +88,7 @@ pub fn at_level(fine: &Breakdowns, level: Level, waits_for: &[Option<String>]) -
     let traces = fine.traces.iter().map(|trace| trace.as_ref().map(|trace| groups.joined(trace)));
     let kind_of = fine.kind_of.iter().map(|of| of.iter().map(|&kind| group_of[kind]).collect());
     let longest = fine.traces.iter().zip(&fine.longest_of);
-    let longest_of = longest.map(|(trace, of)| trace.as_ref().map(|trace| longest_of(trace, of, &group_of)));
+    let longest_of = longest.map(|(trace, of)| trace.as_ref().map(|trace| groups.longest_of(trace, of)));
     Breakdowns {
         kinds,
         traces: traces.collect(),
@@ -134,13 +134,27 @@ impl Groups<'_> {
         }
         Breakdown { parts }
     }
+
+    /// For each group, the longest point of the kind that took most; points of other services are none of it.
+    fn longest_of(&self, trace: &Breakdown, of_kind: &HashMap<usize, usize>) -> HashMap<usize, usize> {
+        let mut longest: HashMap<usize, (f64, usize)> = HashMap::new();
+        for part in trace.parts.iter().filter(|part| self.of[part.kind] == self.of_caller[part.kind]) {
+            let Some(&point) = of_kind.get(&part.kind) else { continue };
+            let most = longest.entry(self.of[part.kind]).or_insert((part.exclusive_us, point));
+            if part.exclusive_us > most.0 {
+                *most = (part.exclusive_us, point);
+            }
+        }
+        longest.into_iter().map(|(group, (_, point))| (group, point)).collect()
+    }
 }
 
 /// The time of calls until the other service begins, and the rest: what comes after its answer is the caller's.
 fn until_it_begins(part: &Part) -> (Part, Part) {
     let lies = part.lies;
-    let share =
-        if part.exclusive_us > 0.0 { (lies.before_us / part.exclusive_us).clamp(0.0, 1.0) } else { 0.0 };
+    // All of it if the other service never began.
+    let before_us = (part.exclusive_us - lies.between_us - lies.after_us).max(0.0);
+    let share = if part.exclusive_us > 0.0 { (before_us / part.exclusive_us).min(1.0) } else { 0.0 };
     let before = Part {
         exclusive_us: share * part.exclusive_us,
         self_us: share * part.self_us,
@@ -155,23 +169,6 @@ fn until_it_begins(part: &Part) -> (Part, Part) {
         ..*part
     };
     (before, rest)
-}
-
-/// For each group, the longest point of the kind that took most.
-fn longest_of(
-    trace: &Breakdown,
-    of_kind: &HashMap<usize, usize>,
-    group_of: &[usize],
-) -> HashMap<usize, usize> {
-    let mut longest: HashMap<usize, (f64, usize)> = HashMap::new();
-    for part in &trace.parts {
-        let Some(&point) = of_kind.get(&part.kind) else { continue };
-        let most = longest.entry(group_of[part.kind]).or_insert((part.exclusive_us, point));
-        if part.exclusive_us > most.0 {
-            *most = (part.exclusive_us, point);
-        }
-    }
-    longest.into_iter().map(|(group, (_, point))| (group, point)).collect()
 }
 
 #[cfg(test)]

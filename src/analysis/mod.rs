@@ -40,12 +40,15 @@ pub mod spread;
 pub mod statement;
 mod tails;
 pub mod tree_diff;
+mod usual;
 pub mod weighted;
 mod whole_calls;
 pub mod wholes;
 
 #[cfg(test)]
 mod busy_machine;
+#[cfg(test)]
+mod lost_spans;
 #[cfg(test)]
 mod series;
 #[cfg(test)]

@@ -349,7 +349,7 @@ impl Trace {
 
 /// What was said of a load, and whether that is right, wrong, or nothing.
 fn verdict(plant: Plant, expected: Expected, seed: u64) -> (&'static str, String) {
-    let Causes { comparison, explanations } =
+    let Causes { comparison, explanations, .. } =
         of_workload(&Load::new(plant, seed).compared(), 0, &Population::default(), seed);
     let comparison = comparison.unwrap();
     let guilty = comparison.kinds.iter().find(|kind| kind.guilty);

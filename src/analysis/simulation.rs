@@ -258,6 +258,7 @@ fn agree(causes: &Causes, compared: &[Compared]) {
         asynchronous_ms: None,
         actions: Vec::new(),
         trace: TraceState::Complete,
+        lacks_spans: false,
         culprit: None,
     };
     let slowest: Vec<SlowIteration> = compared.iter().take(10).map(row).collect();

@@ -151,10 +151,13 @@ fn named(stops: &[(Stop, u64)], waits_percent: u64, seed: u64) -> Option<String>
     Some(called.unwrap_or(guilty.service))
 }
 
+/// What happens, in which part of the stops, in how many percent points wait for a processor, and the service to name.
+type Row = (&'static str, &'static [(Stop, u64)], u64, Option<&'static str>);
+
 #[test]
 fn a_service_that_stands_still_is_named_wherever_it_stops() {
     const RUNS: u64 = 6;
-    let rows: [(&str, &[(Stop, u64)], u64, Option<&str>); 9] = [
+    let rows: [Row; 9] = [
         ("nothing", &[], 8, None),
         ("half before it begins", &[(Stop::Before, 50), (Stop::Inside, 50)], 8, Some("delivery")),
         ("the same on a busy machine", &[(Stop::Before, 50), (Stop::Inside, 50)], 35, Some("delivery")),

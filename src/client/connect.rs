@@ -22,6 +22,7 @@ use super::error::ClientError;
 use super::options::{Settings, Version};
 use super::proxy::Proxy;
 use super::resolve::{Resolved, Resolver};
+use super::retransmits::{self, Ends};
 use super::url::Origin;
 
 /// How long an address may be silent before the next one is tried, too.
@@ -48,6 +49,8 @@ pub(super) struct Opened {
     pub(super) http2: bool,
     /// The number of its address, if the host has several; 0 otherwise, and through proxies.
     pub(super) address: u16,
+    /// How often the kernel asked for it again.
+    pub(super) syns: u8,
     /// For requests in clear through a proxy: what their first line and their headers have in addition.
     pub(super) proxied: Option<Box<Proxied>>,
 }
@@ -94,14 +97,16 @@ impl Connector {
         let (socket, reached) = connect_any(origin, &addresses).await?;
         let connected = now();
         phases.connect_ns = saturating_nanos(connected - resolved);
+        let syns = retransmits::syns(|| ends_of(&socket), connected - resolved);
+        phases.retransmits.syns = phases.retransmits.syns.saturating_add(syns);
         let address = if are_several { self.settings.addresses.number(reached.ip()) } else { 0 };
         if origin.tls {
             // A separate future: thousands of connections in clear may be opened at a time, and need no memory for it.
             let opened = Box::pin(self.encrypt(origin, socket, connected, phases)).await?;
-            return Ok(Opened { address, ..opened });
+            return Ok(Opened { address, syns, ..opened });
         }
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Plain(socket), http2, address, proxied: None })
+        Ok(Opened { stream: Stream::Plain(socket), http2, address, syns, proxied: None })
     }
 
     /// The TLS handshake.
@@ -124,7 +129,7 @@ impl Connector {
                 reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
             });
         }
-        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, address: 0, proxied: None })
+        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, address: 0, syns: 0, proxied: None })
     }
 
     /// Connects to a proxy, which the phases take for the server; the phase connect includes the tunnel for TLS. The
@@ -146,11 +151,14 @@ impl Connector {
             }
             other => other,
         })?;
+        let syns = retransmits::syns(|| ends_of(&socket), now() - resolved);
+        phases.retransmits.syns = phases.retransmits.syns.saturating_add(syns);
         if origin.tls {
             proxy.tunnel(&mut socket, origin).await?;
             let connected = now();
             phases.connect_ns = saturating_nanos(connected - resolved);
-            return self.encrypt(origin, socket, connected, phases).await;
+            let opened = self.encrypt(origin, socket, connected, phases).await?;
+            return Ok(Opened { syns, ..opened });
         }
         phases.connect_ns = saturating_nanos(now() - resolved);
         if self.settings.options.version == Version::Http2 {
@@ -163,6 +171,7 @@ impl Connector {
             stream: Stream::Plain(socket),
             http2: false,
             address: 0,
+            syns,
             proxied: Some(Box::new(proxied)),
         })
     }
@@ -178,7 +187,8 @@ impl Connector {
         let line = super::simulated::connect(&origin.authority).await?;
         phases.connect_ns = saturating_nanos(now() - started);
         let http2 = self.settings.options.version == Version::Http2;
-        let opened = |line| Opened { stream: Stream::Simulated(line), http2, address: 0, proxied: None };
+        let opened =
+            |line| Opened { stream: Stream::Simulated(line), http2, address: 0, syns: 0, proxied: None };
         Some(line.map(opened).map_err(|error| ClientError::connecting(&origin.authority, &error)))
     }
 
@@ -189,7 +199,7 @@ impl Connector {
         let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
         phases.connect_ns = saturating_nanos(now() - started);
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Unix(socket), http2, address: 0, proxied: None })
+        Ok(Opened { stream: Stream::Unix(socket), http2, address: 0, syns: 0, proxied: None })
     }
 
     #[cfg(not(unix))]
@@ -197,6 +207,11 @@ impl Connector {
         let reason = "this system has no Unix sockets".to_owned();
         Err(ClientError::Connect { address: origin.shown(), reason })
     }
+}
+
+/// Both ends of a connection by TCP.
+fn ends_of(socket: &TcpStream) -> Option<Ends> {
+    Some((socket.local_addr().ok()?, socket.peer_addr().ok()?))
 }
 
 /// Connects to the first of these addresses that accepts. One that refuses is left at once; beside one that is silent, the
@@ -255,6 +270,18 @@ async fn handshake(
 }
 
 impl Stream {
+    /// Both ends, if it goes by TCP.
+    pub(super) fn ends(&self) -> Option<Ends> {
+        match self {
+            Self::Plain(stream) => ends_of(stream),
+            Self::Tls(stream) => ends_of(stream.get_ref().0),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
+        }
+    }
+
     /// Writes as much as the socket accepts at once, without waiting; the caller writes the rest.
     #[inline]
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {

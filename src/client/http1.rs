@@ -23,6 +23,7 @@ use super::connect::{Opened, PoolCheck, Proxied, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::{Limits, Settings};
+use super::retransmits::{Span, Wire};
 use super::{Answer, Phases, Request};
 
 /// Bodies up to this size are sent in the same write as the head.
@@ -59,11 +60,22 @@ pub(super) struct Http1 {
     usable: bool,
     /// True if the server was heard to speak before it was asked.
     speaks_first: bool,
+    wire: Wire,
+    /// When the request that waits for its answer started, and when it was written.
+    asked_at: Option<(Instant, Instant)>,
+}
+
+impl Drop for Http1 {
+    fn drop(&mut self) {
+        if let Some((started, written)) = self.asked_at {
+            self.wire.cut_off(|| self.stream.ends(), started, written);
+        }
+    }
 }
 
 impl Http1 {
     pub(super) fn new(opened: Opened, settings: &Settings) -> Self {
-        let Opened { stream, proxied, address, .. } = opened;
+        let Opened { stream, proxied, address, syns, .. } = opened;
         Self {
             stream,
             proxied,
@@ -76,6 +88,8 @@ impl Http1 {
             requests: 0,
             read_at: now(),
             usable: true,
+            wire: Wire::new(syns, None),
+            asked_at: None,
         }
     }
 
@@ -178,6 +192,7 @@ impl Http1 {
             Box::pin(self.first_words()).await?;
         }
         self.requests += 1;
+        self.asked_at = Some((request.started, request.started));
         // A file that cannot be read must not leave half a request behind.
         let body = match request.body {
             Content::Bytes(body) if body.len() <= BODY_BYTES_INLINE => None,
@@ -196,6 +211,7 @@ impl Http1 {
         };
         buffers::give(&mut self.output);
         let sent_at = now();
+        self.asked_at = Some((request.started, sent_at));
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read the whole request; the answer counts.
         let written = match written {
@@ -207,6 +223,10 @@ impl Http1 {
         let ended_at = if answer.is_ok() { self.read_at } else { now() };
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
+        self.asked_at = None;
+        let bytes = answer.as_ref().map_or(0, |(answer, _)| answer.body_bytes);
+        let span = Span { started: request.started, written: sent_at, ended: ended_at };
+        self.wire.note(|| self.stream.ends(), span, bytes, &mut phases.retransmits);
         match answer {
             Ok((mut answer, keep_alive)) => {
                 answer.ended = ended_at;

@@ -30,6 +30,7 @@ use super::frames::{self, Frames, Seen};
 use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
 use super::options::Limits;
+use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Phases, Request};
 
 /// How much a server may send before it is read: for a single answer, and for all.
@@ -63,6 +64,7 @@ pub(super) struct Http2 {
     address: u16,
     requests: u64,
     idle_since: Instant,
+    wire: (Wire, Option<Ends>),
 }
 
 /// A connection that several users share.
@@ -79,6 +81,7 @@ pub(super) struct SharedHttp2 {
     pub(super) in_flight: Cell<usize>,
     /// When the last one ended.
     idle_since: Cell<Instant>,
+    wire: (Wire, Option<Ends>),
 }
 
 async fn handshake(
@@ -99,11 +102,22 @@ async fn handshake(
 
 impl Http2 {
     pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
-        let Opened { stream, address, .. } = opened;
+        let Opened { stream, address, syns, .. } = opened;
+        let wire = (Wire::new(syns, None), stream.ends());
         let seen = Arc::default();
         let (sender, connection) = handshake(stream, &limits, &seen).await?;
         let driver = Some(Box::pin(connection));
-        Ok(Self { sender, driver, farewell: None, seen, limits, address, requests: 0, idle_since: now() })
+        Ok(Self {
+            sender,
+            driver,
+            farewell: None,
+            seen,
+            limits,
+            address,
+            requests: 0,
+            idle_since: now(),
+            wire,
+        })
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
@@ -141,7 +155,8 @@ impl Http2 {
         self.requests += 1;
         phases.address = self.address;
         let mut times = Times::start(request, phases);
-        let Self { sender, driver, farewell, limits, .. } = self;
+        let Self { sender, driver, farewell, limits, wire, .. } = self;
+        let asked = Asked::new(wire, request);
         let outcome = {
             let written = Cell::new(None);
             let mut talk = pin!(talk(sender, request, limits, &mut times));
@@ -164,6 +179,7 @@ impl Http2 {
         let (outcome, written) = outcome;
         times.sent = times.sent.max(written);
         self.idle_since = times.note(phases);
+        asked.ended(&times, self.idle_since, &outcome, phases);
         outcome.map_err(|error| error.explained(&times, reused, self.farewell, (&self.seen, &self.limits)))
     }
 
@@ -194,7 +210,8 @@ fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
 
 impl SharedHttp2 {
     pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
-        let Opened { stream, address, .. } = opened;
+        let Opened { stream, address, syns, .. } = opened;
+        let wire = (Wire::new(syns, Some(now())), stream.ends());
         let seen = Arc::default();
         let (sender, mut connection) = handshake(stream, &limits, &seen).await?;
         let ping_pong = connection.ping_pong();
@@ -208,7 +225,7 @@ impl SharedHttp2 {
         });
         let (requests, in_flight, idle_since) = (Cell::new(0), Cell::new(0), Cell::new(now()));
         let shared =
-            Self { sender, driver, farewell, seen, limits, address, requests, in_flight, idle_since };
+            Self { sender, driver, farewell, seen, limits, address, requests, in_flight, idle_since, wire };
         if let Some(mut ping_pong) = ping_pong {
             // The server's settings arrive before its pong; only then is the number of concurrent requests
             // known. If the server ends the connection instead, the request gets that error.
@@ -247,10 +264,13 @@ impl SharedHttp2 {
         phases.address = self.address;
         self.in_flight.set(self.in_flight.get() + 1);
         let _under_way = UnderWay(&self.in_flight);
+        let asked = Asked::new(&self.wire, request);
         let mut times = Times::start(request, phases);
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
-        self.idle_since.set(times.note(phases));
+        let ended = times.note(phases);
+        self.idle_since.set(ended);
+        asked.ended(&times, ended, &outcome, phases);
         let farewell = self.farewell.get().copied();
         outcome.map_err(|error| error.explained(&times, reused, farewell, (&self.seen, &self.limits)))
     }
@@ -268,6 +288,35 @@ struct UnderWay<'a>(&'a Cell<usize>);
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A request that waits for its answer: what TCP repeats meanwhile is noted in the end, also if it is given up.
+struct Asked<'a> {
+    wire: Option<&'a (Wire, Option<Ends>)>,
+    started: Instant,
+}
+
+impl<'a> Asked<'a> {
+    fn new(wire: &'a (Wire, Option<Ends>), request: &Request<'_>) -> Self {
+        Self { wire: Some(wire), started: request.started }
+    }
+
+    fn ended<E>(mut self, times: &Times, ended: Instant, outcome: &Result<Answer, E>, phases: &mut Phases) {
+        if let Some((wire, ends)) = self.wire.take() {
+            let written = times.sent.unwrap_or(times.started);
+            let span = Span { started: self.started, written, ended };
+            let bytes = outcome.as_ref().map_or(0, |answer| answer.body_bytes);
+            wire.note(|| *ends, span, bytes, &mut phases.retransmits);
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some((wire, ends)) = self.wire {
+            wire.cut_off(|| *ends, self.started, self.started);
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod quick_head;
 mod redirect;
 pub mod refusal;
 mod resolve;
+mod retransmits;
 pub mod service_types;
 mod shared;
 #[cfg(feature = "simulation")]
@@ -55,6 +56,7 @@ use crate::base::clock::Nanos;
 use body::Content;
 use cookies::Jar;
 use headers::HeaderBlock;
+pub use retransmits::{Retransmits, take_cut_off};
 
 /// A request of the load path.
 #[derive(Clone, Copy)]
@@ -166,6 +168,8 @@ pub struct Phases {
     pub resent: bool,
     /// The number of the address that it was sent to, if its host has several ([`addresses`]); 0 otherwise.
     pub address: u16,
+    /// What TCP had to repeat, if it was slow.
+    pub retransmits: Retransmits,
 }
 
 impl Phases {
@@ -176,5 +180,6 @@ impl Phases {
         self.resolve_ns += before.resolve_ns;
         self.connect_ns += before.connect_ns;
         self.tls_ns += before.tls_ns;
+        self.retransmits = self.retransmits.and(before.retransmits);
     }
 }

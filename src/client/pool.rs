@@ -155,6 +155,7 @@ impl Pool {
             *phases = Phases {
                 redirect_ns: saturating_nanos(started.saturating_duration_since(request.started)),
                 resent: phases.resent,
+                retransmits: phases.retransmits,
                 ..Phases::default()
             };
             let request = Request {

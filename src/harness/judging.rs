@@ -179,16 +179,18 @@ pub(super) fn explain(
         }
         compared.push(one);
     }
-    let seed = seed(aggregate);
+    let (seed, mut lacking) = (seed(aggregate), HashSet::new());
     for (number, workload) in results.workloads.iter_mut().enumerate() {
         let population = population(aggregate, number, workload);
         let causes = causes::of_workload(&compared, number, &population, seed);
         workload.comparison = causes.comparison;
         results.explanations.extend(causes.explanations);
+        lacking.extend(causes.lacking);
     }
     for slow in &mut results.slowest {
         let known = results.explanations.iter().find(|known| known.trace_id == slow.iteration.trace_id);
         slow.culprit = known.map(explanation::culprit);
+        slow.lacks_spans = lacking.contains(&slow.iteration.trace_id);
     }
     results.findings = findings::of_slowest(&results.slowest, &results.explanations);
     results.profiling.collector_error.clone_from(&fetched.error);
@@ -200,7 +202,7 @@ pub(super) fn explain(
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
-    results.notes.extend(lost_spans(results, &compared, &traces).as_ref().map(lost::sentence));
+    results.notes.extend(lost_spans(results, &compared, &traces, &lacking).as_ref().map(lost::sentence));
     let trees: Vec<&TraceTree> = compared.iter().filter_map(|one| one.tree.as_deref()).collect();
     results.notes.extend(foreign::mixed(&trees).map(|mixed| mixed::sentence(&mixed)));
     let came = |trace: &StoredTrace| matches!(trace.state, TraceState::Complete | TraceState::Partial);
@@ -213,12 +215,18 @@ pub(super) fn explain(
 }
 
 /// What never came of traces, if some came whole.
-fn lost_spans(results: &Results, compared: &[Compared], traces: &[StoredTrace]) -> Option<Lost> {
+fn lost_spans(
+    results: &Results,
+    compared: &[Compared],
+    traces: &[StoredTrace],
+    lacking: &HashSet<Uuid>,
+) -> Option<Lost> {
     let state_of: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
     let mut lost = Lost {
         traces: traces.len(),
         absent: 0,
         partial: 0,
+        lacking: 0,
         began_s: (f64::MAX, 0.0),
         is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
     };
@@ -239,12 +247,13 @@ fn lost_spans(results: &Results, compared: &[Compared], traces: &[StoredTrace]) 
         match trace.state {
             TraceState::Absent if is_like_others => lost.absent += 1,
             TraceState::Partial if trace.tree.gaps.lost_parents > 0 => lost.partial += 1,
+            TraceState::Complete if lacking.contains(&one.trace_id) => lost.lacking += 1,
             _ => continue,
         }
         let began_s = one.sample.start_ns as f64 / 1e9;
         lost.began_s = (lost.began_s.0.min(began_s), lost.began_s.1.max(began_s));
     }
-    (lost.absent + lost.partial > 0 && !whole.is_empty()).then_some(lost)
+    (lost.absent + lost.partial + lost.lacking > 0 && !whole.is_empty()).then_some(lost)
 }
 
 /// Adds what the client alone knows of slow iterations, which needs no trace.

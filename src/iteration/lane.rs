@@ -19,7 +19,7 @@ use crate::client::cookies::Jar;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
 use crate::client::pool::Pool;
-use crate::client::{Answer, Phases, Request};
+use crate::client::{Answer, Phases, Request, Retransmits, take_cut_off};
 use crate::measure::errors::Seen;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::osprofiler::derived::DerivedProfiler;
@@ -278,7 +278,11 @@ impl Lane {
                 judge(answer, action, duration, pass.cookies, variables, &mut self.seen, &mut outcomes)
             }
             Some(Err(error)) => Err((error.class(), error.to_string())),
-            None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
+            None => {
+                let cut_off = take_cut_off(sent);
+                self.phases.retransmits = self.phases.retransmits.and(cut_off);
+                Err(("timeout", pass.timed_out(action, ended, &self.phases)))
+            }
         };
         let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
             Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),
@@ -313,7 +317,11 @@ impl Lane {
         let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
         let sample = ActionSample {
             duration_ns: saturating_nanos(duration),
-            phases: Phases { resent: self.phases.resent || before.resent, ..self.phases },
+            phases: Phases {
+                resent: self.phases.resent || before.resent,
+                retransmits: self.phases.retransmits.and(before.retransmits),
+                ..self.phases
+            },
             status,
             body_bytes: before.body_bytes.saturating_add(body_bytes),
             ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
@@ -339,6 +347,8 @@ pub(super) struct Attempted {
     pub(super) body_bytes: u64,
     /// Whether one of them was sent once more.
     pub(super) resent: bool,
+    /// What TCP repeated for them.
+    pub(super) retransmits: Retransmits,
     /// The number of the point around the action.
     pub(super) parent: u32,
 }

@@ -55,6 +55,7 @@ impl Lane {
                 requests: sample.requests,
                 body_bytes: sample.body_bytes,
                 resent: sample.phases.resent,
+                retransmits: sample.phases.retransmits,
                 parent: before.parent,
             };
             self.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));

@@ -4,7 +4,7 @@
 //! time is restored to the nanosecond. If a time can be predicted from others (an iteration's end from
 //! the end of its last request, a request's waiting from its other phases), only the remainder is stored.
 
-use crate::client::Phases;
+use crate::client::{Phases, Retransmits};
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
 use super::rows::{IterationHead, Rows};
@@ -28,6 +28,8 @@ const ADDRESS_SHIFT: u32 = 4;
 /// Above both, where readers of earlier builds do not look.
 const ITERATION_RESENT: u64 = 1 << (USER_SHIFT + u32::BITS);
 const REQUEST_RESENT: u64 = 1 << (ADDRESS_SHIFT + u16::BITS);
+/// And above those: requests to connect, segments, and segments that came out of order.
+const RETRANSMITS_SHIFT: u32 = ADDRESS_SHIFT + u16::BITS + 1;
 
 /// The trace point of an iteration, and of its first action if no step is nested. Samples say how they differ from such
 /// a plan, so that the columns of nested steps are empty without them.
@@ -83,11 +85,14 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
 
 fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; ACTION_COLUMNS] {
     let phases = &action.phases;
+    let Retransmits { syns, segments, out_of_order } = phases.retransmits;
+    let retransmits = u64::from(u32::from_le_bytes([syns, segments, out_of_order, 0]));
     let flags = action.ended as u64
         | if phases.opened { OPENED } else { 0 }
         | if phases.http2 { HTTP2 } else { 0 }
         | if phases.resent { REQUEST_RESENT } else { 0 }
-        | u64::from(phases.address) << ADDRESS_SHIFT;
+        | u64::from(phases.address) << ADDRESS_SHIFT
+        | retransmits << RETRANSMITS_SHIFT;
     [
         flags,
         zigzag(u64::from(action.action).wrapping_sub(position)),
@@ -270,6 +275,7 @@ fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {
 fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64) -> Option<ActionSample> {
     let column = |index: usize| columns[index][row];
     let flags = column(0);
+    let [syns, segments, out_of_order, ..] = (flags >> RETRANSMITS_SHIFT).to_le_bytes();
     let mut phases = Phases {
         resolve_ns: column(6),
         connect_ns: column(7),
@@ -281,6 +287,7 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
         http2: flags & HTTP2 != 0,
         resent: flags & REQUEST_RESENT != 0,
         address: (flags >> ADDRESS_SHIFT) as u16,
+        retransmits: Retransmits { syns, segments, out_of_order },
         ..Phases::default()
     };
     let duration_ns = column(3);
@@ -308,13 +315,14 @@ mod tests {
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
             status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, resent: bool, times: [u32; 7], ended in 0..4_u8,
-            numbers: [u32; 3], address: u16) -> ActionSample {
+            numbers: [u32; 3], address: u16, repeated: [u8; 3]) -> ActionSample {
             let [requests, point, parent] = numbers;
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
             ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(), requests, point, parent,
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
-                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, resent, address } }
+                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, resent, address,
+                    retransmits: Retransmits { syns: repeated[0], segments: repeated[1], out_of_order: repeated[2] } } }
         }
     }
     prop_compose! {

@@ -3,7 +3,7 @@
 
 use super::document::Line;
 use super::texts::{duration, with_sign};
-use crate::analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, ROW, STATUS, TIMES};
+use crate::analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, RESENT, ROW, STATUS, TIMES};
 use crate::analysis::feature::{CLIENT, is_bound};
 use crate::results::model::{
     AttributeDifference, AttributeValue, Comparison, Correlation, FirstOnes, Rhythm, SlowPlaces,
@@ -135,6 +135,11 @@ fn of_client(value: &AttributeValue) -> Line {
     }
     let mut line = Line::from(match value.attribute.as_str() {
         CONNECTION => "open a new connection".to_owned(),
+        RESENT => match text.as_str() {
+            "connection" => "have to ask again for a connection".to_owned(),
+            "request" => "have to send segments of a request again".to_owned(),
+            _ => "get segments of an answer out of order".to_owned(),
+        },
         ANSWER => format!("get an answer of {text}"),
         STATUS => format!("get the status {text}"),
         REQUESTS => format!("send {text} requests"),
@@ -223,6 +228,7 @@ mod tests {
     use crate::report::document::terminal;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn differences_are_sentences() {
         let value = |attribute: &str, value: &str, point: Option<&str>| AttributeValue {
             attribute: attribute.into(),
@@ -261,6 +267,16 @@ mod tests {
             (
                 difference(value(CONNECTION, "new", None), vec![], 0),
                 format!("open a new connection{shares}."),
+            ),
+            (
+                difference(value(RESENT, "request", None), vec![value(RESENT, "connection", None)], 0),
+                format!(
+                    "have to send segments of a request again{shares}, and with it they have to ask again for a connection."
+                ),
+            ),
+            (
+                difference(value(RESENT, "answer", None), vec![], 0),
+                format!("get segments of an answer out of order{shares}."),
             ),
             (
                 difference(

@@ -12,6 +12,8 @@ pub struct Lost {
     pub absent: usize,
     /// Those with spans whose parents did not come.
     pub partial: usize,
+    /// Those without spans that most others have.
+    pub lacking: usize,
     /// When the first and the last of their iterations began, in seconds from the start of the run, warm-up included.
     pub began_s: (f64, f64),
     /// Whether services speak OpenTelemetry.
@@ -21,17 +23,16 @@ pub struct Lost {
 /// What is missing, when, and what helps.
 #[must_use]
 pub fn sentence(lost: &Lost) -> String {
-    let Lost { traces, absent, partial, began_s: (from_s, to_s), is_otel } = lost;
-    let parts = match (absent, partial) {
-        (absent, 0) => format!("of {absent} of {traces} traces no span came"),
-        (0, partial) => format!("{partial} of {traces} traces lack spans above those that came"),
-        (absent, partial) => {
-            format!(
-                "of {absent} of {traces} traces no span came, and {partial} lack spans above those that came"
-            )
-        }
-    };
-    let when = match absent + partial {
+    let Lost { traces, absent, partial, lacking, began_s: (from_s, to_s), is_otel } = lost;
+    let lack = |number: &usize| if *number == 1 { "lacks" } else { "lack" };
+    let each = [
+        (*absent > 0).then(|| format!("of {absent} no span came")),
+        (*partial > 0).then(|| format!("{partial} {} spans above those that came", lack(partial))),
+        (*lacking > 0).then(|| format!("{lacking} {} spans that most others have", lack(lacking))),
+    ];
+    let each: Vec<String> = each.into_iter().flatten().collect();
+    let parts = format!("of {traces} traces: {}", each.join(", "));
+    let when = match absent + partial + lacking {
         1 => format!("{from_s:.1} s"),
         _ => format!("{from_s:.1} to {to_s:.1} s"),
     };
@@ -54,20 +55,22 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_its_time() {
-        let lost = Lost { traces: 40, absent: 3, partial: 0, began_s: (1.0, 2.54), is_otel: true };
+        let lost =
+            Lost { traces: 40, absent: 3, partial: 0, lacking: 0, began_s: (1.0, 2.54), is_otel: true };
         for (lost, begins) in [
             (
                 lost,
-                "of 3 of 40 traces no span came (their iterations began 1.0 to 2.5 s after the run's start); either",
+                "of 40 traces: of 3 no span came (their iterations began 1.0 to 2.5 s after the run's start); either",
             ),
             (
-                Lost { partial: 2, is_otel: false, ..lost },
-                "of 3 of 40 traces no span came, and 2 lack spans above those that came (their iterations began 1.0 to \
-                 2.5 s after the run's start); either a service that answers some of them does not report, or its log",
+                Lost { partial: 2, lacking: 1, is_otel: false, ..lost },
+                "of 40 traces: of 3 no span came, 2 lack spans above those that came, 1 lacks spans that most others have \
+                 (their iterations began 1.0 to 2.5 s after the run's start); either a service that answers some of them does \
+                 not report, or its log",
             ),
             (
                 Lost { absent: 0, partial: 1, ..lost },
-                "1 of 40 traces lack spans above those that came (their iterations began 1.0 s after",
+                "of 40 traces: 1 lacks spans above those that came (their iterations began 1.0 s after",
             ),
         ] {
             assert!(sentence(&lost).starts_with(begins), "{}", sentence(&lost));

@@ -88,6 +88,7 @@ fn reason(slow: &SlowIteration, seen: Option<&Explanation>, results: &Results) -
     let why = match slow.trace {
         _ if seen.is_some() => "nothing stands out",
         TraceState::Absent => "the collector has no point of the trace",
+        _ if slow.lacks_spans => "spans that other traces have did not come",
         TraceState::Partial | TraceState::Complete => "the trace holds no time",
         TraceState::NotFetched if !slow.iteration.profiled => "left unprofiled for comparison",
         TraceState::NotFetched => match (results.profiling.enabled, &results.profiling.collector) {

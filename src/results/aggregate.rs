@@ -23,6 +23,7 @@ use super::counting::Counted;
 use super::largest::{EXEMPLARS_MAX, LongestTimes, keep_first, keep_largest, size};
 use super::load::LoadBuilder;
 use super::model::Counts;
+use super::network::Repeated;
 use super::series::SeriesBuilder;
 
 /// The number of slowest iterations of a run that are kept.
@@ -123,6 +124,8 @@ pub struct WorkloadStats {
     pub last_end_ns: u64,
     /// One entry for each action.
     pub actions: Vec<ActionStats>,
+    /// What TCP had to repeat.
+    pub repeated: Repeated,
     /// Faults by number: how often, and the first iterations.
     pub errors: BTreeMap<u32, (u64, Vec<SampleId>)>,
     /// Response times over time.
@@ -352,6 +355,7 @@ impl WorkloadStats {
             last_end_ns: 0,
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
             errors: BTreeMap::new(),
+            repeated: Repeated::default(),
             series: SeriesBuilder::default(),
             load: LoadBuilder::default(),
             longest: Vec::new(),
@@ -401,6 +405,7 @@ impl WorkloadStats {
         }
         self.add_error(head, id);
         for action in row.actions {
+            self.repeated.add(action);
             if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {
                 stats.add(action, head, id);
             }

@@ -22,6 +22,7 @@ use super::model::{
     Phases, Probe, Profiling, Results, Run, RunStatus, ScenarioInfo, Series, Shard, SlowIteration, Tagged,
     TraceState, VERSION, Verdict, Workload,
 };
+use super::network;
 use super::record;
 use super::tags::{self, TagStats};
 
@@ -47,6 +48,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
         );
     }
     notes.extend(over_range(aggregate));
+    let repeated = aggregate.workloads.iter().map(|workload| workload.repeated);
+    notes.extend(network::notes(repeated, &aggregate.slowest));
     let start_ns = aggregate.workloads.iter().map(|workload| workload.first_start_ns).min().unwrap_or(0);
     let end_ns = aggregate.workloads.iter().map(|workload| workload.last_end_ns).max().unwrap_or(0);
     Results {
@@ -248,6 +251,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
         client_comparison: None,
         observer_effect: None,
         offered: offered(aggregate, stats, names, rate_per_s),
+        network: stats.repeated.model(),
         asynchronous: None,
         series: stats.series.clone().finish().map(|series| within(series, &stats.response)),
         name: names.name.clone(),
@@ -400,6 +404,9 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
         duration_ms: milliseconds(action.duration_ns),
         status: (action.status != 0).then_some(action.status),
         group: action.requests == 0,
+        syns_resent: action.phases.retransmits.syns,
+        segments_resent: action.phases.retransmits.segments,
+        segments_out_of_order: action.phases.retransmits.out_of_order,
     };
     SlowIteration {
         iteration: iteration_row(aggregate, &sample.head()),
@@ -407,6 +414,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
         asynchronous_ms: None,
         actions: sample.actions.iter().map(timing).collect(),
         trace: TraceState::NotFetched,
+        lacks_spans: false,
         culprit: None,
     }
 }

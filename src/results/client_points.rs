@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::span_id;
+use crate::client::Retransmits;
 use crate::config::data::{Order, Per};
 use crate::measure::errors::Failure;
 use crate::measure::log::{RunLog, WorkloadHeader};
@@ -31,6 +32,14 @@ pub const GROUP: &str = "group";
 pub const ROWS: &str = "rows";
 /// The key of the address that an action's answer came from, if its host has several.
 pub const ADDRESS: &str = "address";
+/// The keys of what TCP had to repeat: requests to connect, of the point `connect`; segments of a request, and of its answer.
+pub const SYNS_RESENT: &str = "syns_resent";
+/// See [`SYNS_RESENT`].
+pub const SEGMENTS_RESENT: &str = "segments_resent";
+/// See [`SYNS_RESENT`].
+pub const OUT_OF_ORDER: &str = "segments_out_of_order";
+/// The name of the point for opening a connection.
+pub const CONNECT: &str = "connect";
 /// The name of the time until an iteration started.
 pub const SCHEDULING_DELAY: &str = "scheduling delay";
 
@@ -132,6 +141,12 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     if let Some(address) = addresses.get(&action.phases.address) {
         info[ADDRESS] = address.to_string().into();
     }
+    let Retransmits { segments, out_of_order, .. } = action.phases.retransmits;
+    for (key, number) in [(SEGMENTS_RESENT, segments), (OUT_OF_ORDER, out_of_order)] {
+        if number > 0 {
+            info[key] = number.into();
+        }
+    }
     if action.ended == Ended::Failed {
         info["etype"] = "failed".into();
         info["message"] = format!("status {}", action.status).into();
@@ -161,7 +176,7 @@ impl<'a> Client<'a> {
         let all = [
             ("redirect", phases.redirect_ns),
             ("resolve", phases.resolve_ns),
-            ("connect", phases.connect_ns),
+            (CONNECT, phases.connect_ns),
             ("TLS", phases.tls_ns),
             ("send", phases.send_ns),
             ("", phases.wait_ns),
@@ -172,7 +187,9 @@ impl<'a> Client<'a> {
             // Records have whole microseconds.
             if !name.is_empty() && ns >= 1_000 {
                 let id = self.point(PHASE_POINTS | place.wrapping_add(1) << 3 | number);
-                self.add(name, &id, parent, (at_ns, end_ns), json!({}), None);
+                let syns = phases.retransmits.syns;
+                let stop = (name == CONNECT && syns > 0).then(|| json!({SYNS_RESENT: syns}));
+                self.add(name, &id, parent, (at_ns, end_ns), json!({}), stop);
             }
             at_ns = end_ns;
         }

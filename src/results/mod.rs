@@ -22,6 +22,7 @@ pub mod largest;
 pub mod listed;
 pub mod load;
 pub mod model;
+pub mod network;
 mod rally_sums;
 mod ranked;
 pub mod record;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
-use crate::client::Phases;
+use crate::client::{Phases, Retransmits};
 use crate::measure::errors::{Failure, NumberedFailure};
 use crate::measure::log::{End, Header, Issued, LogWriter};
 use crate::measure::rows::Rows;
@@ -46,6 +46,11 @@ fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended:
         http2: number.is_multiple_of(3),
         resent: number.is_multiple_of(11),
         address: (number % 2) as u16 + 1,
+        retransmits: Retransmits {
+            syns: u8::from(number.is_multiple_of(50)),
+            segments: u8::from(number % 37 == 5),
+            out_of_order: u8::from(number % 41 == 5),
+        },
     };
     let status = match ended {
         Ended::Failed if number.is_multiple_of(2) => 503,

@@ -89,6 +89,7 @@ mod receiving;
 mod recording;
 mod reference_pages;
 mod requests;
+mod retransmits;
 mod rewind;
 mod rooms;
 mod run_directories;

@@ -104,7 +104,7 @@ const ITERATIONS: [Column; 16] = [
     ("resent", Kind::Flag),
 ];
 
-const ACTIONS: [Column; 25] = [
+const ACTIONS: [Column; 28] = [
     ("trace_id", Kind::Id),
     ("workload", Kind::Text),
     ("number", Kind::Integer),
@@ -130,6 +130,9 @@ const ACTIONS: [Column; 25] = [
     ("body_bytes", Kind::Integer),
     ("profiled", Kind::Flag),
     ("resent", Kind::Flag),
+    ("syns_resent", Kind::Integer),
+    ("segments_resent", Kind::Integer),
+    ("segments_out_of_order", Kind::Integer),
 ];
 
 impl Table {
@@ -303,6 +306,9 @@ impl Source<'_> {
                 Cell::Integer(action.body_bytes),
                 Cell::Flag(profiled),
                 Cell::Flag(phases.resent),
+                Cell::Integer(phases.retransmits.syns.into()),
+                Cell::Integer(phases.retransmits.segments.into()),
+                Cell::Integer(phases.retransmits.out_of_order.into()),
             ])?;
         }
         Ok(())

@@ -75,7 +75,6 @@ pub struct AttributeValue {
     pub point: Option<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-pub(super) fn is_zero(count: &u64) -> bool {
-    *count == 0
+pub(super) fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }

@@ -27,6 +27,24 @@ pub struct Offered {
     pub series: Option<LoadSeries>,
 }
 
+/// What TCP had to repeat for requests that took 200 ms or longer, without the warm-up. Linux counts it (`tcp_info`).
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Network {
+    /// Connections for which the kernel had to ask the service again (SYN): its queue of connections was full, or packets
+    /// were lost.
+    pub late_connections: u64,
+    /// The shortest time that these took, in milliseconds.
+    pub late_connection_ms_min: f64,
+    /// The longest.
+    pub late_connection_ms_max: f64,
+    /// Requests that were given up, 0.9 s or longer after they began, while their connection had no answer.
+    pub connections_given_up: u64,
+    /// Requests during which segments to the service were sent again.
+    pub requests_with_segments_resent: u64,
+    /// Answers of which segments came although one before them was missing.
+    pub answers_out_of_order: u64,
+}
+
 /// Load over time, with that of the warm-up; each list has an entry for each interval.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LoadSeries {

@@ -44,7 +44,7 @@ pub use differences::{AttributeDifference, AttributeValue, Correlation, Differen
 pub use explanation::{Basis, Explanation, OwnTime, Place};
 pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
-pub use load::{LoadSeries, Offered};
+pub use load::{LoadSeries, Network, Offered};
 pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
@@ -348,6 +348,9 @@ pub struct Workload {
     /// The load that was asked for and the load that was served; absent if nothing was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
+    /// What TCP had to repeat; absent if it repeated nothing, and on other systems than Linux.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What profiling cost; absent without unprofiled iterations to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
@@ -652,6 +655,9 @@ pub struct SlowIteration {
     pub actions: Vec<ActionTiming>,
     /// The state of its trace in the collector.
     pub trace: TraceState,
+    /// True if it lacks spans that most typical traces have: these were probably lost, so that nothing is blamed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_spans: bool,
     /// The trace point that its explanation names.
     pub culprit: Option<Culprit>,
 }
@@ -670,6 +676,16 @@ pub struct ActionTiming {
     /// True for a group of steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub group: bool,
+    /// How often the kernel asked for its connection again (SYN), up to 255. This and the next two are known on Linux, of
+    /// requests that took 200 ms or longer.
+    #[serde(default, skip_serializing_if = "differences::is_zero")]
+    pub syns_resent: u8,
+    /// How many segments to the service were sent again meanwhile, up to 255.
+    #[serde(default, skip_serializing_if = "differences::is_zero")]
+    pub segments_resent: u8,
+    /// How many segments of the answer came although one before them was missing, up to 255.
+    #[serde(default, skip_serializing_if = "differences::is_zero")]
+    pub segments_out_of_order: u8,
 }
 
 /// The state of a trace in the collector.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::client::Phases;
+use crate::client::{Phases, Retransmits};
 use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::control::ControlShare;
@@ -220,6 +220,7 @@ fn samples() -> Vec<IterationSample> {
                 receive_ns: 2_003,
                 redirect_ns: if number == 7 { 1_234_567 } else { 0 },
                 address: 0,
+                retransmits: Retransmits::default(),
             },
             status: if number == 9 { 0 } else { 200 + (number % 2) as u16 },
             body_bytes: 612 + number * 1_000_003,
