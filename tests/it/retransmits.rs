@@ -11,10 +11,13 @@ use crate::support::Bench;
 /// More users than the service's queue of connections holds.
 const USERS: usize = 6;
 
-/// Takes no connection for a while, with a queue of one; then answers each once.
-fn serve_late(listener: &TcpListener) {
+/// Takes no connection for a while, with a queue of one; then has room for all, and answers each once.
+fn serve_late(socket: &socket2::Socket, listener: &TcpListener) {
+    let mut first = [rustix::event::PollFd::new(listener, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut first, None).unwrap();
     std::thread::sleep(Duration::from_millis(1_500));
-    for connection in listener.incoming().take(USERS) {
+    socket.listen(128).unwrap();
+    for connection in listener.incoming() {
         answer(connection.unwrap());
     }
 }
@@ -36,7 +39,7 @@ fn a_full_queue_of_connections_is_named() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     socket.listen(0).unwrap();
-    let listener = TcpListener::from(socket);
+    let listener = TcpListener::from(socket.try_clone().unwrap());
     let bench = Bench::new();
     // The reachability check is a connection, too, and would fill the queue.
     bench.load(
@@ -47,12 +50,10 @@ fn a_full_queue_of_connections_is_named() {
              iteration: [ {{ action: a, get: /, expect: {{ status: 204 }} }} ]"
         ),
     );
-    let serving = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         // That of the check.
         drop(listener.accept());
-        let mut first = [rustix::event::PollFd::new(&listener, rustix::event::PollFlags::IN)];
-        rustix::event::poll(&mut first, None).unwrap();
-        serve_late(&listener);
+        serve_late(&socket, &listener);
     });
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let results = bench.results();
@@ -74,5 +75,4 @@ fn a_full_queue_of_connections_is_named() {
     let mut rows = table.lines().map(|row| row.split(',').collect::<Vec<_>>());
     let at = rows.next().unwrap().iter().position(|name| *name == "syns_resent").unwrap();
     assert_eq!(rows.filter(|row| row[at] != "0").count() as u64, late, "{table}");
-    serving.join().unwrap();
 }
