@@ -36,8 +36,8 @@ pub struct Causes {
 /// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`); if those are too few and
 /// there are at least 100 iterations, the slowest 20 iterations. If no kind of point stands out under the point around
 /// it, kinds are compared wherever they are. If none stands out then, a call may that only some slow iterations make
-/// (`some`). Then, whole services are compared, and then each with the calls that wait for it. If nothing stands out in the end, the slow iterations may be slow as a
-/// whole.
+/// (`some`). Then, whole services are compared, and then each with the calls that wait for it. If nothing stands out in the
+/// end, the slow iterations may be slow as a whole.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
@@ -174,7 +174,7 @@ impl Sides {
             return None;
         }
         let at = |level: Level, of: &dyn Fn(&Traces<'a>) -> Option<Found>| {
-            let traces = traces.at(level);
+            let traces = traces.at(level)?;
             let found = of(&traces)?;
             found.judged.no_finding().is_none().then_some((traces, found))
         };
@@ -184,7 +184,7 @@ impl Sides {
             .or_else(|| some(Level::Place))
             .or_else(|| some(Level::Kind))
             .or_else(|| all(Level::Service))
-            .or_else(|| traces.has_waiting_calls().then(|| all(Level::Served)).flatten())
+            .or_else(|| all(Level::Served))
     }
 
     /// Those of the slow iterations that make a call which typical ones do not make.

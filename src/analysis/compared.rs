@@ -36,15 +36,12 @@ pub struct Compared {
 /// Whether spans of these traces did not come: points lack those above them, or nothing came although the same actions have
 /// traces in other iterations.
 fn is_lossy(all: &[&Compared]) -> bool {
-    let answered = |one: &&Compared| -> BTreeSet<u16> {
-        let answered = one.sample.actions.iter().filter(|action| action.status != 0);
-        answered.map(|action| action.action).collect()
-    };
-    let traced: BTreeSet<BTreeSet<u16>> = all.iter().filter(|one| one.tree.is_some()).map(answered).collect();
+    let traced = all.iter().filter(|one| one.tree.is_some());
+    let traced: BTreeSet<BTreeSet<u16>> = traced.map(|one| one.sample.answered_actions()).collect();
     all.iter().any(|one| match &one.tree {
         Some(tree) => tree.gaps.lost_parents > 0 || tree.gaps.lost_callers > 0,
         None => {
-            let actions = answered(one);
+            let actions = one.sample.answered_actions();
             !actions.is_empty() && traced.contains(&actions)
         }
     })
@@ -74,15 +71,15 @@ impl<'a> Traces<'a> {
         Self { compared: all, trees, breakdowns, lacking }
     }
 
-    /// The same traces, with points told apart less finely.
-    pub(super) fn at(&self, level: Level) -> Self {
-        let waits_for = match level {
-            Level::Served => self.waits_for(),
-            _ => Vec::new(),
-        };
+    /// The same traces, with points told apart less finely; `None` if the level before is the same because no call waits.
+    pub(super) fn at(&self, level: Level) -> Option<Self> {
+        let waits_for = if level == Level::Served { self.waits_for() } else { Vec::new() };
+        if level == Level::Served && waits_for.iter().all(Option::is_none) {
+            return None;
+        }
         let breakdowns = at_level(&self.breakdowns, level, &waits_for);
         let (compared, trees) = (self.compared.clone(), self.trees.clone());
-        Self { compared, trees, breakdowns, lacking: self.lacking.clone() }
+        Some(Self { compared, trees, breakdowns, lacking: self.lacking.clone() })
     }
 
     /// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
@@ -94,11 +91,6 @@ impl<'a> Traces<'a> {
     fn waits_for(&self) -> Vec<Option<String>> {
         let all: Vec<usize> = (0..self.trees.len()).collect();
         self.only_called(&self.complete(&all), answers)
-    }
-
-    /// Whether any call waits for the answer of one other service.
-    pub(super) fn has_waiting_calls(&self) -> bool {
-        self.waits_for().iter().any(Option::is_some)
     }
 
     /// For each kind, the one other service whose points are below its points, if this holds of each such point and the one

@@ -41,7 +41,7 @@ impl Level {
     /// All levels, the most detailed first.
     pub const ALL: [Self; 4] = [Self::Place, Self::Kind, Self::Service, Self::Served];
 
-    /// Whether points are told apart by their service alone.
+    /// True if points are grouped by service alone.
     #[must_use]
     pub fn is_of_services(self) -> bool {
         matches!(self, Self::Service | Self::Served)
@@ -211,8 +211,7 @@ mod tests {
             exclusive_us: *us,
             self_us: *us,
             calls: 1.0,
-            // Those of the second lie before what it calls.
-            lies: Lies { before_us: if kind == 1 { *us } else { 0.0 }, ..Lies::default() },
+            ..Part::default()
         };
         let trace = Breakdown { parts: us.iter().enumerate().map(part).collect() };
         let fine = Breakdowns {

@@ -104,8 +104,8 @@ fn trace(stop: Stop, waits_percent: u64, random: &mut fastrand::Rng) -> Made {
     made
 }
 
-/// The service that is named in a run of 420 iterations, of which these stop, each for a part in percent. Points wait for a
-/// processor in so many percent.
+/// The service that is named in a run of 420 iterations. Each kind of stop comes with its share of all stops, in percent, and
+/// `waits_percent` of the points wait for a processor.
 fn named(stops: &[(Stop, u64)], waits_percent: u64, seed: u64) -> Option<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut all: Vec<Made> = (0..420)

@@ -56,7 +56,7 @@ use crate::base::clock::Nanos;
 use body::Content;
 use cookies::Jar;
 use headers::HeaderBlock;
-pub use retransmits::{Retransmits, take_cut_off};
+pub use retransmits::{Retransmits, SLOW_CONNECT, take_cut_off};
 
 /// A request of the load path.
 #[derive(Clone, Copy)]

@@ -1,10 +1,12 @@
 //! What TCP had to repeat while a request was slow.
 //!
-//! A queue of connections that is full, and a network that loses packets, look alike from outside: everything waits for a
-//! timer of the kernel, 1 s for a connection and 200 ms or more for data. Linux counts what it repeats, and tells it to whoever
-//! asks (`sock_diag(7)`, the `tcp_info` that `ss -i` shows). Only slow requests ask, so that the others cost no system call
-//! (a new connection of HTTP/2 needs two for its addresses). Not known are a lost end of an answer, which the service repeats; what
-//! is out of order after other answers of several segments on the same connection; and connections that were never opened.
+//! A full queue of connections and a network that loses packets look alike from outside: a request waits for a timer of
+//! the kernel, 1 s for a connection and 200 ms or more for data. Linux counts what it sends again, and tells it on request
+//! (`sock_diag(7)`; `ss -i` shows the same). Only slow requests ask. Fast ones make no system call for this, but a new
+//! connection of HTTP/2 makes two, for its addresses.
+//!
+//! Three things are not known: a lost end of an answer, which the service sends again; segments out of order after other
+//! large answers on the same connection; and connections that were never opened.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -12,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The kernel waits for at least this long before it repeats the last segment of what it sent (`TCP_RTO_MIN`).
 const SLOW: Duration = Duration::from_millis(200);
-/// And for about 1 s before it asks for a connection again (RFC 6298, section 2).
-const SLOW_CONNECT: Duration = Duration::from_millis(900);
-/// What is repeated sooner than this after a request was written, as when later segments tell of a loss, delayed it little.
+/// A connection that takes this long was asked for again: the kernel does so after 1 s (RFC 6298, section 2).
+pub const SLOW_CONNECT: Duration = Duration::from_millis(900);
+/// A segment that is sent again sooner than this after the request was written delays it little.
 const SOON: Duration = Duration::from_millis(100);
 /// Shorter answers are a single segment, which is never out of order.
 const SEGMENT_BYTES: u64 = 1_000;
@@ -37,7 +39,7 @@ impl Retransmits {
         self == Self::default()
     }
 
-    /// Adds those of an earlier attempt, or of a redirect.
+    /// The sum of these and the counts of an earlier attempt or redirect.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -78,11 +80,11 @@ pub(super) struct Span {
 #[derive(Debug)]
 pub(super) struct Wire {
     known: Cell<Totals>,
-    /// Answers of several segments came since then: what of them was out of order is not told from later ones.
+    /// True if fast answers of several segments came since then: what was out of order may be theirs.
     is_stale: Cell<bool>,
     /// If several users share it: when it was last asked for.
     shared: Option<Cell<Instant>>,
-    /// What was last seen to have grown, and between when: of a shared connection, that is of all requests then under way.
+    /// Of a shared connection: from when to when the counts grew last, and by how much.
     grown: Cell<Option<(Instant, Instant, Totals)>>,
 }
 

@@ -230,10 +230,7 @@ fn lost_spans(
         began_s: (f64::MAX, 0.0),
         is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
     };
-    let answered = |one: &Compared| -> BTreeSet<u16> {
-        let answered = one.sample.actions.iter().filter(|action| action.status != 0);
-        answered.map(|action| action.action).collect()
-    };
+    let answered = |one: &Compared| one.sample.answered_actions();
     let is_whole = |one: &&Compared| {
         state_of.get(&one.trace_id).is_some_and(|trace| trace.state == TraceState::Complete)
     };

@@ -267,6 +267,9 @@ impl Lane {
         };
         let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
         let ended = known.map_or_else(now, |answer| answer.ended);
+        if known.is_none() {
+            self.phases.retransmits = self.phases.retransmits.and(take_cut_off(sent));
+        }
         self.under_way.pop();
         // The time of redirects is a separate phase.
         let redirected = Duration::from_nanos(self.phases.redirect_ns);
@@ -278,11 +281,7 @@ impl Lane {
                 judge(answer, action, duration, pass.cookies, variables, &mut self.seen, &mut outcomes)
             }
             Some(Err(error)) => Err((error.class(), error.to_string())),
-            None => {
-                let cut_off = take_cut_off(sent);
-                self.phases.retransmits = self.phases.retransmits.and(cut_off);
-                Err(("timeout", pass.timed_out(action, ended, &self.phases)))
-            }
+            None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
         };
         let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
             Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),

@@ -1,5 +1,7 @@
 //! The measurements of an iteration.
 
+use std::collections::BTreeSet;
+
 use crate::base::clock::Nanos;
 use crate::client::Phases;
 
@@ -70,6 +72,13 @@ impl IterationSample {
     #[must_use]
     pub fn lag_ns(&self) -> Nanos {
         self.start_ns.saturating_sub(self.due_ns)
+    }
+
+    /// The actions that got an answer, by index.
+    #[must_use]
+    pub fn answered_actions(&self) -> BTreeSet<u16> {
+        let answered = self.actions.iter().filter(|action| action.status != 0);
+        answered.map(|action| action.action).collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What TCP had to repeat for a workload's slow requests, and what that means in words.
 
-use crate::client::Retransmits;
+use crate::client::{Retransmits, SLOW_CONNECT};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::results::model::Network;
 
-/// So many of the slowest iterations are shown first.
+/// How many of the slowest iterations the reports list.
 const SHOWN: usize = 10;
 
 /// The counts of a workload, without its warm-up.
@@ -19,8 +19,7 @@ pub struct Repeated {
     out_of_order: u64,
 }
 
-/// The kernel repeats a request to connect about so late for the first time.
-const SLOW_CONNECT_NS: u64 = 900_000_000;
+const SLOW_CONNECT_NS: u64 = SLOW_CONNECT.as_nanos() as u64;
 
 /// Whether a request was given up after the kernel must have asked for its connection again. A name that cannot be resolved,
 /// or a refusal, is another matter.
@@ -37,7 +36,7 @@ impl Repeated {
         if syns > 0 {
             self.late_connections += 1;
             let ns = action.phases.connect_ns;
-            // After a redirect or a poll, the phases are those of the last request.
+            // After a redirect or a poll, this is the time of the last request, which may have reused the connection.
             if ns >= SLOW_CONNECT_NS {
                 let (shortest, longest) = self.connect_ns.unwrap_or((ns, ns));
                 self.connect_ns = Some((shortest.min(ns), longest.max(ns)));
@@ -108,7 +107,8 @@ fn of_connections(all: &Repeated, slowest: &[IterationSample]) -> Option<String>
         _ => format!("{late}, and {given_up}"),
     };
     Some(format!(
-        "{what}: the service's queue of connections was full (its backlog, or `net.core.somaxconn` there), or the network lost packets"
+        "{what}: the service's queue of connections was full (its backlog, or `net.core.somaxconn` there), or the network \
+         lost packets"
     ))
 }
 

@@ -75,7 +75,8 @@ impl Run {
         &self.results["workloads"][0]["comparison"]
     }
 
-    /// What was said, the kinds that explain most first, each in a line: CI shows the beginning.
+    /// The comparison and the output. The kinds that explain most come first, a line each, because CI shows only the
+    /// first lines.
     fn told(&self) -> String {
         let mut shown = self.comparison().clone();
         (shown["tree"], shown["differences"]) = (Value::Null, Value::Null);

@@ -27,7 +27,8 @@ pub struct Offered {
     pub series: Option<LoadSeries>,
 }
 
-/// What TCP had to repeat for requests that took 200 ms or longer, without the warm-up. Linux counts it (`tcp_info`).
+/// What TCP had to repeat for requests that took 200 ms or longer, without the warm-up. Linux counts it (`tcp_info`); on
+/// other systems only `connections_given_up` is known.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Network {
     /// Connections for which the kernel had to ask the service again (SYN): its queue of connections was full, or packets

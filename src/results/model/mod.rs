@@ -348,7 +348,7 @@ pub struct Workload {
     /// The load that was asked for and the load that was served; absent if nothing was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
-    /// What TCP had to repeat; absent if it repeated nothing, and on other systems than Linux.
+    /// What TCP had to repeat; absent if nothing is known of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// What profiling cost; absent without unprofiled iterations to compare with.
