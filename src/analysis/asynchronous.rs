@@ -2,13 +2,8 @@
 //!
 //! Spans may outlive the request that began them: background tasks, consumers of messages. They belong to the iteration,
 //! but they are not the cause of its response time, unless the client polled until they were done ([`super::polls`]).
-//! [`awaited`] says which part of each point the response waited for,
-//! [`end_us`] when the last point of a trace ended, and [`running`] which traces lack points that had not ended.
-//!
-//! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something: a
-//! service that was called by the client, or by another service that waits for the answer, began during the call, nothing
-//! begins before what began it, and nothing ended after traces were read. Smaller differences between clocks are part of
-//! the result.
+//! [`awaited`] says which part of each point the response waited for, and [`running`] which traces lack points that had not
+//! ended. When the work ended, and what it waited for itself, is in [`super::late_work`].
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +13,7 @@ use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::{CLIENT, CONSUMER, KIND, PRODUCER, SERVER};
 use crate::osprofiler::spans::read::LINK;
-use crate::results::client_points::{ITERATION, REPORTER};
+use crate::results::client_points::REPORTER;
 use crate::results::rpc::{CLOCKS_DIFFER_US, caller_of, is_same_process};
 
 /// A point that ends later than its parent by no more than this was waited for.
@@ -183,13 +178,13 @@ pub fn own_us(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<u64> {
 }
 
 /// True if a point began within another one and ended so much later that the other one cannot have waited for it.
-fn outlives(point: (u64, u64), parent: (u64, u64)) -> bool {
+pub(super) fn outlives(point: (u64, u64), parent: (u64, u64)) -> bool {
     let after_us = point.1.saturating_sub(parent.1);
     let both_us = parent.1.saturating_sub(point.0);
     point.0 >= parent.0 && after_us > TOLERANCE_US.max(both_us / TOLERANCE_PART)
 }
 
-fn is_client(point: &Point) -> bool {
+pub(super) fn is_client(point: &Point) -> bool {
     point.project.as_deref() == Some(REPORTER)
 }
 
@@ -203,49 +198,17 @@ pub fn is_consumer(point: &Point) -> bool {
     is_of_kind(point, CONSUMER)
 }
 
+/// True for a span that sends messages.
+pub(super) fn is_producer(point: &Point) -> bool {
+    is_of_kind(point, PRODUCER)
+}
+
 /// Whose clock timed a point: its host's, or where that is unknown, its service's.
-fn clock(point: &Point) -> (&str, &str) {
+pub(super) fn clock(point: &Point) -> (&str, &str) {
     match point.host.as_deref() {
         Some(host) => (host, ""),
         None => (point.project.as_deref().unwrap_or_default(), point.service.as_deref().unwrap_or_default()),
     }
-}
-
-/// How far into its iteration the last point of a trace ended, in microseconds from when the iteration was due; `None`
-/// without a service's point. `latest_us` from there, traces were read, so nothing ended later. The tree must have the
-/// client's points.
-#[must_use]
-pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
-    let iteration = tree.points.iter().position(|point| is_client(point) && point.name == ITERATION)?;
-    let span = |point: &Point| {
-        let start_us = signed(point.start_us);
-        (start_us, point.end_us().map_or(start_us, signed))
-    };
-    let (due_us, response_us) = span(&tree.points[iteration]);
-    let latest_us = due_us.saturating_add(signed(latest_us));
-    let mut moved_us: Vec<i64> = Vec::with_capacity(tree.points.len());
-    let (mut last_us, mut is_known) = (response_us, false);
-    for (index, point) in tree.points.iter().enumerate() {
-        let above = point.parent.filter(|&above| above < index);
-        let parent = above.map_or(iteration, |above| above);
-        let by_us = if is_client(point) {
-            0
-        } else {
-            let on = above.map_or(0, |above| moved_us[above]);
-            let is_same = above.is_some_and(|above| clock(&tree.points[above]) == clock(point));
-            let around = span(&tree.points[parent]);
-            let around = (around.0.saturating_add(on), around.1.saturating_add(on));
-            let is_called = is_client(&tree.points[parent]) || answers(&tree.points[parent], point);
-            if is_same { on } else { moved(span(point), on, around, is_called, latest_us) }
-        };
-        moved_us.push(by_us);
-        if !is_client(point) {
-            is_known = true;
-            // One that claims to end later than its trace was read is wrong.
-            last_us = last_us.max(span(point).1.saturating_add(by_us).min(latest_us.max(response_us)));
-        }
-    }
-    is_known.then(|| last_us.saturating_sub(due_us).max(0).unsigned_abs())
 }
 
 /// True for the point of a server that answers a request of a client that waits for it, by OpenTelemetry's kinds or by what
@@ -258,21 +221,6 @@ pub(super) fn answers(client: &Point, server: &Point) -> bool {
 /// True for a call that waits for an answer, likewise.
 pub(super) fn is_call(point: &Point) -> bool {
     is_of_kind(point, CLIENT) || point.info.contains_key("requests")
-}
-
-/// By how much to move the clock of a point, if it may agree with the clock that is moved `by_us`. `around` is the point
-/// above it, moved already.
-fn moved(point: (i64, i64), by_us: i64, around: (i64, i64), is_called: bool, latest_us: i64) -> i64 {
-    let start_us = point.0.saturating_add(by_us);
-    let is_too_late = is_called && start_us > around.1 || point.1.saturating_add(by_us) > latest_us;
-    match start_us < around.0 || is_too_late {
-        true => around.0.saturating_sub(point.0),
-        false => by_us,
-    }
-}
-
-fn signed(us: u64) -> i64 {
-    i64::try_from(us).unwrap_or(i64::MAX)
 }
 
 /// Which of these traces of one workload probably lack points, because these had not ended: a point has no end, its
@@ -303,7 +251,7 @@ fn gaps(tree: &TraceTree) -> HashSet<Gap> {
     services
         .filter_map(|(index, point)| {
             let has_no_parent = point.parent.is_none();
-            let is_unconsumed = is_of_kind(point, PRODUCER) && children[index].is_empty();
+            let is_unconsumed = is_producer(point) && children[index].is_empty();
             let is_gap = has_no_parent || is_unconsumed;
             is_gap.then(|| (point.reporter(), statement::name_and_kind(point), has_no_parent))
         })
@@ -312,65 +260,11 @@ fn gaps(tree: &TraceTree) -> HashSet<Gap> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::analysis::breakdown::break_down;
-    use crate::osprofiler::record::{Info, Record, Timestamp};
-
-    /// Of the second in which all tests are.
-    const ANCHOR_NS: u64 = 1_700_000_000_000_000_000;
-
-    struct At {
-        id: u32,
-        parent: u32,
-        name: &'static str,
-        service: &'static str,
-        ms: (u64, u64),
-        info: Value,
-    }
-
-    /// Services have a host each; the client's points are those of `bench`.
-    fn at(id: u32, parent: u32, name: &'static str, service: &'static str, ms: (u64, u64)) -> At {
-        At { id, parent, name, service, ms, info: json!({}) }
-    }
-
-    fn tree(points: &[At]) -> TraceTree {
-        let records = points.iter().flat_map(|point| {
-            let half = |suffix: &str, ms: u64, info: &Value| {
-                let mut info: Info = info.as_object().unwrap().clone();
-                info.insert("host".to_owned(), format!("host of {}", point.service).into());
-                Record {
-                    name: format!("{}{suffix}", point.name).into(),
-                    base_id: "0".into(),
-                    trace_id: point.id.to_string().into(),
-                    parent_id: point.parent.to_string().into(),
-                    timestamp: Timestamp::from_unix_ns(ANCHOR_NS + ms * 1_000_000),
-                    info: info.into(),
-                    project: Some(point.service.into()),
-                    service: Some(point.service.into()),
-                }
-            };
-            [half("-start", point.ms.0, &point.info), half("-stop", point.ms.1, &json!({}))]
-        });
-        TraceTree::build(&records.collect::<Vec<_>>())
-    }
-
-    /// An iteration of 100 ms with one request, and these points of services.
-    fn iteration(services: Vec<At>) -> TraceTree {
-        let mut points =
-            vec![at(1, 0, "iteration", "bench", (5_000, 5_100)), at(2, 1, "action", "bench", (5_001, 5_099))];
-        points.extend(services);
-        tree(&points)
-    }
-
-    fn with(point: At, info: Value) -> At {
-        At { info, ..point }
-    }
-
-    fn linked() -> Value {
-        json!({"link": {"to": "3"}})
-    }
+    use crate::analysis::sample_trees::{at, iteration, linked, with};
 
     #[test]
     fn what_nobody_waited_for_takes_no_time_of_the_response() {
@@ -487,92 +381,6 @@ mod tests {
             ((0.0, 0.0), (80_000.0, 80_000.0), (10_000.0, 10_000.0))
         );
         assert!(broken.inconsistent.is_empty());
-    }
-
-    #[test]
-    fn the_end_of_the_last_point_counts_on_the_clients_clock() {
-        let hour = 3_600_000;
-        for (what, services, expected) in [
-            ("nothing of a service", vec![], None),
-            ("a response", vec![at(3, 2, "GET", "shop", (5_005, 5_095))], Some(100)),
-            (
-                "a consumer",
-                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "work", "worker", (5_200, 5_900))],
-                Some(900),
-            ),
-            (
-                "a service whose clock is an hour ahead",
-                vec![
-                    at(3, 2, "GET", "shop", (hour + 5_005, hour + 5_095)),
-                    at(4, 3, "work", "shop", (hour + 5_200, hour + 5_900)),
-                ],
-                Some(896),
-            ),
-            (
-                "a service whose clock is behind, and a consumer whose clock is right",
-                vec![at(3, 2, "GET", "shop", (4_005, 4_095)), at(4, 3, "work", "worker", (5_200, 5_900))],
-                Some(900 + 996),
-            ),
-            (
-                "a consumer whose clock is ahead",
-                vec![
-                    at(3, 2, "GET", "shop", (5_005, 5_095)),
-                    at(4, 3, "work", "worker", (hour + 5_200, hour + 5_900)),
-                ],
-                Some(705),
-            ),
-            (
-                "a consumer whose clock is behind",
-                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "work", "worker", (200, 900))],
-                Some(705),
-            ),
-        ] {
-            let end_us = end_us(&iteration(services), 60_000_000);
-            assert_eq!(end_us.map(|us| us / 1_000), expected, "{what}");
-        }
-        assert_eq!(end_us(&TraceTree::default(), 1), None);
-    }
-
-    #[test]
-    fn a_server_begins_before_its_client_ends() {
-        for (what, services, expected) in [
-            (
-                "a server whose clock is half a second ahead",
-                vec![
-                    at(3, 2, "GET", "shop", (5_005, 5_095)),
-                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"kind": "client"})),
-                    with(at(5, 4, "GET", "stock", (5_515, 5_585)), json!({"kind": "server"})),
-                    at(6, 5, "db", "stock", (5_520, 5_580)),
-                ],
-                Some(100),
-            ),
-            (
-                "the same by OSProfiler",
-                vec![
-                    at(3, 2, "GET", "shop", (5_005, 5_095)),
-                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"requests": {"path": "/"}})),
-                    with(at(5, 4, "GET", "stock", (5_515, 5_585)), json!({"request": {"path": "/"}})),
-                ],
-                Some(100),
-            ),
-            (
-                "work on another host that nobody waits for",
-                vec![
-                    at(3, 2, "GET", "shop", (5_005, 5_095)),
-                    with(at(4, 3, "call", "shop", (5_010, 5_090)), json!({"kind": "client"})),
-                    at(5, 4, "work", "stock", (5_515, 5_585)),
-                ],
-                Some(585),
-            ),
-            (
-                "a span that claims hours",
-                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "job", "shop", (5_010, 9_000_000))],
-                Some(60_000),
-            ),
-        ] {
-            let end_us = end_us(&iteration(services), 60_000_000);
-            assert_eq!(end_us.map(|us| us / 1_000), expected, "{what}");
-        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
             &samples(all_slow),
             &Population { typical: &typical, ..population.clone() },
         );
-        comparison.missing = missing(&comparison, population.total).filter(|_| overall.is_none());
+        comparison.missing = missing(&comparison, population.compared()).filter(|_| overall.is_none());
         comparison.overall = overall;
         comparison
     });
@@ -101,7 +101,7 @@ impl Found {
 
 impl Sides {
     fn of(traces: &Traces<'_>, population: &Population<'_>) -> Self {
-        let total = population.total;
+        let total = population.compared();
         let top = traces.which(|one| one.side == Side::Slow && one.top);
         let slow = traces.which(|one| one.side == Side::Slow);
         Self {

@@ -21,6 +21,8 @@ pub mod findings;
 pub mod folding;
 pub mod foreign;
 mod functions;
+pub mod late_causes;
+pub mod late_work;
 pub mod levels;
 pub mod mean_tree;
 pub mod moments;
@@ -49,6 +51,8 @@ pub mod wholes;
 mod busy_machine;
 #[cfg(test)]
 mod lost_spans;
+#[cfg(test)]
+mod sample_trees;
 #[cfg(test)]
 mod series;
 #[cfg(test)]

@@ -22,6 +22,8 @@ use crate::results::model::{Series, SlowPlaces};
 pub struct Population<'a> {
     /// How many iterations it had, without the warm-up.
     pub total: u64,
+    /// How many a random sample of them has, if only that is compared.
+    pub sampled: Option<u64>,
     /// The iterations of the warm-up, whose numbers come first.
     pub warm_up: u64,
     /// When iterations ended; a rhythm of the load is none of the service.
@@ -39,6 +41,11 @@ pub struct Population<'a> {
 }
 
 impl Population<'_> {
+    /// Of how many iterations the slow ones are the slowest.
+    pub(super) fn compared(&self) -> u64 {
+        self.sampled.unwrap_or(self.total)
+    }
+
     /// An iteration's place among those of this run, from 0 without the warm-up.
     fn place(&self, iteration: &IterationSample) -> u64 {
         (iteration.number / self.shards.max(1)).saturating_sub(self.warm_up)

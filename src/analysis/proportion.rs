@@ -9,6 +9,7 @@
 
 use super::attribution::{Attribution, Breakdown, Cause, mean_of, percentile};
 use super::breakdown::Kind;
+use super::late_work::is_waiting;
 use crate::results::client_points::REPORTER;
 use crate::results::rpc::QUEUE;
 
@@ -78,7 +79,7 @@ pub(super) fn acquit(
 
 /// Whether a kind is work of a service, rather than of the client or of a queue between services.
 pub(super) fn is_of_service(kind: &Kind) -> bool {
-    kind.service != REPORTER && kind.name != QUEUE
+    kind.service != REPORTER && kind.name != QUEUE && !is_waiting(&kind.name)
 }
 
 /// The time of a trace in the kinds in question, and in the rest.

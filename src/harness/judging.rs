@@ -26,7 +26,7 @@ use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
 use crate::results::head;
-use crate::results::model::{Results, SlowIteration, TraceState, Workload};
+use crate::results::model::{Asynchronous, Results, SlowIteration, TraceState, Workload};
 use crate::results::trace::{Filed, StoredRecords, StoredTrace, excuse_usual};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
@@ -87,8 +87,14 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
         })
         .collect();
     let works = asynchronous::of_sample(aggregate, chosen, &traces);
-    for ((workload, stats), sample) in results.workloads.iter_mut().zip(&aggregate.workloads).zip(&works) {
-        workload.asynchronous = sample.as_ref().map(|sample| sample.figures(stats.iterations.ok));
+    for (number, sample) in works.iter().enumerate() {
+        let Some(sample) = sample else { continue };
+        let (workload, ran) = (&results.workloads[number], aggregate.workloads[number].iterations.ok);
+        let population = population(aggregate, number, workload);
+        let chosen = (chosen, &traces);
+        let late = asynchronous::late(aggregate, number, sample, chosen, &population, seed(aggregate));
+        let figures = Asynchronous { late: late.map(Box::new), ..sample.figures(ran) };
+        results.workloads[number].asynchronous = Some(figures);
     }
     compare_by_client(results, aggregate);
     let workloads = &results.workloads;
@@ -280,6 +286,7 @@ fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workloa
     let shards = aggregate.header().shard.as_ref().map_or(1, |shard| u64::from(shard.count.max(1)));
     Population {
         typical: &[],
+        sampled: None,
         is_closed: workload.offered.as_ref().is_some_and(|offered| offered.asked_per_s.is_none()),
         shards,
         total: stats.map_or(0, |stats| stats.numbers.saturating_sub(stats.warm_up.total)),

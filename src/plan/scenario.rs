@@ -112,6 +112,7 @@ pub fn build(
     }
     let needs_sample = |workload: &Workload| workload.sla.needs_traces() || workload.asynchronous.is_some();
     let sampled = workloads.iter().any(needs_sample);
+    let is_asynchronous = workloads.iter().any(|workload| workload.asynchronous.is_some());
     let mut plan = Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
@@ -134,7 +135,7 @@ pub fn build(
         workloads,
         parallel: value.parallel.unwrap_or(false),
         teardown,
-        traces: traces(value.trace.unwrap_or_default(), sampled),
+        traces: traces(value.trace.unwrap_or_default(), sampled, is_asynchronous),
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
         shard: super::shard::Shard::WHOLE,
@@ -144,14 +145,16 @@ pub fn build(
     Ok(plan)
 }
 
-/// `sampled`: a threshold on traces or asynchronous work needs a random sample of iterations.
-fn traces(written: config::Trace, sampled: bool) -> Traces {
+/// `sampled`: a threshold on traces or asynchronous work needs a random sample of iterations. Of asynchronous work, only
+/// that sample says which iterations are slow, so it is larger.
+fn traces(written: config::Trace, sampled: bool, is_asynchronous: bool) -> Traces {
     let limit = written.limit.unwrap_or(TRACES_LIMIT);
+    let sample = written.limit.unwrap_or(if is_asynchronous { 2 * TRACES_LIMIT } else { TRACES_LIMIT });
     let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
         config::Fetch::None => (0, 0),
         config::Fetch::Slow if !sampled => (limit, 0),
-        config::Fetch::Slow => (limit, limit),
-        config::Fetch::All => (limit, limit),
+        config::Fetch::Slow => (limit, sample),
+        config::Fetch::All => (limit, sample),
     };
     Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
 }

@@ -1,7 +1,12 @@
 //! Asynchronous work in words, the same in every output.
 
+use super::document::{Cell, Column, Line, Table};
+use super::explanation::Named;
 use super::words::{self, duration};
-use crate::results::model::{Asynchronous, AsynchronousAt, Workload};
+use crate::results::model::{Asynchronous, AsynchronousAt, Explanation, LateIteration, Workload};
+
+/// Late iterations that a table shows.
+const LATEST_SHOWN: usize = 5;
 
 /// What was measured of a workload's asynchronous work, beside its response times, and of how many iterations.
 #[must_use]
@@ -38,6 +43,39 @@ pub fn sentence(workload: &Workload) -> Option<String> {
         times.join(", "),
         responses.join(", ")
     ))
+}
+
+/// The iterations whose work ended last, each with what explains it.
+#[must_use]
+pub fn latest(workload: &Workload) -> Option<Table> {
+    let late = words::late_work(workload)?;
+    let mut table = Table::new(vec![
+        Column::figure("work ended"),
+        Column::figure("response").left_out(2),
+        Column::words("trace id"),
+        Column::figure("above typical").left_out(1),
+        Column::name("largest part"),
+    ]);
+    (table.rows_shown, table.others) = (LATEST_SHOWN, "other late iterations");
+    for LateIteration { response_ms, explanation } in &late.latest {
+        table.row([
+            duration(explanation.response_ms).into(),
+            duration(*response_ms).into(),
+            Cell::code(explanation.trace_id.to_string()),
+            explanation.excess_ms.map_or_else(Cell::empty, |ms| duration(ms).into()),
+            largest_part(explanation).into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What takes most of the time that the work of an iteration ended later, and how much longer than in typical ones.
+pub(super) fn largest_part(explanation: &Explanation) -> Line {
+    let mut line = Named::from(explanation).in_service();
+    match explanation.longer_ms {
+        Some(ms) => line.text(format!(", {} longer", duration(ms))).done(),
+        None => line.text(format!(", {}", duration(explanation.own_ms))).done(),
+    }
 }
 
 /// `3.4 s (2.9 s to 5.1 s)`.
@@ -79,6 +117,7 @@ mod tests {
             linked: 90,
             percentiles: vec![at(50.0, 1_000.0, Some(2_000.0), false), at(95.0, 4_000.0, None, true)],
             max_ms: Some(9_000.0),
+            late: None,
         };
         workload.asynchronous = Some(seen.clone());
         let text = sentence(&workload).unwrap();

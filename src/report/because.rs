@@ -3,6 +3,7 @@
 
 use super::named::name_of;
 use super::texts::{calls, duration, signed};
+use crate::analysis::late_work::{WAITING_AGAIN, WAITING_IN_QUEUE, WAITING_TO_BEGIN};
 use crate::analysis::levels::is_all_points;
 use crate::results::model::{CallSpread, ComparedKind, OwnTime, Place};
 
@@ -10,6 +11,9 @@ use crate::results::model::{CallSpread, ComparedKind, OwnTime, Place};
 pub(super) fn because(kind: &ComparedKind) -> String {
     if name_of(kind).place == Place::QueueTime {
         return format!("they start {} later after they were due", duration(kind.delta_ms));
+    }
+    if let Some(waiting) = waiting(kind) {
+        return waiting;
     }
     let known = calls(kind.slow_calls) != calls(kind.typical_calls);
     let is_more_calls = kind.more_calls_ms > kind.slower_calls_ms && known;
@@ -46,6 +50,22 @@ pub(super) fn because(kind: &ComparedKind) -> String {
         false => String::new(),
     };
     format!("{}{own}{instead}{aside}", of_calls(kind, &format!("its {slow} calls")))
+}
+
+/// Why work waits to begin.
+fn waiting(kind: &ComparedKind) -> Option<String> {
+    let delta = duration(kind.delta_ms);
+    match kind.name.as_str() {
+        WAITING_IN_QUEUE => {
+            Some(format!("messages wait {delta} longer: no worker was free, or none asked for them"))
+        }
+        WAITING_AGAIN if kind.typical_calls < 0.05 => {
+            Some(format!("the work ran before and was put back for {delta}, which typical work is not"))
+        }
+        WAITING_AGAIN => Some(format!("work that ran before waits {delta} longer to run again")),
+        WAITING_TO_BEGIN => Some(format!("it waits {delta} longer to begin")),
+        _ => None,
+    }
 }
 
 fn times(number: f64) -> String {

@@ -10,9 +10,10 @@ pub use super::named::{Named, kind_in_short, kind_name};
 use super::named::{in_short, name_of, percent, share_with_bound};
 use super::texts::{calls, duration};
 use super::{client_comparison, differences, machine, slow_part};
+use crate::analysis::late_work::is_waiting;
 use crate::results::model::{
-    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Overall, OwnTime, Place,
-    Results, WholePattern, Workload,
+    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoFinding, Overall, OwnTime,
+    Place, Results, WholePattern, Workload,
 };
 
 /// What a reader should know first: why slow iterations are slow, or without a comparison what the slowest have in common.
@@ -24,7 +25,7 @@ pub fn sentences(results: &Results) -> Vec<Line> {
             true => Line::from(format!("{}: ", workload.name)).line(line).done(),
             false => line,
         };
-        why(workload).into_iter().map(named).collect()
+        why(workload).into_iter().chain(late_work(workload).map(late)).map(named).collect()
     };
     let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
     let found = results.findings.iter().take(usize::from(!has_comparison)).map(finding);
@@ -48,19 +49,29 @@ pub fn why(workload: &Workload) -> Vec<Line> {
 /// none. Without a name, slow iterations are slow as a whole.
 #[must_use]
 pub fn cause(results: &Results) -> Option<(CauseName, Line)> {
-    let comparisons = results.workloads.iter().filter_map(|workload| workload.comparison.as_ref());
-    let named = comparisons.filter_map(|seen| {
+    let both = results.workloads.iter().flat_map(|workload| {
+        let response = workload.comparison.iter().map(|seen| (seen, Until::Response));
+        response.chain(late_work(workload).map(|late| (&late.comparison, Until::WorkEnd)))
+    });
+    let named = both.filter_map(|(seen, until)| {
         let guilty = seen.kinds.iter().find(|kind| kind.guilty);
         let whole_ms = seen.slow_ms - seen.typical_ms;
         let name = match (guilty, &seen.overall) {
+            (Some(guilty), _) if until == Until::WorkEnd => CauseName::Late(name_of(guilty).in_short()),
             (Some(guilty), _) => CauseName::Kind(name_of(guilty).in_short()),
             (None, Some(overall)) => CauseName::Whole(overall.pattern),
             (None, None) => return None,
         };
-        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), name, seen))
+        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), name, seen, until))
     });
-    let (_, name, seen) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    Some((name, comparison(seen)))
+    let (_, name, seen, until) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some((name, compared(seen, until)))
+}
+
+/// What was found of work that ended late.
+#[must_use]
+pub fn late_work(workload: &Workload) -> Option<&LateWork> {
+    workload.asynchronous.as_ref()?.late.as_deref()
 }
 
 /// What makes slow iterations slow, in short.
@@ -68,6 +79,8 @@ pub fn cause(results: &Results) -> Option<(CauseName, Line)> {
 pub enum CauseName {
     /// A kind of point.
     Kind(Line),
+    /// A kind of point that makes asynchronous work end late.
+    Late(Line),
     /// They are slow as a whole.
     Whole(WholePattern),
 }
@@ -124,6 +137,25 @@ fn whole(overall: &Overall) -> String {
 /// What makes slow iterations slower than typical ones.
 #[must_use]
 pub fn comparison(comparison: &Comparison) -> Line {
+    compared(comparison, Until::Response)
+}
+
+/// What makes the work of late iterations end later than that of typical ones.
+#[must_use]
+pub fn late(work: &LateWork) -> Line {
+    compared(&work.comparison, Until::WorkEnd)
+}
+
+/// To when times of iterations are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// To the response.
+    Response,
+    /// To the end of asynchronous work.
+    WorkEnd,
+}
+
+fn compared(comparison: &Comparison, until: Until) -> Line {
     if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
         let text = format!(
             "Slow and typical iterations cannot be compared: {} of their traces lack points.",
@@ -139,14 +171,16 @@ pub fn comparison(comparison: &Comparison) -> Line {
         return text.into();
     }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
-    let mut line = Line::default();
-    line.text(format!(
-        "{} take {} longer than typical ones ({} instead of {}, on average); ",
-        slow_part::which(comparison),
-        duration(gap_ms),
-        duration(comparison.slow_ms),
-        duration(comparison.typical_ms)
-    ));
+    let (which, gap) = (slow_part::which(comparison), duration(gap_ms));
+    let (slow, typical) = (duration(comparison.slow_ms), duration(comparison.typical_ms));
+    let mut line = Line::from(match until {
+        Until::Response => {
+            format!("{which} take {gap} longer than typical ones ({slow} instead of {typical}, on average); ")
+        }
+        Until::WorkEnd => format!(
+            "The work of {which} ends {gap} later than that of typical ones ({slow} instead of {typical}, on average); "
+        ),
+    });
     let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
     if let Some(first) = guilty.first() {
         line.line(kind_name(first));
@@ -186,7 +220,8 @@ pub fn comparison(comparison: &Comparison) -> Line {
 /// `; \`GET /quote\` around it is called 3 times instead of once`.
 fn around(comparison: &Comparison) -> Line {
     let mut line = Line::default();
-    if let Some(kind) = &comparison.repeated {
+    let is_said = comparison.kinds.first().is_some_and(|first| is_waiting(&first.name));
+    if let Some(kind) = comparison.repeated.as_ref().filter(|_| !is_said) {
         line.text("; ").line(name_of(kind).in_short()).text(format!(" around it: {}", because(kind)));
     }
     line.done()

@@ -197,6 +197,7 @@ fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Bloc
     let effect = workload.observer_effect.as_ref();
     blocks.extend(effect.map(|effect| Block::Paragraph(observer::sentence(effect).into())));
     blocks.extend(asynchronous::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
+    blocks.extend(asynchronous::latest(workload).map(Block::Table));
     blocks
 }
 

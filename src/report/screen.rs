@@ -327,7 +327,8 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
     }
     let workload = results.workloads.iter().find(|workload| workload.name == broken.workload);
     let by_time = workload.filter(|_| of_time);
-    let why = by_time.and_then(cause_of);
+    let cause = if is_of_work(broken) { late_cause_of } else { cause_of };
+    let why = by_time.and_then(cause);
     let why = why.or_else(|| workload.and_then(offered::sentence).map(Line::from));
     if let Some(why) = why {
         sentence.text(" ").line(why);
@@ -443,6 +444,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
     if let Some((name, mut why)) = words::cause(results) {
+        let is_late = matches!(name, CauseName::Late(_));
         let headline = match name {
             CauseName::Kind(name) => match (plain(&name).as_str(), late) {
                 (QUEUE_TIME, Some(late)) => {
@@ -451,6 +453,7 @@ fn slow(results: &Results) -> Screen {
                 }
                 _ => waiting_for(name),
             },
+            CauseName::Late(name) => late_because_of(name),
             CauseName::Whole(pattern) => {
                 machine::busy(results).into_iter().for_each(|busy| {
                     why.text(" ").text(busy);
@@ -460,7 +463,11 @@ fn slow(results: &Results) -> Screen {
         };
         let mut screen = screen(ReasonKind::Slow, headline, why);
         let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
-        screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
+        let latest = || results.workloads.iter().filter_map(words::late_work).flat_map(|late| &late.latest);
+        screen.reason.trace_ids = match is_late {
+            true => latest().map(|one| one.explanation.trace_id).take(TRACES_MAX).collect(),
+            false => slowest.take(TRACES_MAX).collect(),
+        };
         return screen;
     }
     if let Some(busy) = results.workloads.iter().find_map(offered::sentence) {
@@ -519,6 +526,17 @@ fn waiting_for(name: Line) -> Line {
     headline
 }
 
+/// The headline on what asynchronous work waits for.
+fn late_because_of(name: Line) -> Line {
+    let text = plain(&name);
+    let verb = match text.as_str() {
+        text if text.starts_with("waiting ") => "is ",
+        text if text.starts_with("time ") => "loses ",
+        _ => "waits for ",
+    };
+    Line::from(format!("Late work {verb}")).line(in_words(name, NAME_WORDS_MAX)).done()
+}
+
 /// The figures of a run that nothing else is known of.
 pub(super) fn figures(results: &Results) -> Line {
     let one = |workload: &Workload| {
@@ -539,6 +557,17 @@ pub(super) fn figures(results: &Results) -> Line {
 fn cause_of(workload: &Workload) -> Option<Line> {
     let comparison = workload.comparison.as_ref()?;
     words::has_cause(comparison).then(|| words::comparison(comparison))
+}
+
+/// What makes the work of a workload end late, if a point stands out.
+fn late_cause_of(workload: &Workload) -> Option<Line> {
+    let late = words::late_work(workload)?;
+    words::has_cause(&late.comparison).then(|| words::late(late))
+}
+
+/// Whether a criterion limits the time to the end of asynchronous work.
+pub(super) fn is_of_work(criterion: &Criterion) -> bool {
+    criterion.condition.contains("(asynchronous")
 }
 
 #[cfg(test)]

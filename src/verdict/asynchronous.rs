@@ -75,6 +75,7 @@ impl Sample {
             linked: works.iter().filter(|work| work.is_linked).count() as u64,
             percentiles: PERCENTILES.into_iter().filter_map(at).collect(),
             max_ms: works.last().map(ms),
+            late: None,
         }
     }
 }

@@ -26,7 +26,11 @@ const CONSUMER: u8 = 5;
 
 type Workers = Arc<Mutex<Vec<std::thread::JoinHandle<()>>>>;
 
-/// `/queue` sends a message, `/task` starts a task in the background.
+/// How long work takes where every so many-th is late: typical and late.
+const LATE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
+const LATE_EVERY: usize = 6;
+
+/// `/queue` sends a message, `/late` one whose work is late at times, `/task` starts a task in the background.
 fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> Server {
     Server::start(move |seen, wire| {
         let began = now_ns();
@@ -34,14 +38,20 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> Server {
         if let (Some(traced), Some(address)) = (Traced::of(seen), receiver.get().copied()) {
             let ended = now_ns();
             let get = traced.span(1, &traced.parent_id, "GET", SERVER, (began, ended));
-            let is_queue = seen.path.contains("queue");
+            let is_late = seen.path.contains("late");
+            let is_queue = seen.path.contains("queue") || is_late;
             let send = traced.span(2, &traced.id(1), "publish", PRODUCER, (began, ended));
             let spans = if is_queue { vec![get, send] } else { vec![get] };
             assert_eq!(export(address, &spans), "HTTP/1.1 200 OK");
             let nth = seen.nth;
             let worker = std::thread::spawn(move || {
-                std::thread::sleep(WORK);
-                if !is_queue {
+                std::thread::sleep(if is_late { Duration::from_millis(2) } else { WORK });
+                if is_late {
+                    let began = now_ns();
+                    std::thread::sleep(LATE[usize::from(nth % LATE_EVERY == 0)]);
+                    let own = traced.span(4, &traced.id(2), "work", CONSUMER, (began, now_ns()));
+                    assert_eq!(export(address, &[own]), "HTTP/1.1 200 OK");
+                } else if !is_queue {
                     let task = traced.span(3, &traced.id(1), "task", INTERNAL, (began, now_ns()));
                     export(address, &[task]);
                 } else if nth % LOST_EVERY != 0 {
@@ -124,6 +134,11 @@ fn a_consumers_trace_belongs_to_the_iteration_that_sent_the_message() {
     again_and_in_every_output(&finished);
 }
 
+/// A value as it is read from its text: a double may lose its last bit.
+fn read_again(value: &impl serde::Serialize) -> Value {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
+
 /// What a run says, a report of the stored run says again.
 fn again_and_in_every_output(finished: &Finished) {
     let directory = finished.directory.as_ref().unwrap();
@@ -136,12 +151,60 @@ fn again_and_in_every_output(finished: &Finished) {
         assert!(joined.contains("still running at the deadline"), "{joined}");
     }
     let again: Value = serde_json::from_str(&text("results.json")).unwrap();
-    let expected = serde_json::to_value(&finished.results.workloads[0].asynchronous).unwrap();
+    let expected = read_again(&finished.results.workloads[0].asynchronous);
     assert_eq!(again["workloads"][0]["asynchronous"], expected);
     let with_link = finished.traces.iter().find(|trace| trace.tree.points.iter().any(|p| p.name == "work"));
     let linked = with_link.unwrap().trace_id.to_string();
     let tree = bench.run(&["trace", "show", path, &linked]).stdout;
     assert!(tree.contains("(linked)"), "{tree}");
+}
+
+#[test]
+fn work_that_ends_late_is_explained_in_every_output() {
+    let (finished, _folder) = run_shop(
+        "title: t\nrunner: { constant: { times: 180, concurrency: 4 } }\nend: { asynchronous: { deadline: 3s } }\n\
+         iteration: [ { action: a, get: /late } ]\nsla: { thresholds: ['p95(asynchronous) < 100ms'] }\n",
+        false,
+    );
+    let results = &finished.results;
+    let late = results.workloads[0].asynchronous.as_ref().unwrap().late.as_ref().unwrap();
+    let guilty: Vec<(&str, f64)> = late
+        .comparison
+        .kinds
+        .iter()
+        .filter(|kind| kind.guilty)
+        .map(|kind| (kind.name.as_str(), kind.share))
+        .collect();
+    assert!(
+        guilty.first().is_some_and(|(name, share)| *name == "work" && *share > 0.6),
+        "{:?}",
+        late.comparison
+    );
+    assert_eq!(late.latest.len(), 10);
+    for one in &late.latest {
+        let work_ms = one.explanation.response_ms;
+        assert!(work_ms >= LATE[1].as_secs_f64() * 1e3 && one.response_ms < work_ms, "{one:?}");
+        assert_eq!(one.explanation.name, "work", "{one:?}");
+    }
+    // The broken limit is one on asynchronous work, so that comes first.
+    let reason = results.reason.as_ref().unwrap();
+    assert!(reason.headline.starts_with("p95(asynchronous) is "), "{reason:?}");
+    assert!(
+        reason.sentence.contains("The work of p") && reason.sentence.contains("work · SELECT ? in shop"),
+        "{reason:?}"
+    );
+    let directory = finished.directory.as_ref().unwrap();
+    let shown = Bench::new().run(&["report", directory.to_str().unwrap()]).stdout;
+    let text = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+    let id = late.latest[0].explanation.trace_id.to_string();
+    for output in [&shown, &text("report.md"), &text("report.html")] {
+        assert!(output.contains("The work of p"), "{output}");
+    }
+    for output in [&shown, &text("report.md"), &text("report.html")] {
+        assert!(output.contains(&id), "{id}: {output}");
+    }
+    let again: Value = serde_json::from_str(&text("results.json")).unwrap();
+    assert_eq!(again["workloads"][0]["asynchronous"]["late"], read_again(late));
 }
 
 #[test]

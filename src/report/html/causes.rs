@@ -8,13 +8,14 @@ use serde::Serialize;
 use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
+use crate::report::asynchronous;
 use crate::report::differences;
 use crate::report::document::{Line, Span};
 use crate::report::machine;
 use crate::report::observer;
 use crate::report::words;
 use crate::results::model::{
-    ComparedKind, Comparison, Contrast, NoFinding, ObserverEffect, Results, Workload,
+    ComparedKind, Comparison, Contrast, LateIteration, LateWork, NoFinding, ObserverEffect, Results, Workload,
 };
 
 /// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
@@ -56,6 +57,22 @@ pub(super) struct ComparisonView {
     tree: Vec<NodeView>,
     tree_left: usize,
     described: String,
+}
+
+/// Late against typical work, and the iterations whose work ended last.
+#[derive(Serialize)]
+pub(super) struct LateView {
+    compared: ComparisonView,
+    latest: Vec<LateRow>,
+}
+
+#[derive(Serialize)]
+struct LateRow {
+    trace: TraceRef,
+    ended: String,
+    response: String,
+    above: Option<String>,
+    part: Vec<PieceView>,
 }
 
 #[derive(Serialize)]
@@ -120,7 +137,8 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
             Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => vec![words::comparison(seen)],
             _ => words::why(workload),
         };
-        let new = lines.into_iter().filter(move |line| !said.contains(&marks::plain(line)));
+        let late = words::late_work(workload).map(words::late);
+        let new = lines.into_iter().chain(late).filter(move |line| !said.contains(&marks::plain(line)));
         new.map(move |line| SentenceView {
             workload: several.then(|| workload.name.clone()),
             pieces: pieces(line),
@@ -134,8 +152,30 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     compared.chain(of_run).collect()
 }
 
+/// Slow against typical responses.
 pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {
-    let seen = workload.comparison.as_ref()?;
+    let of = ("slowest", " of the same time");
+    Some(compared(workload.comparison.as_ref()?, &workload.name, of, refs))
+}
+
+/// Late against typical work.
+pub(super) fn late(workload: &Workload, refs: &Refs) -> Option<LateView> {
+    let LateWork { comparison, latest } = words::late_work(workload)?;
+    let row = |LateIteration { response_ms, explanation }: &LateIteration| LateRow {
+        trace: refs.of(explanation.trace_id),
+        ended: text::duration(explanation.response_ms),
+        response: text::duration(*response_ms),
+        above: explanation.excess_ms.map(words::signed),
+        part: pieces(asynchronous::largest_part(explanation)),
+    };
+    Some(LateView {
+        compared: compared(comparison, &workload.name, ("latest", ""), refs),
+        latest: latest.iter().map(row).collect(),
+    })
+}
+
+/// `slowest` says what the slow ones are, and `when` when the typical ones were.
+fn compared(seen: &Comparison, workload: &str, (slowest, when): (&str, &str), refs: &Refs) -> ComparisonView {
     let Comparison { slow, typical, slow_percent, left_out, .. } = seen;
     // What stands out is shown alone; without it, the largest ones, which come first.
     let stands_out = seen.kinds.iter().any(|one| one.guilty);
@@ -152,7 +192,7 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
             format!("The clocks of {moved} pairs of hosts were aligned; those of {wrong} pairs could not be.")
         }
     };
-    Some(ComparisonView {
+    ComparisonView {
         sides: if *typical == 0 {
             format!(
                 "{} slow iterations with traces; no successful iteration between p10 and p50 has one.",
@@ -161,13 +201,13 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
         } else {
             let which = match seen.of_slow {
                 Some(of) => format!(
-                    "Of the slowest {slow_percent} % ({} traces), those that call the point which is named",
+                    "Of the {slowest} {slow_percent} % ({} traces), those that call the point which is named",
                     text::count(of)
                 ),
-                None => format!("The slowest {slow_percent} %"),
+                None => format!("The {slowest} {slow_percent} %"),
             };
             format!(
-                "{which} ({} traces, {} on average) against {} typical iterations between p10 and p50 of the same time ({}).",
+                "{which} ({} traces, {} on average) against {} typical iterations between p10 and p50{when} ({}).",
                 text::count(*slow),
                 text::duration(seen.slow_ms),
                 text::count(*typical),
@@ -188,12 +228,11 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
         tree: seen.tree.iter().take(TREE_ROWS_MAX).map(node).collect(),
         tree_left: seen.tree.len().saturating_sub(TREE_ROWS_MAX),
         described: format!(
-            "Flame graph of the mean trace of {}: slow iterations {} below, typical ones {} above. The table below holds the same.",
-            workload.name,
+            "Flame graph of the mean trace of {workload}: slow iterations {} below, typical ones {} above. The table below holds the same.",
             text::duration(seen.slow_ms),
             text::duration(seen.typical_ms)
         ),
-    })
+    }
 }
 
 fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {

@@ -9,10 +9,12 @@ use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::analysis::feature::CLIENT;
+use crate::analysis::late_work::is_waiting;
 use crate::report::document::Line;
 use crate::report::{client_comparison, differences, explanation, words};
 use crate::results::model::{
-    AttributeValue, ClientComparison, ComparedKind, Contrast, Differences, NoFinding, Results, Workload,
+    AttributeValue, ClientComparison, ComparedKind, Comparison, Contrast, Differences, NoFinding, Overall,
+    Results, Workload,
 };
 
 /// The width of the card's bar, in units of its drawing.
@@ -34,6 +36,8 @@ pub(super) struct CardView {
     share: String,
     bar: Vec<PartView>,
     slow: String,
+    /// What takes that long.
+    whole: &'static str,
     described: String,
     /// What the point did, in full.
     statement: String,
@@ -65,6 +69,9 @@ struct SharedView {
 struct Seen<'a> {
     kinds: &'a [ComparedKind],
     by_client: bool,
+    /// Whether times are to the end of asynchronous work.
+    of_work: bool,
+    overall: Option<&'a Overall>,
     slow_ms: f64,
     typical_ms: f64,
     differences: Option<&'a Differences>,
@@ -79,21 +86,41 @@ impl<'a> Seen<'a> {
             Some(Self {
                 kinds: parts,
                 by_client: true,
+                of_work: false,
+                overall: None,
                 slow_ms,
                 typical_ms,
                 differences: differences.as_ref(),
             })
         };
         match &workload.comparison {
-            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => Some(Self {
-                kinds: &seen.kinds,
-                by_client: false,
-                slow_ms: seen.slow_ms,
-                typical_ms: seen.typical_ms,
-                differences: seen.differences.as_ref(),
-            }),
+            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => Some(Self::of_traces(seen, false)),
             _ => by_client(),
         }
+    }
+
+    fn of_traces(seen: &'a Comparison, of_work: bool) -> Self {
+        Self {
+            kinds: &seen.kinds,
+            by_client: false,
+            of_work,
+            overall: seen.overall.as_ref(),
+            slow_ms: seen.slow_ms,
+            typical_ms: seen.typical_ms,
+            differences: seen.differences.as_ref(),
+        }
+    }
+
+    /// What one of the slow ones is called, and a typical one.
+    fn called(&self) -> [&'static str; 2] {
+        match self.of_work {
+            true => ["the work of a late iteration", "the work of a typical iteration"],
+            false => ["a slow iteration", "a typical iteration"],
+        }
+    }
+
+    fn longer_ms(&self) -> f64 {
+        self.slow_ms - self.typical_ms
     }
 
     fn name(&self, kind: &ComparedKind) -> Line {
@@ -105,39 +132,46 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A card for each workload in which something stands out.
+/// A card for each workload in which something stands out; work that ends late has its own, the largest difference first.
 pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
     let several = results.workloads.len() > 1;
-    let card = |workload: &Workload| {
-        let seen = Seen::of(workload)?;
-        let Some(kind) = seen.kinds.iter().find(|kind| kind.guilty) else {
-            return whole_card(workload, &seen, several, refs);
-        };
-        let worst = kind.worst_trace_id.filter(|id| refs.can_be_seen(*id));
-        let bar = bar(&seen);
-        let described = bar.iter().map(|part| format!("{} {}", part.name, part.time));
-        let has_statement = !(kind.outside || seen.by_client);
-        Some(CardView {
-            workload: several.then(|| workload.name.clone()),
-            name: pieces(seen.name(kind)),
-            share: text::percent(kind.share.clamp(0.0, 1.0)),
-            described: described.collect::<Vec<_>>().join(", "),
-            bar,
-            slow: text::duration(seen.slow_ms),
-            statement: if has_statement { kind.detail.clone() } else { String::new() },
-            shared: shared(&kind.contrasts, seen.differences),
-            trace: worst.map(|id| refs.of(id)),
-        })
+    let of_workload = |workload: &Workload| -> Vec<CardView> {
+        let late = words::late_work(workload).map(|late| Seen::of_traces(&late.comparison, true));
+        let mut all: Vec<Seen<'_>> = Seen::of(workload).into_iter().chain(late).collect();
+        all.sort_by(|one, other| other.longer_ms().total_cmp(&one.longer_ms()));
+        all.iter().filter_map(|seen| card(workload, seen, several, refs)).collect()
     };
-    results.workloads.iter().filter_map(card).take(CARDS_MAX).collect()
+    results.workloads.iter().flat_map(of_workload).take(CARDS_MAX).collect()
+}
+
+fn card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Option<CardView> {
+    let Some(kind) = seen.kinds.iter().find(|kind| kind.guilty) else {
+        return whole_card(workload, seen, several, refs);
+    };
+    let worst = kind.worst_trace_id.filter(|id| refs.can_be_seen(*id));
+    let bar = bar(seen);
+    let described = bar.iter().map(|part| format!("{} {}", part.name, part.time));
+    let has_statement = !(kind.outside || seen.by_client || is_waiting(&kind.name));
+    Some(CardView {
+        workload: several.then(|| workload.name.clone()),
+        name: pieces(seen.name(kind)),
+        share: text::percent(kind.share.clamp(0.0, 1.0)),
+        described: described.collect::<Vec<_>>().join(", "),
+        bar,
+        slow: text::duration(seen.slow_ms),
+        whole: seen.called()[0],
+        statement: if has_statement { kind.detail.clone() } else { String::new() },
+        shared: shared(&kind.contrasts, seen.differences),
+        trace: worst.map(|id| refs.of(id)),
+    })
 }
 
 /// Slow iterations that are slow as a whole.
 fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Option<CardView> {
-    let overall = workload.comparison.as_ref().filter(|_| !seen.by_client)?.overall.as_ref()?;
+    let overall = seen.overall?;
     let name = words::whole_in_short(overall.pattern);
     let whole = [
-        ("typical", "a typical iteration".to_owned(), seen.typical_ms),
+        ("typical", seen.called()[1].to_owned(), seen.typical_ms),
         ("cause", "as a whole".to_owned(), seen.slow_ms - seen.typical_ms),
     ];
     let bar = parts(whole.to_vec());
@@ -150,6 +184,7 @@ fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) 
         described: described.collect::<Vec<_>>().join(", "),
         bar,
         slow: text::duration(seen.slow_ms),
+        whole: seen.called()[0],
         statement: String::new(),
         shared: shared(&[], seen.differences),
         trace: worst.map(|id| refs.of(id)),
@@ -159,7 +194,7 @@ fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) 
 /// Typical, each cause, and the rest: together they are the slow iteration's mean.
 fn bar(seen: &Seen<'_>) -> Vec<PartView> {
     let guilty = seen.kinds.iter().filter(|kind| kind.guilty).take(CAUSES_MAX);
-    let mut parts = vec![("typical", "a typical iteration".to_owned(), seen.typical_ms)];
+    let mut parts = vec![("typical", seen.called()[1].to_owned(), seen.typical_ms)];
     parts.extend(guilty.map(|kind| ("cause", marks::plain(&seen.name_in_short(kind)), kind.delta_ms)));
     let known: f64 = parts.iter().map(|(_, _, ms)| ms).sum();
     let rest_ms = seen.slow_ms - known;

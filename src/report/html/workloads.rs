@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::causes::{self, ComparisonView, EffectView};
+use super::causes::{self, ComparisonView, EffectView, LateView};
 use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
@@ -55,6 +55,7 @@ pub(super) struct WorkloadView {
     /// Whether any of them names a trace.
     errors_have_traces: bool,
     comparison: Option<ComparisonView>,
+    late: Option<LateView>,
     effect: Option<EffectView>,
     asynchronous: Option<String>,
     /// What was asked for against what was served.
@@ -227,6 +228,7 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
         errors: errors(&workload.errors, refs),
         errors_have_traces: workload.errors.iter().any(|error| !error.trace_ids.is_empty()),
         comparison: causes::comparison(workload, refs),
+        late: causes::late(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),
         asynchronous: asynchronous::sentence(workload),
         offered: offered::sentence(workload).filter(|one| !said.contains(one.as_str())),

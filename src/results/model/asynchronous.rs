@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::causes::Comparison;
+use super::explanation::Explanation;
+
 /// Times from the start of iterations to the end of the last span of their traces (`end: asynchronous`).
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Asynchronous {
@@ -25,6 +28,29 @@ pub struct Asynchronous {
     pub percentiles: Vec<AsynchronousAt>,
     /// The longest time of the sample.
     pub max_ms: Option<f64>,
+    /// Why work ended late; absent where the work of late iterations ended with their responses, or too few have traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Box<LateWork>>,
+}
+
+/// The iterations of the random sample whose work ended late, compared with typical ones. All times are to the end of the
+/// work, along the path to its last span: what does not lead there takes no time. Iterations whose work had not ended at the
+/// deadline are left out.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct LateWork {
+    /// Late iterations against typical ones.
+    pub comparison: Comparison,
+    /// The iterations whose work ended last, latest first, each with what explains it.
+    pub latest: Vec<LateIteration>,
+}
+
+/// An iteration whose work ended late.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct LateIteration {
+    /// Its response time, from when it was due.
+    pub response_ms: f64,
+    /// What explains when its work ended; its `response_ms` is the time until then.
+    pub explanation: Explanation,
 }
 
 /// Which iterations asynchronous times are of.

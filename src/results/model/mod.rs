@@ -33,7 +33,7 @@ use uuid::Uuid;
 use crate::base::statistics::order::same_percentile;
 use crate::runner::generator::Generator;
 
-pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
+pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample, LateIteration, LateWork};
 pub use causes::{
     CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing,
     NoFinding, ObserverEffect, Overall, WholePattern,

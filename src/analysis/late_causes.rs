@@ -1,0 +1,104 @@
+//! Why the work of some iterations ended late: the random sample, compared by when its work ended.
+//!
+//! The iterations that end last are compared with typical ones as slow responses are ([`super::causes`]), with each trace
+//! as the path to its end ([`super::late_work`]). Only a random sample can tell which iterations are late: the others were
+//! chosen by their responses. Nothing here may fetch or print.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::causes;
+use super::compared::Compared;
+use super::late_work::to_the_end;
+use super::places::Population;
+use crate::base::clock::Nanos;
+use crate::measure::sample::IterationSample;
+use crate::osprofiler::report::TraceTree;
+use crate::results::choice::Side;
+use crate::results::functions::Functions;
+use crate::results::model::{LateIteration, LateWork};
+
+/// Late iterations that are shown.
+const LATEST_MAX: usize = 10;
+/// Work that ends no later than this after the response, on average, is not asynchronous.
+const AFTER_RESPONSE_MIN_NS: Nanos = 5_000_000;
+/// Nor is work that ends no later than this part of the response time.
+const AFTER_RESPONSE_PART: Nanos = 10;
+
+/// An iteration of the sample whose work has ended.
+pub struct EndedWork<'a> {
+    /// Its trace id.
+    pub trace_id: Uuid,
+    /// What the client measured.
+    pub sample: &'a IterationSample,
+    /// Its trace, with the client's points.
+    pub tree: &'a TraceTree,
+    /// What its services' functions took.
+    pub functions: Arc<Functions>,
+    /// When its trace was read, in microseconds from when it was due.
+    pub latest_us: u64,
+    /// From its start to the end of its last span.
+    pub ns: Nanos,
+}
+
+/// Why the work of these iterations of a workload ended late; `None` if late ones ended with their responses.
+#[must_use]
+pub fn of_sample(
+    mut all: Vec<EndedWork<'_>>,
+    workload: usize,
+    population: &Population<'_>,
+    seed: u64,
+) -> Option<LateWork> {
+    // The latest first; numbers keep the order the same for the same run.
+    all.sort_by_key(|one| (std::cmp::Reverse(one.ns), one.sample.number));
+    let late = all.len().div_ceil(20);
+    if !is_after_responses(&all[..late]) {
+        return None;
+    }
+    let top = all.len().div_ceil(100);
+    let typical = all.len() / 2..all.len() - all.len() / 10;
+    let compared: Vec<Compared> = all
+        .iter()
+        .enumerate()
+        .map(|(rank, one)| {
+            let side = match rank {
+                rank if rank < late => Side::Slow,
+                rank if typical.contains(&rank) => Side::Typical,
+                _ => Side::Other,
+            };
+            Compared {
+                side,
+                top: rank < top,
+                trace_id: one.trace_id,
+                sample: IterationSample { duration_ns: one.ns, ..one.sample.clone() },
+                tree: to_the_end(one.tree, one.latest_us).map(Arc::new),
+                functions: Arc::clone(&one.functions),
+            }
+        })
+        .collect();
+    let latest: Vec<IterationSample> =
+        compared.iter().take(LATEST_MAX).map(|one| one.sample.clone()).collect();
+    let population = Population {
+        sampled: Some(all.len() as u64),
+        series: None,
+        slowest: &latest,
+        longest: Vec::new(),
+        ..population.clone()
+    };
+    let found = causes::of_workload(&compared, workload, &population, seed);
+    let explained = found.explanations.into_iter().take(LATEST_MAX);
+    let latest = explained.filter_map(|explanation| {
+        let one = all.iter().find(|one| one.trace_id == explanation.trace_id)?;
+        Some(LateIteration { response_ms: one.sample.response_ns() as f64 / 1e6, explanation })
+    });
+    Some(LateWork { comparison: found.comparison?, latest: latest.collect() })
+}
+
+/// Whether the work of these went on after their responses, on average.
+fn is_after_responses(late: &[EndedWork<'_>]) -> bool {
+    let after_ns: Nanos = late.iter().map(|one| one.ns.saturating_sub(one.sample.duration_ns)).sum();
+    let response_ns: Nanos = late.iter().map(|one| one.sample.response_ns()).sum();
+    let number = late.len() as u64;
+    after_ns > (number * AFTER_RESPONSE_MIN_NS).max(response_ns / AFTER_RESPONSE_PART)
+}
