@@ -12,7 +12,7 @@ use super::attribution::{Breakdown, Lies, Part};
 use super::critical_path::{Own, Span, duration_only_self_us, exclusive};
 use super::foreign;
 use super::polls::{PAUSE, is_poll};
-use super::skew::{Bounds, Shift};
+use super::skew::{Bounds, RESOLUTION_US, Shift};
 use super::statement;
 use super::wholes::{self, Whole};
 use crate::base::parallel;
@@ -242,7 +242,10 @@ fn shifts<T: Borrow<TraceTree>>(trees: &[T], breakdowns: &mut Breakdowns) -> Has
                 breakdowns.shifted.push((hosts.0.clone(), hosts.1.clone(), us));
                 moved.insert(hosts, us);
             }
-            Shift::Inconsistent => breakdowns.inconsistent.push(hosts),
+            Shift::Inconsistent(of_most) => {
+                breakdowns.inconsistent.push(hosts.clone());
+                moved.extend(of_most.map(|us| (hosts, us)));
+            }
         }
     }
     breakdowns.shifted.sort();
@@ -262,8 +265,14 @@ fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> (Vec<Span>, Vec<usiz
     for (index, point) in tree.points.iter().enumerate() {
         let parent = point.parent.filter(|&parent| parent < index);
         moved_us.push(parent.map_or(0, |parent| {
-            let hosts = (host(&tree.points[parent]).to_owned(), host(point).to_owned());
-            moved_us[parent].saturating_add(shifts.get(&hosts).copied().unwrap_or(0))
+            let caller = &tree.points[parent];
+            let hosts = (host(caller).to_owned(), host(point).to_owned());
+            let Some(shift_us) = shifts.get(&hosts) else { return moved_us[parent] };
+            let by_us = moved_us[parent].saturating_add(*shift_us);
+            match asynchronous::answers(caller, point) {
+                true => by_us.saturating_add(within(times(caller, moved_us[parent]), times(point, by_us))),
+                false => by_us,
+            }
         }));
     }
     let waited = asynchronous::waited(tree, &moved_us);
@@ -290,6 +299,23 @@ fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> (Vec<Span>, Vec<usiz
         spans.push(Span { parent: (!is_root).then_some(parent), start_us, end_us });
     }
     (spans, place_of)
+}
+
+/// When a point started and ended, moved by so many microseconds.
+fn times(point: &Point, by_us: i64) -> (i64, i64) {
+    let (start_us, end_us) = signed((point.start_us, point.end_us().unwrap_or(point.start_us)));
+    (start_us.saturating_add(by_us), end_us.saturating_add(by_us))
+}
+
+/// By how much more to move an answer that is only as far outside its call as a clock of whole milliseconds puts it.
+fn within(call: (i64, i64), answer: (i64, i64)) -> i64 {
+    let (early_us, late_us) = (call.0.saturating_sub(answer.0), answer.1.saturating_sub(call.1));
+    let fits = early_us.saturating_add(late_us) <= 0;
+    match () {
+        () if fits && (1..=RESOLUTION_US).contains(&early_us) => early_us,
+        () if fits && (1..=RESOLUTION_US).contains(&late_us) => -late_us,
+        () => 0,
+    }
 }
 
 /// Whether a kind is the time of a request outside all points of services.

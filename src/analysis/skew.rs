@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use crate::base::statistics::order::at_percentile;
 
 /// Some clocks count whole milliseconds, such as JavaScript's: a smaller difference does not show a drift.
-const RESOLUTION_US: i64 = 1_000;
+pub(super) const RESOLUTION_US: i64 = 1_000;
+
+/// Of clocks that fit no shift, most calls may still need one: those of a service that was blocked outlive their callers.
+const EXCEPTIONS_PERCENT: [f64; 2] = [10.0, 25.0];
 
 /// The bounds on the shift from the calls between two hosts.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +29,9 @@ pub enum Shift {
     None,
     /// The called host's clock must move by this many microseconds.
     By(i64),
-    /// No shift fits: a clock drifted during the run, or calls outlive their callers.
-    Inconsistent,
+    /// No shift fits almost all calls: a clock drifted during the run, or calls outlive their callers. This one fits most of
+    /// them, if they need any.
+    Inconsistent(Option<i64>),
 }
 
 impl Bounds {
@@ -40,16 +44,32 @@ impl Bounds {
     /// The shift that fits almost all calls.
     #[must_use]
     pub fn shift(&self) -> Shift {
-        let (Some(low), Some(high)) = (percentile(&self.low_us, 99.0), percentile(&self.high_us, 1.0)) else {
-            return Shift::None;
-        };
+        match self.shift_of_all_but(1.0) {
+            Some(0) => Shift::None,
+            Some(us) => Shift::By(us),
+            None if self.low_us.is_empty() => Shift::None,
+            None => Shift::Inconsistent(
+                EXCEPTIONS_PERCENT
+                    .iter()
+                    .find_map(|percent| self.shift_of_all_but(*percent))
+                    .filter(|us| *us != 0),
+            ),
+        }
+    }
+
+    /// The shift that fits all calls but this part of them, in percent; `None` if none does.
+    fn shift_of_all_but(&self, percent: f64) -> Option<i64> {
+        let (low, high) = (percentile(&self.low_us, 100.0 - percent)?, percentile(&self.high_us, percent)?);
+        let is_apart = low > high;
         match () {
-            () if low <= 0 && 0 <= high => Shift::None,
-            () if low > high && low <= RESOLUTION_US && -RESOLUTION_US <= high => Shift::None,
-            () if low > high => Shift::Inconsistent,
+            () if low <= 0 && 0 <= high => Some(0),
+            () if is_apart && low <= RESOLUTION_US && -RESOLUTION_US <= high => Some(0),
+            // Two such clocks spread the bounds by up to two of these; the middle is right within one.
+            () if is_apart && low.saturating_sub(high) <= 2 * RESOLUTION_US => Some(i64::midpoint(low, high)),
+            () if is_apart => None,
             // The bound that is closest to 0.
-            () if low > 0 => Shift::By(low),
-            () => Shift::By(high),
+            () if low > 0 => Some(low),
+            () => Some(high),
         }
     }
 }
@@ -91,7 +111,13 @@ mod tests {
         // No shift fits both, but a clock of whole milliseconds would explain it; a drift is more.
         let around = |us: i64| shift(&[((0, 100), (-us, 40)), ((0, 100), (60, 100 + us))]);
         assert_eq!((around(40), around(1_000)), (Shift::None, Shift::None));
-        assert_eq!(around(1_001), Shift::Inconsistent);
+        assert_eq!(around(1_001), Shift::Inconsistent(None));
+        // One in ten outlives its caller by much; the others say that the clock is 50 ms ahead.
+        let late = |number: i64| ((0, 3_000), (50_100, if number % 8 == 0 { 90_000 } else { 52_900 }));
+        assert_eq!(shift(&(0..80).map(late).collect::<Vec<_>>()), Shift::Inconsistent(Some(-49_900)));
+        // A clock that is 50 ms ahead, where both count whole milliseconds.
+        let coarse = [((0, 3_000), (50_100, 52_900)), ((0, 3_000), (49_110, 51_910))];
+        assert_eq!(shift(&coarse), Shift::By(-49_505));
     }
 
     proptest! {
@@ -104,7 +130,7 @@ mod tests {
             let by = match shift(&noted) {
                 Shift::None => 0,
                 Shift::By(us) => us,
-                Shift::Inconsistent => panic!("one shift fits all calls: {}", -skew),
+                Shift::Inconsistent(_) => panic!("one shift fits all calls: {}", -skew),
             };
             // The shift puts almost every call inside its caller; with fewer than 100 calls, every call.
             for ((start, end), (from, to)) in noted {

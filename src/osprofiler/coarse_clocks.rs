@@ -4,9 +4,10 @@
 //! plus a precise duration (`@opentelemetry/sdk-trace-base` 2.12.1). So every span of a Node service lies up to a
 //! millisecond too early: short calls that ran one after another lie on top of each other, and some seem to outlive their
 //! parents. The durations are right. Here, spans are moved later by less than a millisecond, as far as that puts them into
-//! the only order that their parents and siblings allow: a span begins within its parent and ends within it, and calls of
-//! one parent that would overlap by less than a millisecond ran one after another. Calls that overlap by more stay as they
-//! are: they were made at the same time.
+//! the only order that their parents and siblings allow: a span begins within its parent and ends within it, whatever clock
+//! timed the parent, and calls of one parent that would overlap by less than a millisecond ran one after another. Calls that
+//! overlap by more stay as they are: they were made at the same time. A span whose start was given to the SDK has an exact
+//! one among others in whole milliseconds, so each span is judged by itself, if most of its service are whole.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,9 @@ use std::collections::HashMap;
 const RESOLUTION_US: u64 = 1_000;
 /// Each round may move a span because of the ones that the round before has moved.
 const ROUNDS_MAX: usize = 16;
-/// Fewer spans of a service show nothing about its clock.
-const SPANS_MIN: usize = 2;
+/// At least this part of a service's spans starts on a whole millisecond; of a clock that counts microseconds, one in a
+/// thousand does.
+const WHOLE_MIN: f64 = 0.5;
 
 /// Whose clock it is: project, service and host.
 pub(super) type Clock<'p> = [Option<&'p str>; 3];
@@ -58,26 +60,29 @@ pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64, has_kind: impl Fn
 
 /// The clock of each point, as a number, if it counts whole milliseconds.
 fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
-    #[derive(Clone)]
+    #[derive(Clone, Default)]
     struct Seen {
         spans: usize,
-        all_whole: bool,
+        whole: usize,
         ends_between: bool,
     }
     let zero_us = first_us.rem_euclid(1_000).unsigned_abs();
     let is_whole = |us: u64| zero_us.wrapping_add(us).is_multiple_of(RESOLUTION_US);
     let of_point = numbered(points);
     let clocks = of_point.iter().max().map_or(0, |most| most + 1);
-    let mut all = vec![Seen { spans: 0, all_whole: true, ends_between: false }; clocks];
+    let mut all = vec![Seen::default(); clocks];
     let with_time = || points.iter().zip(&of_point).filter(|(point, _)| point.duration_us.is_some());
     for (point, number) in with_time() {
         let seen = &mut all[*number];
         seen.spans += 1;
-        seen.all_whole &= is_whole(point.start_us);
-        seen.ends_between |= point.end_us().is_some_and(|end| !is_whole(end));
+        if is_whole(point.start_us) {
+            seen.whole += 1;
+            seen.ends_between |= point.end_us().is_some_and(|end| !is_whole(end));
+        }
     }
-    let mut is_coarse: Vec<bool> =
-        all.iter().map(|seen| seen.spans >= SPANS_MIN && seen.all_whole && seen.ends_between).collect();
+    let is_mostly_whole =
+        |seen: &Seen| seen.ends_between && seen.whole as f64 >= WHOLE_MIN * seen.spans as f64;
+    let mut is_coarse: Vec<bool> = all.iter().map(is_mostly_whole).collect();
     // Whether a point has a kind takes long to find out.
     let mut has_kinds = vec![false; clocks];
     if is_coarse.contains(&true) {
@@ -89,7 +94,8 @@ fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool
     }
     is_coarse.iter_mut().zip(has_kinds).for_each(|(is_coarse, has_kinds)| *is_coarse &= has_kinds);
     let known = |(point, number): (&Placed<'_>, &usize)| {
-        (point.duration_us.is_some() && is_coarse[*number]).then_some(*number)
+        let is_coarse = is_coarse[*number] && is_whole(point.start_us);
+        (is_coarse && point.duration_us.is_some()).then_some(*number)
     };
     points.iter().zip(&of_point).map(known).collect()
 }
@@ -128,8 +134,8 @@ fn siblings(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64])
     // Where the last of the children of each point ends.
     let mut ends: HashMap<usize, u64> = HashMap::new();
     for index in 0..points.len() {
-        let (Some(clock), Some(parent)) = (clocks[index], points[index].parent) else { continue };
-        if clocks[parent] == Some(clock) {
+        let Some(parent) = points[index].parent.filter(|_| clocks[index].is_some()) else { continue };
+        if is_within(points, clocks, index, parent) {
             let begins = points[parent].start_us;
             moved |= move_to(points, stated, index, begins);
         }
@@ -147,13 +153,20 @@ fn siblings(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64])
 fn parents(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64]) -> bool {
     let mut moved = false;
     for index in (0..points.len()).rev() {
-        let (Some(clock), Some(parent)) = (clocks[index], points[index].parent) else { continue };
+        let Some(parent) = points[index].parent.filter(|&parent| clocks[parent].is_some()) else { continue };
         let (Some(end), Some(took)) = (points[index].end_us(), points[parent].duration_us) else { continue };
-        if clocks[parent] == Some(clock) {
+        if is_within(points, clocks, index, parent) {
             moved |= move_to(points, stated, parent, end.saturating_sub(took));
         }
     }
     moved
+}
+
+/// Whether a point should be within its parent, as far as moving allows: what another clock timed, only if it began before
+/// the parent's end. What begins later was started, and is not waited for.
+fn is_within(points: &[Placed<'_>], clocks: &[Option<usize>], index: usize, parent: usize) -> bool {
+    let is_same_clock = clocks[index].is_some() && clocks[index] == clocks[parent];
+    is_same_clock || points[parent].end_us().is_some_and(|end_us| points[index].start_us < end_us)
 }
 
 #[cfg(test)]
@@ -203,6 +216,31 @@ mod tests {
         assert!(own_us(&placed(&spans, true, false)) > 13_050 - 30 * 400);
         let seen = placed(&[(0, 0, 9_050), (1, 100, 5_010), (1, 120, 5_020), (1, 6_300, 510)], true, true);
         assert_eq!(own_us(&seen), 9_050 - 5_020 - 510, "{:?}", times(&seen));
+        // One call with another service, whose clock is exact or not: the call takes 1.2 ms, its answer 0.9.
+        for (cut_call, cut_answer) in [(true, false), (false, true), (true, true)] {
+            let cut = |us: u64, cut: bool| if cut { us / 1_000 * 1_000 } else { us };
+            let one = |service, parent, start_us, took| Placed {
+                clock: [Some("shop"), Some(service), Some("h")],
+                parent,
+                start_us,
+                duration_us: Some(took),
+            };
+            let mut seen = vec![
+                one("api", None, cut(9_800, cut_call), 1_200),
+                one("stock", Some(0), cut(9_950, cut_answer), 901),
+            ];
+            settle(&mut seen, 1_700_000_000_000_000, |_| true);
+            assert_eq!(own_us(&seen), 299, "{cut_call}, {cut_answer}: {:?}", times(&seen));
+        }
+        // A start that was given to the SDK among others.
+        let mut seen = placed(&spans, true, true);
+        seen[30].start_us = spans[30].1;
+        seen[1..30]
+            .iter_mut()
+            .zip(&spans[1..])
+            .for_each(|(one, given)| one.start_us = given.1 / 1_000 * 1_000);
+        settle(&mut seen, 1_700_000_000_000_000, |_| true);
+        assert_eq!(own_us(&seen), 13_050 - 30 * 400, "{:?}", times(&seen));
         // A child that seems to outlive its parent.
         let seen = times(&placed(&[(0, 900, 500), (1, 1_050, 300)], true, true));
         assert!(seen[1].0 >= seen[0].0 && seen[1].1 <= seen[0].1, "{seen:?}");
