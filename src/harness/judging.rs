@@ -12,10 +12,11 @@ use crate::analysis::{
     client_comparison, explanation, findings, foreign, observer, observer_pairs, statement,
 };
 use crate::base::parallel;
+use crate::base::statistics::order::at_percentile;
 use crate::collect::{Fetched, FetchedTrace};
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogError, LogFile, RunLog};
-use crate::osprofiler::report::TraceTree;
+use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::lost::{self, Lost};
 use crate::report::mixed;
 use crate::report::probe::{self, NO_POINTS, NO_SPANS};
@@ -23,6 +24,7 @@ use crate::report::screen;
 use crate::results::aggregate::Aggregate;
 use crate::results::build;
 use crate::results::choice::{self, Chosen};
+use crate::results::client_points::REPORTER;
 use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
 use crate::results::head;
@@ -235,6 +237,7 @@ fn lost_spans(
         lacking: 0,
         began_s: (f64::MAX, 0.0),
         is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
+        ceiling: None,
     };
     let answered = |one: &Compared| one.sample.answered_actions();
     let is_whole = |one: &&Compared| {
@@ -256,7 +259,26 @@ fn lost_spans(
         let began_s = one.sample.start_ns as f64 / 1e9;
         lost.began_s = (lost.began_s.0.min(began_s), lost.began_s.1.max(began_s));
     }
+    let received = results.profiling.received.as_ref();
+    lost.ceiling =
+        received.and_then(|received| lost::ceiling(received, made_per_s(results, compared, &is_whole)));
     (lost.absent + lost.partial + lost.lacking > 0 && !whole.is_empty()).then_some(lost)
+}
+
+/// About how many spans the services made a second, by the traces that have the most: what others lack may be lost.
+fn made_per_s(results: &Results, compared: &[Compared], is_whole: &impl Fn(&&Compared) -> bool) -> f64 {
+    let is_service = |point: &&Point| point.project.as_deref() != Some(REPORTER);
+    let spans =
+        |one: &Compared| one.tree.as_ref().map_or(0, |tree| tree.points.iter().filter(is_service).count());
+    let of_workload = |(number, workload): (usize, &Workload)| {
+        let whole = compared.iter().filter(is_whole).filter(|one| usize::from(one.sample.workload) == number);
+        let mut whole: Vec<usize> = whole.map(spans).collect();
+        whole.sort_unstable();
+        let spans = at_percentile(&whole, 90.0).unwrap_or(0);
+        let profiled = workload.iterations.total.saturating_sub(workload.unprofiled);
+        spans as f64 * profiled as f64 / workload.duration_s.max(f64::MIN_POSITIVE)
+    };
+    results.workloads.iter().enumerate().map(of_workload).sum()
 }
 
 /// Adds what the client alone knows of slow iterations, which needs no trace.

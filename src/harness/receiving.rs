@@ -155,8 +155,11 @@ impl Receiving {
     pub(super) fn finish(self, wanted: &[Uuid]) -> (Fetched, Received) {
         let counts = self.receiver.stop();
         let mut fetched = Fetched::default();
+        let is_long = counts.rate.seconds >= SECONDS_MIN;
         let mut received = Received {
             spans: counts.spans.saturating_sub(self.taker.probe.spans()),
+            spans_per_s: if is_long { counts.rate.median_per_s } else { 0 },
+            most_spans_per_s: if is_long { counts.rate.most_per_s } else { 0 },
             linked_spans: counts.linked_spans,
             links_ignored: counts.links_ignored,
             other_traces: counts.foreign_spans,
@@ -182,6 +185,9 @@ impl Receiving {
         (fetched, received)
     }
 }
+
+/// Fewer seconds say nothing about a rate of spans.
+const SECONDS_MIN: u64 = 3;
 
 /// Passes everything on, batches to the receiver first.
 pub(super) struct Telling<'a> {

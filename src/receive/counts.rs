@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::rate::{PerSecond, SpanRate};
+
 /// What a receiver has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -15,6 +17,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Spans of wanted traces, which were handed over.
     pub spans: u64,
+    /// How many of those came a second.
+    pub rate: SpanRate,
     /// Spans of other traces that were handed over because of links to wanted ones.
     pub linked_spans: u64,
     /// Links, and spans with links, that were passed over because they were too many.
@@ -75,6 +79,7 @@ pub(super) struct Counters {
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) spans: AtomicU64,
+    pub(super) per_second: PerSecond,
     pub(super) linked_spans: AtomicU64,
     pub(super) links_ignored: AtomicU64,
     pub(super) foreign_spans: AtomicU64,
@@ -104,6 +109,7 @@ impl Counters {
             requests: of(&self.requests),
             bytes: of(&self.bytes),
             spans: of(&self.spans),
+            rate: self.per_second.rate(),
             linked_spans: of(&self.linked_spans),
             links_ignored: of(&self.links_ignored),
             foreign_spans: of(&self.foreign_spans),

@@ -274,6 +274,7 @@ impl Intake {
         let mut request = request?;
         request.deliver(|trace_id, spans, message| self.taker.take(trace_id, spans, message));
         add(&self.counters.spans, request.wanted());
+        self.counters.per_second.add(request.wanted());
         add(&self.counters.linked_spans, request.linked);
         add(&self.counters.foreign_spans, request.foreign);
         add(&self.counters.invalid_spans, request.invalid);

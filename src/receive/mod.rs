@@ -22,6 +22,7 @@ mod http;
 mod intake;
 pub mod links;
 pub mod listen;
+pub mod rate;
 pub mod server;
 #[cfg(feature = "simulation")]
 pub mod simulated;

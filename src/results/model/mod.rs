@@ -231,6 +231,12 @@ pub struct Received {
     pub addresses: Vec<String>,
     /// Spans of this run's traces.
     pub spans: u64,
+    /// In half of the seconds in which any came, no more came than this; 0 if they came in fewer than three.
+    #[serde(default)]
+    pub spans_per_s: u64,
+    /// The most that came in a second.
+    #[serde(default)]
+    pub most_spans_per_s: u64,
     /// Spans of other traces that belong to this run's traces because of links.
     #[serde(default)]
     pub linked_spans: u64,
@@ -267,6 +273,8 @@ impl Received {
         Self {
             addresses: self.addresses,
             spans: self.spans + other.spans,
+            spans_per_s: self.spans_per_s + other.spans_per_s,
+            most_spans_per_s: self.most_spans_per_s + other.most_spans_per_s,
             linked_spans: self.linked_spans + other.linked_spans,
             links_ignored: self.links_ignored + other.links_ignored,
             other_traces: self.other_traces + other.other_traces,
