@@ -323,3 +323,38 @@ fn within(call: (i64, i64), answer: (i64, i64)) -> i64 {
 pub fn is_outside(kind: &Kind) -> bool {
     kind.service == REPORTER && kind.name == ACTION
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::analysis::sample_trees::{at, iteration, with};
+
+    /// Calls of 3 ms to a host whose clock is 50 ms ahead, with answers as long; both clocks count whole milliseconds, so the
+    /// answers lie 50 and 51 ms late. `late_every` answers outlive their calls by much.
+    fn apart(number: u32, late_every: u32) -> TraceTree {
+        let client = |point, kind: &str| with(point, json!({ "kind": kind }));
+        let (base, from) = (5_050 + u64::from(number % 2), if number % late_every == 0 { 900 } else { 0 });
+        iteration(vec![
+            at(3, 2, "GET", "shop", (5_005, 5_095)),
+            client(at(4, 3, "call", "shop", (5_010, 5_013)), "client"),
+            client(at(5, 4, "answer", "stock", (base + 10, base + 13 + from)), "server"),
+        ])
+    }
+
+    #[test]
+    fn clocks_of_hosts_are_aligned_although_they_are_coarse_or_some_calls_go_on() {
+        for (what, late_every, inconsistent) in [("coarse", u32::MAX, 0), ("some calls go on", 8, 1)] {
+            let trees: Vec<TraceTree> = (1..81).map(|number| apart(number, late_every)).collect();
+            let found = break_down(&trees, trees.len());
+            assert_eq!(found.inconsistent.len(), inconsistent, "{what}");
+            let of = |name: &str| {
+                let kind = found.kinds.iter().position(|kind| kind.name == name).unwrap();
+                let usual = found.traces[2].as_ref().unwrap();
+                usual.parts.iter().find(|part| part.kind == kind).unwrap().exclusive_us
+            };
+            assert_eq!((of("call"), of("answer")), (0.0, 3_000.0), "{what}");
+        }
+    }
+}

@@ -62,7 +62,10 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
             &samples(all_slow),
             &Population { typical: &typical, ..population.clone() },
         );
-        comparison.missing = missing(&comparison, population.compared()).filter(|_| overall.is_none());
+        // A sample is no larger in a longer run.
+        let is_sample = population.compared() < population.total;
+        let missing = missing(&comparison, population.compared());
+        comparison.missing = missing.filter(|_| overall.is_none() && !is_sample);
         comparison.overall = overall;
         comparison
     });

@@ -10,14 +10,14 @@ use uuid::Uuid;
 
 use super::causes;
 use super::compared::Compared;
-use super::late_work::to_the_end;
+use super::late_work::{from_the_start, to_the_end};
 use super::places::Population;
 use crate::base::clock::Nanos;
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::functions::Functions;
-use crate::results::model::{LateIteration, LateWork};
+use crate::results::model::{LateIteration, LateWork, NoFinding};
 
 /// Late iterations that are shown.
 const LATEST_MAX: usize = 10;
@@ -32,8 +32,8 @@ pub struct EndedWork<'a> {
     pub trace_id: Uuid,
     /// What the client measured.
     pub sample: &'a IterationSample,
-    /// Its trace, with the client's points.
-    pub tree: &'a TraceTree,
+    /// Its trace, with the client's points, and without points for messages of RPCs.
+    pub tree: TraceTree,
     /// What its services' functions took.
     pub functions: Arc<Functions>,
     /// When its trace was read, in microseconds from when it was due.
@@ -71,8 +71,14 @@ pub fn of_sample(
                 side,
                 top: rank < top,
                 trace_id: one.trace_id,
-                sample: IterationSample { duration_ns: one.ns, ..one.sample.clone() },
-                tree: to_the_end(one.tree, one.latest_us).map(Arc::new),
+                // Work is timed from the start, as in all other figures.
+                sample: IterationSample {
+                    due_ns: one.sample.start_ns,
+                    duration_ns: one.ns,
+                    ..one.sample.clone()
+                },
+                tree: to_the_end(&one.tree, one.latest_us)
+                    .map(|tree| Arc::new(from_the_start(tree, one.sample.lag_ns() / 1_000))),
                 functions: Arc::clone(&one.functions),
             }
         })
@@ -92,13 +98,14 @@ pub fn of_sample(
         let one = all.iter().find(|one| one.trace_id == explanation.trace_id)?;
         Some(LateIteration { response_ms: one.sample.response_ns() as f64 / 1e6, explanation })
     });
-    Some(LateWork { comparison: found.comparison?, latest: latest.collect() })
+    let comparison = found.comparison.filter(|seen| seen.no_finding != Some(NoFinding::NoGap))?;
+    Some(LateWork { comparison, latest: latest.collect() })
 }
 
 /// Whether the work of these went on after their responses, on average.
 fn is_after_responses(late: &[EndedWork<'_>]) -> bool {
     let after_ns: Nanos = late.iter().map(|one| one.ns.saturating_sub(one.sample.duration_ns)).sum();
-    let response_ns: Nanos = late.iter().map(|one| one.sample.response_ns()).sum();
+    let response_ns: Nanos = late.iter().map(|one| one.sample.duration_ns).sum();
     let number = late.len() as u64;
     after_ns > (number * AFTER_RESPONSE_MIN_NS).max(response_ns / AFTER_RESPONSE_PART)
 }

@@ -16,10 +16,11 @@ use serde_json::json;
 use super::asynchronous::{
     answers, clock, is_client, is_consumer, is_linked, is_producer, is_sent, outlives,
 };
+use super::polls::{polls, waiting_for};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::read::LINK;
-use crate::results::client_points::ITERATION;
+use crate::results::client_points::{ITERATION, SCHEDULING_DELAY};
 use crate::results::rpc::{QUEUE, caller_of};
 
 /// The name of a point for the time that a message waited until its work began.
@@ -41,7 +42,7 @@ pub fn is_waiting(name: &str) -> bool {
 #[must_use]
 pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
     let timed = Timed::of(tree, latest_us)?;
-    let last_us = timed.times.iter().map(|times| times.1).max()?;
+    let last_us = timed.times[timed.last()].1;
     tree.points.iter().any(|point| !is_client(point)).then(|| last_us.saturating_sub(timed.due_us()))
 }
 
@@ -49,13 +50,30 @@ pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
 /// [`end_us`] says. `None` for a tree without the client's points.
 #[must_use]
 pub fn to_the_end(tree: &TraceTree, latest_us: u64) -> Option<TraceTree> {
-    let timed = Timed::of(tree, latest_us).filter(|timed| timed.iteration == 0)?;
+    let timed = Timed::of(tree, latest_us)?;
     let last = timed.last();
     match is_client(&tree.points[last]) {
         // The response came last.
         true => Some(tree.clone()),
         false => Some(Path::of(&timed, last).tree(&timed)),
     }
+}
+
+/// The same without the time before the iteration started, which is the client's, not the work's.
+#[must_use]
+pub fn from_the_start(mut tree: TraceTree, lag_us: u64) -> TraceTree {
+    let is_iteration = |point: &Point| is_client(point) && point.name == ITERATION;
+    let Some(iteration) = tree.points.iter().position(is_iteration) else { return tree };
+    let start_us = tree.points[iteration].start_us.saturating_add(lag_us);
+    for point in &mut tree.points {
+        if is_iteration(point) {
+            point.duration_us = point.duration_us.map(|us| us.saturating_sub(lag_us));
+            point.start_us = start_us;
+        } else if is_client(point) && point.name == SCHEDULING_DELAY {
+            (point.start_us, point.duration_us) = (start_us, point.duration_us.map(|_| 0));
+        }
+    }
+    tree
 }
 
 /// A trace on the client's clock.
@@ -107,11 +125,11 @@ impl<'a> Timed<'a> {
         self.times[self.iteration].0
     }
 
-    /// The point that ends last; of several, the outermost.
+    /// The point that ends last; of several, the outermost. The time that a message of an RPC waited is on two clocks.
     fn last(&self) -> usize {
         let mut last = self.iteration;
         for (index, times) in self.times.iter().enumerate() {
-            if times.1 > self.times[last].1 {
+            if times.1 > self.times[last].1 && self.tree.points[index].name != QUEUE {
                 last = index;
             }
         }
@@ -128,7 +146,7 @@ impl<'a> Timed<'a> {
     fn is_handed_off(&self, above: usize, index: usize) -> bool {
         let (parent, point) = (&self.tree.points[above], &self.tree.points[index]);
         let (around, own) = (self.times[above], self.times[index]);
-        if is_client(point) || point.name == QUEUE {
+        if is_client(point) {
             return false;
         }
         let waits = is_client(parent) || answers(parent, point);
@@ -173,8 +191,9 @@ impl Path {
                 let mut since_us = done_us;
                 let earlier = earlier_runs(timed, above, index);
                 for &run in earlier.iter().chain([&index]) {
+                    until_us = until_us.min(timed.times[run].0);
                     path.waited[run] = (since_us < timed.times[run].0).then_some(since_us);
-                    since_us = timed.times[run].1;
+                    since_us = since_us.max(timed.times[run].1);
                 }
                 earlier.into_iter().for_each(|run| path.is_earlier_run[run] = true);
             } else {
@@ -189,8 +208,10 @@ impl Path {
         let old = &timed.tree.points;
         let mut points: Vec<Point> = Vec::with_capacity(old.len());
         let mut place_of: Vec<Option<usize>> = vec![None; old.len()];
-        let mut until_us = self.until_us.clone();
-        for index in 0..old.len() {
+        let (mut until_us, polls) = (self.until_us.clone(), polls(timed.tree));
+        // What has no parent there may come before the iteration.
+        let others = (0..old.len()).filter(|index| *index != timed.iteration);
+        for index in std::iter::once(timed.iteration).chain(others) {
             let (start_us, end_us) = timed.times[index];
             let above = timed.above(index);
             let parent = above.and_then(|above| place_of[above]);
@@ -198,7 +219,9 @@ impl Path {
                 _ if self.is_on[index] => self.end_us,
                 Some(above) => {
                     let until = until_us[above];
-                    let is_beside = timed.is_handed_off(above, index) && !self.is_earlier_run[index];
+                    let is_beside = timed.is_handed_off(above, index)
+                        && !self.is_earlier_run[index]
+                        && waiting_for(&polls, timed.times[index]).is_none();
                     if parent.is_none() || start_us >= until || is_beside {
                         continue;
                     }
@@ -225,12 +248,9 @@ impl Path {
         let (from_us, to_us) = (self.waited[index]?, timed.times[index].0);
         let above = timed.above(index)?;
         let (sender, point) = (&timed.tree.points[above], &timed.tree.points[index]);
-        // A message of an RPC has one.
-        if timed.tree.points[above..index].iter().any(|one| one.name == QUEUE && one.parent == Some(above)) {
-            return None;
-        }
         let is_again = from_us > timed.times[above].1 || has_run(timed, index);
-        let by_message = is_producer(sender) || is_consumer(point) || is_linked(point);
+        let is_rpc = caller_of(timed.tree, index).is_some();
+        let by_message = is_rpc || is_producer(sender) || is_consumer(point) || is_linked(point);
         let name = match () {
             () if is_again => WAITING_AGAIN,
             () if by_message => WAITING_IN_QUEUE,
@@ -261,9 +281,19 @@ impl Path {
     }
 }
 
-/// Whether two points are the same work, such as a task and its second attempt.
+/// What tells one message or job from another, by OpenTelemetry's conventions, Celery and BullMQ.
+const MESSAGE_IDS: [&str; 4] =
+    ["messaging.message.id", "messaging.message_id", "celery.task_id", "bullmq.job.id"];
+
+/// Whether two points are the same work on the same message, such as a task and its second attempt: a worker may do the same
+/// for several messages, and a task may send itself the next one.
 fn is_same_work(one: &Point, other: &Point) -> bool {
-    one.name == other.name && one.reporter() == other.reporter()
+    let id = |point: &Point, key: &str| point.info.text_at(&["attributes", key]).map(|id| id.into_owned());
+    let has_same_id = || {
+        let mut ids = MESSAGE_IDS.iter().filter_map(|key| id(one, key).zip(id(other, key)));
+        ids.next().is_some_and(|(one, other)| one == other)
+    };
+    one.name == other.name && one.reporter() == other.reporter() && (one.error.is_some() || has_same_id())
 }
 
 /// Whether the same work is above a point already.
@@ -412,6 +442,10 @@ mod tests {
     fn the_path_leads_to_the_point_that_ends_last() {
         let consumer = |id, parent, ms| kind(at(id, parent, "work", "worker", ms), "consumer");
         let all = |more: Vec<At>| queued().into_iter().chain(more).collect::<Vec<At>>();
+        let of_message = |id, parent, ms, message: &str| {
+            let info = json!({ "kind": "consumer", "attributes": { "messaging.message.id": message } });
+            with(at(id, parent, "work", "worker", ms), info)
+        };
         for (what, services, expected) in [
             ("a response that comes last", all(vec![consumer(5, 4, (5_030, 5_090))]), "as it was"),
             (
@@ -427,9 +461,9 @@ mod tests {
             (
                 "a task that is tried again",
                 all(vec![
-                    consumer(5, 4, (5_020, 5_040)),
+                    of_message(5, 4, (5_020, 5_040), "m"),
                     kind(at(6, 5, "send", "worker", (5_030, 5_035)), "producer"),
-                    consumer(7, 6, (5_135, 5_155)),
+                    of_message(7, 6, (5_135, 5_155), "m"),
                 ]),
                 "iteration 0 155, action 1 155, GET 5 155, db 6 9, send 10 155, waiting in the queue 12 20, work 20 155, \
                  send 30 155, waiting to run again 35 135, work 135 155",
@@ -437,12 +471,41 @@ mod tests {
             (
                 "the same where each attempt is below the message",
                 all(vec![
-                    consumer(5, 4, (5_020, 5_040)),
+                    of_message(5, 4, (5_020, 5_040), "m"),
                     at(6, 5, "db", "worker", (5_025, 5_030)),
-                    consumer(7, 4, (5_140, 5_160)),
+                    of_message(7, 4, (5_140, 5_160), "m"),
                 ]),
                 "iteration 0 160, action 1 160, GET 5 160, db 6 9, send 10 160, waiting in the queue 12 20, work 20 40, \
                  db 25 30, waiting to run again 40 140, work 140 160",
+            ),
+            (
+                "attempts that overlap",
+                all(vec![
+                    of_message(5, 4, (5_020, 5_130), "m"),
+                    of_message(6, 4, (5_025, 5_030), "m"),
+                    of_message(7, 4, (5_140, 5_160), "m"),
+                ]),
+                "iteration 0 160, action 1 160, GET 5 160, db 6 9, send 10 160, waiting in the queue 12 20, work 20 130, \
+                 work 25 30, waiting to run again 130 140, work 140 160",
+            ),
+            (
+                "a batch of messages, and another kind of work",
+                all(vec![
+                    of_message(5, 4, (5_020, 5_040), "m"),
+                    of_message(7, 4, (5_140, 5_160), "n"),
+                    kind(at(8, 4, "other", "worker", (5_050, 5_060)), "consumer"),
+                ]),
+                "iteration 0 160, action 1 160, GET 5 160, db 6 9, send 10 160, waiting in the queue 12 140, work 140 160",
+            ),
+            (
+                "a task that sends the next one",
+                all(vec![
+                    of_message(5, 4, (5_020, 5_040), "m"),
+                    kind(at(6, 5, "send", "worker", (5_030, 5_035)), "producer"),
+                    of_message(7, 6, (5_135, 5_155), "n"),
+                ]),
+                "iteration 0 155, action 1 155, GET 5 155, db 6 9, send 10 155, waiting in the queue 12 20, work 20 155, \
+                 send 30 155, waiting in the queue 35 135, work 135 155",
             ),
             (
                 "two tasks, of which one is late",

@@ -9,7 +9,7 @@
 
 use super::attribution::{Attribution, Breakdown, Cause, mean_of, percentile};
 use super::breakdown::Kind;
-use super::late_work::is_waiting;
+use super::late_work::{WAITING_IN_QUEUE, WAITING_TO_BEGIN, is_waiting};
 use crate::results::client_points::REPORTER;
 use crate::results::rpc::QUEUE;
 
@@ -19,6 +19,8 @@ const REST_GROWTH_MAX: f64 = 0.35;
 const REST_MIN: f64 = 0.03;
 /// The same where several kinds are compared with the rest together.
 const REST_OF_SEVERAL_MIN: f64 = 0.1;
+/// Work that waits to begin explains at least this share, at its lower bound: nothing else tells it from a busy machine.
+const WAITS_MIN: f64 = 0.5;
 /// The probability that stops fall into the kind as often by chance.
 const CHANCE_MAX: f64 = 0.005;
 const RESAMPLES: usize = 400;
@@ -74,6 +76,13 @@ pub(super) fn acquit(
         })
     };
     let acquitted: Vec<usize> = suspects.iter().copied().filter(|&kind| !grew(kind)).collect();
+    // A busy machine lets messages wait, too, but not only them.
+    let is_short_wait = |one: &Cause| {
+        [WAITING_IN_QUEUE, WAITING_TO_BEGIN].contains(&kinds[one.kind].name.as_str())
+            && is_slower(one)
+            && one.share_low < WAITS_MIN
+    };
+    found.causes.iter_mut().filter(|one| is_short_wait(one)).for_each(|one| one.guilty = false);
     found.causes.iter_mut().filter(|one| acquitted.contains(&one.kind)).for_each(|one| one.guilty = false);
 }
 

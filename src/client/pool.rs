@@ -68,12 +68,23 @@ impl Pool {
         Self { worker: Worker::current(settings), slots: Vec::new(), followed: None }
     }
 
-    /// Starts an iteration, which opens its own connections if the scenario says so.
+    /// Ends an iteration, and its connections if the scenario says that each opens its own.
     #[inline]
-    pub fn begin_iteration(&mut self) {
+    pub fn end_iteration(&mut self) {
         if self.worker.connector.settings.options.connections == Connections::Iteration {
-            self.slots.iter_mut().for_each(|slot| slot.idle = None);
+            self.close();
         }
+    }
+
+    /// Ends the user's use of connections: a server may have no room for those of others until these are closed. Of shared
+    /// ones, an idle one is closed for each origin.
+    pub fn leave(&mut self) {
+        self.close();
+        self.worker.shared.close_an_idle_one();
+    }
+
+    fn close(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.idle = None);
     }
 
     /// Records which redirects the next requests follow.

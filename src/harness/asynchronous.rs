@@ -10,6 +10,7 @@ use crate::analysis::late_causes::{self, EndedWork};
 use crate::analysis::late_work;
 use crate::analysis::places::Population;
 use crate::base::clock::Nanos;
+use crate::base::parallel;
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::sample::IterationSample;
@@ -18,6 +19,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Chosen;
 use crate::results::client_points;
+use crate::results::functions::without;
 use crate::results::model::LateWork;
 use crate::results::trace::StoredTrace;
 use crate::verdict::asynchronous::{Sample, Work};
@@ -79,83 +81,48 @@ fn latest_us(sample: &IterationSample, read_after_ns: Nanos) -> u64 {
     sample.response_ns().saturating_add(read_after_ns).saturating_add(CLOCKS_APART_NS) / 1_000
 }
 
-/// The random sample of each workload; `None` for workloads without `end: asynchronous`.
-pub(super) fn of_sample(
-    aggregate: &Aggregate,
-    chosen: &[Chosen],
-    traces: &HashMap<Uuid, &StoredTrace>,
-) -> Vec<Option<Sample>> {
-    let workloads = 0..aggregate.workloads.len();
-    workloads.map(|workload| of_workload(aggregate, workload, chosen, traces)).collect()
-}
-
-/// A sampled iteration whose trace was read after its deadline, which was this long after its response.
-type ReadAfter<'a> = (&'a IterationSample, &'a StoredTrace, Nanos);
-
-/// Those of a workload's random sample with such a trace, and how many the sample has.
-fn read_after<'a>(
+/// The random sample of a workload, and why its work ended late; `None` without `end: asynchronous`.
+pub(super) fn of_workload(
     aggregate: &Aggregate,
     workload: usize,
-    chosen: &'a [Chosen],
-    traces: &HashMap<Uuid, &'a StoredTrace>,
-    deadline_ns: Nanos,
-) -> (Vec<ReadAfter<'a>>, u64) {
+    (chosen, traces): (&[Chosen], &HashMap<Uuid, &StoredTrace>),
+    population: &Population<'_>,
+    seed: u64,
+) -> Option<(Sample, Option<LateWork>)> {
+    let deadline_ns = deadline_ns(aggregate, u16::try_from(workload).ok()?)?;
     let is_of = |one: &&Chosen| one.random && usize::from(one.sample.workload) == workload;
-    let read = |Chosen { sample, .. }: &'a Chosen| {
+    let sampled: Vec<&Chosen> = chosen.iter().filter(is_of).collect();
+    let read = |Chosen { sample, .. }: &&Chosen| {
         let trace = *traces.get(&aggregate.trace_id(sample))?;
         let read_after_ns = trace.read_after_ns?;
         // Without its deadline, or with a damaged record, nobody knows how long it took.
         let is_usable = read_after_ns >= deadline_ns && trace.tree.unreadable == 0;
-        let is_usable = is_usable && trace.services().next().is_some();
-        is_usable.then_some((sample, trace, read_after_ns))
+        (is_usable && trace.services().next().is_some()).then_some((trace, read_after_ns))
     };
-    let sampled = || chosen.iter().filter(is_of);
-    (sampled().filter_map(read).collect(), sampled().count() as u64)
-}
-
-fn of_workload(
-    aggregate: &Aggregate,
-    workload: usize,
-    chosen: &[Chosen],
-    traces: &HashMap<Uuid, &StoredTrace>,
-) -> Option<Sample> {
-    let deadline_ns = deadline_ns(aggregate, u16::try_from(workload).ok()?)?;
-    let (read, of) = read_after(aggregate, workload, chosen, traces, deadline_ns);
-    let running = asynchronous::running(&read.iter().map(|(_, trace, _)| &*trace.tree).collect::<Vec<_>>());
-    let work = |(&(sample, trace, read_after_ns), is_running): (&ReadAfter<'_>, bool)| {
-        let ns = time_ns(aggregate, sample, &trace.tree, read_after_ns)?;
+    let read =
+        sampled.iter().filter_map(|one| read(one).map(|(trace, after_ns)| (&one.sample, trace, after_ns)));
+    let read: Vec<(&IterationSample, &StoredTrace, Nanos)> = read.collect();
+    let trees = parallel::map(read.iter().map(|(_, trace, _)| *trace).collect(), |trace: &StoredTrace| {
+        without(TraceTree::build(&trace.records))
+    });
+    let running = asynchronous::running(&trees.iter().collect::<Vec<_>>());
+    let (mut works, mut ended) = (Vec::new(), Vec::new());
+    for (((sample, trace, read_after_ns), tree), is_running) in read.into_iter().zip(trees).zip(running) {
+        let Some(ns) = time_ns(aggregate, sample, &tree, read_after_ns) else { continue };
         // It ended after the deadline, or not at all.
         let at_least_ns = sample.duration_ns.saturating_add(deadline_ns).saturating_add(1);
-        Some(Work {
+        works.push(Work {
             id: SampleId::from(sample),
             ns: if is_running { ns.max(at_least_ns) } else { ns },
             is_running,
-            is_linked: trace.tree.points.iter().any(asynchronous::is_linked),
-        })
-    };
-    let works = read.iter().zip(running).filter_map(work).collect();
-    Some(Sample { deadline_ns, of, works })
-}
-
-/// Why the work of a workload's iterations ended late; `None` without a sample, or if it ended with the responses.
-pub(super) fn late(
-    aggregate: &Aggregate,
-    workload: usize,
-    sample: &Sample,
-    (chosen, traces): (&[Chosen], &HashMap<Uuid, &StoredTrace>),
-    population: &Population<'_>,
-    seed: u64,
-) -> Option<LateWork> {
-    let ended = sample.works.iter().filter(|work| !work.is_running);
-    let ended: HashMap<SampleId, Nanos> = ended.map(|work| (work.id, work.ns)).collect();
-    let (read, _) = read_after(aggregate, workload, chosen, traces, sample.deadline_ns);
-    let mut all = Vec::with_capacity(read.len());
-    for (sample, trace, read_after_ns) in read {
-        if let Some(&ns) = ended.get(&SampleId::from(sample)) {
-            let (trace_id, tree, functions) = (trace.trace_id, &*trace.tree, Arc::clone(&trace.functions));
+            is_linked: tree.points.iter().any(asynchronous::is_linked),
+        });
+        if !is_running {
+            let (trace_id, functions) = (trace.trace_id, Arc::clone(&trace.functions));
             let latest_us = latest_us(sample, read_after_ns);
-            all.push(EndedWork { trace_id, sample, tree, functions, latest_us, ns });
+            ended.push(EndedWork { trace_id, sample, tree, functions, latest_us, ns });
         }
     }
-    late_causes::of_sample(all, workload, population, seed)
+    let late = late_causes::of_sample(ended, workload, population, seed);
+    Some((Sample { deadline_ns, of: sampled.len() as u64, works }, late))
 }

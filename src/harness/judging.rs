@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::analysis::asynchronous::is_linked;
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::places::Population;
 use crate::analysis::{
@@ -23,7 +24,7 @@ use crate::report::probe::{self, NO_POINTS, NO_SPANS};
 use crate::report::screen;
 use crate::results::aggregate::Aggregate;
 use crate::results::build;
-use crate::results::choice::{self, Chosen};
+use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points::REPORTER;
 use crate::results::directory::RunDirectory;
 use crate::results::functions::without;
@@ -88,15 +89,16 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
             }
         })
         .collect();
-    let works = asynchronous::of_sample(aggregate, chosen, &traces);
-    for (number, sample) in works.iter().enumerate() {
-        let Some(sample) = sample else { continue };
-        let (workload, ran) = (&results.workloads[number], aggregate.workloads[number].iterations.ok);
-        let population = population(aggregate, number, workload);
-        let chosen = (chosen, &traces);
-        let late = asynchronous::late(aggregate, number, sample, chosen, &population, seed(aggregate));
-        let figures = Asynchronous { late: late.map(Box::new), ..sample.figures(ran) };
-        results.workloads[number].asynchronous = Some(figures);
+    let mut works = Vec::with_capacity(results.workloads.len());
+    for (number, stats) in aggregate.workloads.iter().enumerate() {
+        let population = population(aggregate, number, &results.workloads[number]);
+        let traces = (chosen, &traces);
+        let found = asynchronous::of_workload(aggregate, number, traces, &population, seed(aggregate));
+        results.workloads[number].asynchronous = found.as_ref().map(|(sample, late)| Asynchronous {
+            late: late.clone().map(Box::new),
+            ..sample.figures(stats.iterations.ok)
+        });
+        works.push(found.map(|(sample, _)| sample));
     }
     compare_by_client(results, aggregate);
     let workloads = &results.workloads;
@@ -265,20 +267,31 @@ fn lost_spans(
     (lost.absent + lost.partial + lost.lacking > 0 && !whole.is_empty()).then_some(lost)
 }
 
-/// About how many spans the services made a second, by the traces that have the most: what others lack may be lost.
+/// About how many spans the services made a second, by the typical traces that have the most: what others lack may be lost.
+/// Workloads may run one after another, so the one that made the most counts.
 fn made_per_s(results: &Results, compared: &[Compared], is_whole: &impl Fn(&&Compared) -> bool) -> f64 {
-    let is_service = |point: &&Point| point.project.as_deref() != Some(REPORTER);
-    let spans =
-        |one: &Compared| one.tree.as_ref().map_or(0, |tree| tree.points.iter().filter(is_service).count());
     let of_workload = |(number, workload): (usize, &Workload)| {
-        let whole = compared.iter().filter(is_whole).filter(|one| usize::from(one.sample.workload) == number);
-        let mut whole: Vec<usize> = whole.map(spans).collect();
-        whole.sort_unstable();
-        let spans = at_percentile(&whole, 90.0).unwrap_or(0);
+        let is_typical =
+            |one: &&Compared| one.side == Side::Typical && usize::from(one.sample.workload) == number;
+        let typical = compared.iter().filter(is_whole).filter(is_typical);
+        let mut spans: Vec<usize> = typical.filter_map(|one| Some(own_spans(one.tree.as_ref()?))).collect();
+        spans.sort_unstable();
+        let spans = at_percentile(&spans, 90.0).unwrap_or(0);
         let profiled = workload.iterations.total.saturating_sub(workload.unprofiled);
         spans as f64 * profiled as f64 / workload.duration_s.max(f64::MIN_POSITIVE)
     };
-    results.workloads.iter().enumerate().map(of_workload).sum()
+    results.workloads.iter().enumerate().map(of_workload).fold(0.0, f64::max)
+}
+
+/// The spans of services in a trace, without those of other traces that are below a link.
+fn own_spans(tree: &TraceTree) -> usize {
+    let mut is_other: Vec<bool> = Vec::with_capacity(tree.points.len());
+    for (index, point) in tree.points.iter().enumerate() {
+        let above = point.parent.filter(|&above| above < index).is_some_and(|above| is_other[above]);
+        is_other.push(above || is_linked(point));
+    }
+    let is_service = |point: &Point| point.project.as_deref() != Some(REPORTER);
+    tree.points.iter().zip(is_other).filter(|(point, is_other)| is_service(point) && !is_other).count()
 }
 
 /// Adds what the client alone knows of slow iterations, which needs no trace.

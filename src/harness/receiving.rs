@@ -153,9 +153,12 @@ impl Receiving {
 
     /// Ends the receiver. Returns the traces that are wanted, and what was received.
     pub(super) fn finish(self, wanted: &[Uuid]) -> (Fetched, Received) {
+        let refused_because = self.receiver.first_refusal();
         let counts = self.receiver.stop();
         let mut fetched = Fetched::default();
-        let is_long = counts.rate.seconds >= SECONDS_MIN;
+        // Who sends every five seconds has no rate.
+        let is_long =
+            counts.rate.seconds >= SECONDS_MIN && 10 * counts.rate.seconds >= 9 * counts.rate.of_seconds;
         let mut received = Received {
             spans: counts.spans.saturating_sub(self.taker.probe.spans()),
             spans_per_s: if is_long { counts.rate.median_per_s } else { 0 },
@@ -165,6 +168,7 @@ impl Receiving {
             other_traces: counts.foreign_spans,
             invalid_spans: counts.invalid_spans,
             refused_requests: counts.refused.total(),
+            refused_because,
             forwarded: counts.forward.spans,
             forward_dropped: counts.forward.dropped_spans,
             ..Received::default()

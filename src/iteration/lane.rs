@@ -161,11 +161,23 @@ impl Lane {
     /// Prepares for the next iteration.
     #[inline]
     pub(super) fn begin_iteration(&mut self) {
-        self.pool.begin_iteration();
         self.actions.clear();
         self.under_way.clear();
         self.seen = None;
         self.beside.iter_mut().for_each(Self::begin_iteration);
+    }
+
+    /// Ends the iteration's connections, if each iteration opens its own.
+    #[inline]
+    pub(super) fn end_iteration(&mut self) {
+        self.pool.end_iteration();
+        self.beside.iter_mut().for_each(Self::end_iteration);
+    }
+
+    /// Ends all connections.
+    pub(super) fn leave(&mut self) {
+        self.pool.leave();
+        self.beside.iter_mut().for_each(Self::leave);
     }
 
     /// What was seen in the answer that failed.

@@ -122,6 +122,7 @@ impl VirtualUser {
         self.sample.duration_ns = saturating_nanos(now() - started);
         self.sample.actions = std::mem::take(&mut self.lane.actions);
         self.began = None;
+        self.lane.end_iteration();
         let failure = match ended {
             Err(Ending::Failed(failure)) => Some(Failure { seen: self.lane.take_seen(), ..failure }),
             Ok(()) | Err(Ending::Stopped) => None,
@@ -130,6 +131,11 @@ impl VirtualUser {
             self.sample.ended = Ended::Failed;
         }
         (&mut self.sample, failure)
+    }
+
+    /// Closes its connections: no further iteration follows for now.
+    pub fn leave(&mut self) {
+        self.lane.leave();
     }
 
     /// The sample of an iteration whose future was dropped, with the request in progress; `None` between

@@ -1,5 +1,6 @@
 //! What the receiver has received, refused and passed on.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::rate::{PerSecond, SpanRate};
@@ -80,6 +81,8 @@ pub(super) struct Counters {
     pub(super) bytes: AtomicU64,
     pub(super) spans: AtomicU64,
     pub(super) per_second: PerSecond,
+    /// Why the first request was refused.
+    pub(super) first_refusal: OnceLock<String>,
     pub(super) linked_spans: AtomicU64,
     pub(super) links_ignored: AtomicU64,
     pub(super) foreign_spans: AtomicU64,

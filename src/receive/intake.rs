@@ -25,6 +25,9 @@ use crate::client::decode::decoded;
 use crate::client::error::ClientError;
 use crate::osprofiler::spans::translate;
 
+/// This much of the reason for a refusal is kept.
+const REASON_CHARS_MAX: usize = 200;
+
 /// Bounds of what is received.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -325,6 +328,7 @@ impl Intake {
     /// Counts a refused request.
     pub(super) fn count(&self, refusal: &Refusal) {
         let counters = &self.counters;
+        counters.first_refusal.get_or_init(|| refusal.to_string().chars().take(REASON_CHARS_MAX).collect());
         match refusal {
             Refusal::Malformed(_) | Refusal::Loop => add(&counters.malformed, 1),
             Refusal::TooLarge(_) => add(&counters.too_large, 1),

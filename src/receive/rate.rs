@@ -15,6 +15,8 @@ pub(super) struct PerSecond(Mutex<Option<(Instant, Vec<u64>)>>);
 pub struct SpanRate {
     /// In how many seconds any came.
     pub seconds: u64,
+    /// Of how many.
+    pub of_seconds: u64,
     /// In half of them no more came than this.
     pub median_per_s: u64,
     /// The most that came in one.
@@ -44,10 +46,12 @@ impl PerSecond {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = seen.as_ref().map_or(&[][..], |(_, counts)| counts.as_slice());
         let inner = counts.get(1..counts.len().saturating_sub(1)).unwrap_or_default();
+        let of_seconds = inner.len() as u64;
         let mut inner: Vec<u64> = inner.iter().copied().filter(|spans| *spans > 0).collect();
         inner.sort_unstable();
         SpanRate {
             seconds: inner.len() as u64,
+            of_seconds,
             median_per_s: inner.get(inner.len() / 2).copied().unwrap_or(0),
             most_per_s: inner.last().copied().unwrap_or(0),
         }
@@ -69,6 +73,6 @@ mod tests {
         {
             rate.add_at(began + Duration::from_millis(ms), spans);
         }
-        assert_eq!(rate.rate(), SpanRate { seconds: 3, median_per_s: 40, most_per_s: 50 });
+        assert_eq!(rate.rate(), SpanRate { seconds: 3, of_seconds: 5, median_per_s: 40, most_per_s: 50 });
     }
 }

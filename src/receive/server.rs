@@ -104,6 +104,12 @@ impl Receiver {
         self.counters.counts()
     }
 
+    /// Why the first request was refused, if any was.
+    #[must_use]
+    pub fn first_refusal(&self) -> Option<String> {
+        self.counters.first_refusal.get().cloned()
+    }
+
     /// Ends the thread: open requests and what waits to be passed on have a short time. Returns the final counts.
     pub fn stop(mut self) -> Counts {
         self.end();

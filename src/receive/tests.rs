@@ -420,6 +420,12 @@ fn every_field_of_json_is_kept() {
             r#"{"attributes":[{"value":{"doubleValue":"NaN"}},{"value":{"doubleValue":"-Infinity"}}]}"#,
             "4a0b120921000000000000f87f4a0b120921000000000000f0ff",
         ),
+        // What JavaScript's SDK writes of whole numbers that 64 bits do not hold, and of a text that it cut.
+        (
+            r#"{"attributes":[{"value":{"intValue":1e300}},{"value":{"intValue":18446744073709552000}}]}"#,
+            "4a0b1209219c7500883ce4377e4a0b120921000000000000f043",
+        ),
+        (r#"{"attributes":[{"value":{"stringValue":"a\ud83d"}}]}"#, "4a0812060a0461efbfbd"),
         (
             r#"{"attributes":[{"value":{}},{"value":{"arrayValue":{"values":[null,{"stringValue":""}]}}}]}"#,
             "4a0212004a0812062a040a020a00",

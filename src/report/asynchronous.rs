@@ -62,7 +62,7 @@ pub fn latest(workload: &Workload) -> Option<Table> {
             duration(explanation.response_ms).into(),
             duration(*response_ms).into(),
             Cell::code(explanation.trace_id.to_string()),
-            explanation.excess_ms.map_or_else(Cell::empty, |ms| duration(ms).into()),
+            explanation.excess_ms.map_or_else(Cell::empty, |ms| words::signed(ms).into()),
             largest_part(explanation).into(),
         ]);
     }

@@ -55,14 +55,19 @@ pub(super) fn because(kind: &ComparedKind) -> String {
 /// Why work waits to begin.
 fn waiting(kind: &ComparedKind) -> Option<String> {
     let delta = duration(kind.delta_ms);
+    let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
+    let is_more_calls = kind.more_calls_ms > kind.slower_calls_ms && slow != typical;
     match kind.name.as_str() {
-        WAITING_IN_QUEUE => {
-            Some(format!("messages wait {delta} longer: no worker was free, or none asked for them"))
+        WAITING_IN_QUEUE if is_more_calls => {
+            Some(format!("{slow} messages wait one after another instead of {typical}"))
         }
-        WAITING_AGAIN if kind.typical_calls < 0.05 => {
-            Some(format!("the work ran before and was put back for {delta}, which typical work is not"))
-        }
-        WAITING_AGAIN => Some(format!("work that ran before waits {delta} longer to run again")),
+        WAITING_IN_QUEUE => Some(format!(
+            "messages wait {delta} longer: no worker was free, none asked for them, or they were to be delivered later"
+        )),
+        WAITING_AGAIN if kind.typical_calls < 0.05 => Some(format!(
+            "the work had run before and waited {delta} to run again, which typical work does not"
+        )),
+        WAITING_AGAIN => Some(format!("work that had run before waits {delta} longer to run again")),
         WAITING_TO_BEGIN => Some(format!("it waits {delta} longer to begin")),
         _ => None,
     }

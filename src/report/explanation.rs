@@ -45,27 +45,39 @@ pub fn why(workload: &Workload) -> Vec<Line> {
     }
 }
 
-/// The cause that the comparison of slow with typical iterations names: its name, and the sentence; `None` if it names
-/// none. Without a name, slow iterations are slow as a whole.
+/// The cause that the comparison of slow with typical iterations names, or that of late with typical work, whichever makes
+/// more of a difference; `None` if neither names one.
 #[must_use]
-pub fn cause(results: &Results) -> Option<(CauseName, Line)> {
+pub fn cause(results: &Results) -> Option<FoundCause<'_>> {
     let both = results.workloads.iter().flat_map(|workload| {
-        let response = workload.comparison.iter().map(|seen| (seen, Until::Response));
-        response.chain(late_work(workload).map(|late| (&late.comparison, Until::WorkEnd)))
+        let response = workload.comparison.iter().map(|seen| (seen, None));
+        response.chain(late_work(workload).map(|late| (&late.comparison, Some(late))))
     });
-    let named = both.filter_map(|(seen, until)| {
+    let named = both.filter_map(|(seen, late)| {
         let guilty = seen.kinds.iter().find(|kind| kind.guilty);
         let whole_ms = seen.slow_ms - seen.typical_ms;
         let name = match (guilty, &seen.overall) {
-            (Some(guilty), _) if until == Until::WorkEnd => CauseName::Late(name_of(guilty).in_short()),
             (Some(guilty), _) => CauseName::Kind(name_of(guilty).in_short()),
+            // Slow iterations are slow as a whole.
             (None, Some(overall)) => CauseName::Whole(overall.pattern),
             (None, None) => return None,
         };
-        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), name, seen, until))
+        let until = if late.is_some() { Until::WorkEnd } else { Until::Response };
+        let sentence = compared(seen, until);
+        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), FoundCause { name, sentence, late }))
     });
-    let (_, name, seen, until) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    Some((name, compared(seen, until)))
+    named.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, found)| found)
+}
+
+/// What makes slow iterations slow, or work end late.
+#[derive(Clone, Debug)]
+pub struct FoundCause<'a> {
+    /// Its name.
+    pub name: CauseName,
+    /// The sentence of the comparison.
+    pub sentence: Line,
+    /// The late work, if it is about that.
+    pub late: Option<&'a LateWork>,
 }
 
 /// What was found of work that ended late.
@@ -79,8 +91,6 @@ pub fn late_work(workload: &Workload) -> Option<&LateWork> {
 pub enum CauseName {
     /// A kind of point.
     Kind(Line),
-    /// A kind of point that makes asynchronous work end late.
-    Late(Line),
     /// They are slow as a whole.
     Whole(WholePattern),
 }
@@ -157,10 +167,11 @@ enum Until {
 
 fn compared(comparison: &Comparison, until: Until) -> Line {
     if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
-        let text = format!(
-            "Slow and typical iterations cannot be compared: {} of their traces lack points.",
-            comparison.left_out
-        );
+        let what = match until {
+            Until::Response => "Slow and typical iterations",
+            Until::WorkEnd => "Late and typical work",
+        };
+        let text = format!("{what} cannot be compared: {} of their traces lack points.", comparison.left_out);
         return text.into();
     }
     if comparison.typical == 0 {

@@ -64,7 +64,7 @@ pub fn sentence(lost: &Lost) -> String {
             "either a service that answers some of them does not report, or its log says what it could not send".to_owned()
         }
         // A service that does not report lacks all of its spans.
-        () if *partial > 0 => format!(
+        () if *partial > 0 && *absent == 0 => format!(
             "{came}some spans of a service came and others did not, as of a queue of spans that was full: {queue}"
         ),
         () => format!(

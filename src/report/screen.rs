@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::document::{Line, Span};
 use super::texts::percent;
-use super::words::{self, CauseName, duration};
+use super::words::{self, CauseName, FoundCause, duration};
 use super::{failed, machine, offered};
 use crate::analysis::explanation::QUEUE_TIME;
 use crate::base::units::{beside_limit, format_ns_to};
@@ -443,9 +443,9 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 /// What the slow iterations of a run wait for that nothing speaks against.
 fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
-    if let Some((name, mut why)) = words::cause(results) {
-        let is_late = matches!(name, CauseName::Late(_));
+    if let Some(FoundCause { name, sentence: mut why, late: work }) = words::cause(results) {
         let headline = match name {
+            CauseName::Kind(name) if work.is_some() => late_because_of(name),
             CauseName::Kind(name) => match (plain(&name).as_str(), late) {
                 (QUEUE_TIME, Some(late)) => {
                     why.text(" ").text(late);
@@ -453,7 +453,6 @@ fn slow(results: &Results) -> Screen {
                 }
                 _ => waiting_for(name),
             },
-            CauseName::Late(name) => late_because_of(name),
             CauseName::Whole(pattern) => {
                 machine::busy(results).into_iter().for_each(|busy| {
                     why.text(" ").text(busy);
@@ -463,10 +462,9 @@ fn slow(results: &Results) -> Screen {
         };
         let mut screen = screen(ReasonKind::Slow, headline, why);
         let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
-        let latest = || results.workloads.iter().filter_map(words::late_work).flat_map(|late| &late.latest);
-        screen.reason.trace_ids = match is_late {
-            true => latest().map(|one| one.explanation.trace_id).take(TRACES_MAX).collect(),
-            false => slowest.take(TRACES_MAX).collect(),
+        screen.reason.trace_ids = match work {
+            Some(work) => work.latest.iter().map(|one| one.explanation.trace_id).take(TRACES_MAX).collect(),
+            None => slowest.take(TRACES_MAX).collect(),
         };
         return screen;
     }
@@ -567,7 +565,8 @@ fn late_cause_of(workload: &Workload) -> Option<Line> {
 
 /// Whether a criterion limits the time to the end of asynchronous work.
 pub(super) fn is_of_work(criterion: &Criterion) -> bool {
-    criterion.condition.contains("(asynchronous")
+    // A name in it may hold anything: what follows the statistic decides.
+    criterion.condition.split_once('(').is_some_and(|(_, rest)| rest.starts_with("asynchronous)"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
 pub use super::explanation::{
-    CauseName, cause, comparison, finding, has_cause, late, late_work, sentences, whole_in_short, why,
+    CauseName, FoundCause, cause, comparison, finding, has_cause, late, late_work, sentences, whole_in_short,
+    why,
 };
 use super::probe::is_on_missing_traces;
 pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};

@@ -123,5 +123,6 @@ async fn run_user(share: Rc<WorkerShare>, slot: Rc<UserSlot>, wanted: Rc<Cell<u3
         let Some(claim) = claim else { break };
         share.iterate(&mut user, claim.number, claim.warm_up, now_ns, now).await;
     }
+    user.leave();
     slot.taken.set(false);
 }

@@ -37,6 +37,7 @@ mod explain;
 mod export;
 mod fake_openstack;
 mod faults;
+mod few_processes;
 mod flow;
 mod gates;
 mod h2_server;

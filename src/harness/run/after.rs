@@ -109,7 +109,14 @@ impl Run {
         }
         let (spans, received) = receiving.finish(&ids);
         let is_told = results.probe.as_ref().is_some_and(|probe| probe.missing.is_some());
-        if received.spans == 0 && !is_told {
+        let refused = received.refused_because.as_ref().filter(|_| received.refused_requests > 0);
+        results.notes.extend(refused.map(|why| {
+            let number = received.refused_requests;
+            let (requests, first) =
+                if number == 1 { ("request was", "") } else { ("requests were", "; the first") };
+            format!("{number} {requests} refused by the receiver of spans{first}: {why}")
+        }));
+        if received.spans == 0 && refused.is_none() && !is_told {
             let address = addresses.first().map(ToString::to_string).unwrap_or_default();
             results.notes.push(format!(
                 "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \

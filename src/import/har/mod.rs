@@ -155,6 +155,7 @@ impl Kept {
     fn of(entry: Entry) -> Result<Self, &'static str> {
         let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
         let (had_body, notes) = (entry.request.had_body(), entry.request.notes());
+        let body_bytes = entry.request.body_bytes();
         let usual = method_key(&entry.request.method).is_some_and(|(key, _)| key != "request");
         let method = match usual {
             true => entry.request.method.to_ascii_uppercase(),
@@ -163,7 +164,7 @@ impl Kept {
         let found = links::found_in(&entry.response, &method, &path);
         let unread = entry.response.content.text.is_too_large;
         let body = match entry.request.post_data {
-            Some(data) => data.body()?,
+            Some(data) => data.body(body_bytes)?,
             None => Body::Empty,
         };
         let body = with_stated_type(body, &entry.request.headers);
@@ -189,9 +190,11 @@ impl Kept {
 
 /// The headers that say something about the request; the others are about the browser or the connection.
 fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(String, String)> {
-    const DROPPED: [&str; 20] = [
+    const DROPPED: [&str; 22] = [
         "host",
         "connection",
+        "proxy-connection",
+        "proxy-authorization",
         "content-length",
         "accept-encoding",
         "accept-language",

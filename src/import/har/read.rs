@@ -84,6 +84,11 @@ impl Request {
         stated.is_some_and(|length| length > 0) || self.body_size.is_some_and(|size| size > 0.0)
     }
 
+    /// How many bytes the body had, if that is known.
+    pub(super) fn body_bytes(&self) -> Option<usize> {
+        self.body_size.filter(|size| *size >= 0.0).map(|size| size as usize)
+    }
+
     /// What of the request a step does not have: for notes.
     pub(super) fn notes(&self) -> Vec<&'static str> {
         let authority = self.url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
@@ -100,6 +105,11 @@ impl Request {
             (
                 authority.is_some_and(|authority| authority.contains('@')),
                 "the log-in in a URL is left out: write `auth` into the deployment",
+            ),
+            (
+                data.is_some_and(|data| data.file.is_some()),
+                "bodies are in files beside the recording (`_file`): send them with `file`, or record again with \
+                 `record_har_content: embed`",
             ),
             (is_cut, "the recording has only the beginning of a body: its Content-Length is larger"),
             (
@@ -137,6 +147,9 @@ pub(super) struct PostData {
     /// `base64`, which some recorders write for bodies as HAR does for answers.
     #[serde(default)]
     encoding: Option<String>,
+    /// The file beside the archive that has the body, as Playwright writes it (`record_har_content: attach`).
+    #[serde(default, rename = "_file")]
+    file: Option<String>,
 }
 
 /// A field of a form.
@@ -163,11 +176,16 @@ impl Parameter {
 }
 
 impl PostData {
-    /// The body.
+    /// The body, of which the archive says how many bytes it had.
     ///
     /// # Errors
     /// A scenario cannot hold it: what it has, for a note.
-    pub(super) fn body(self) -> Result<Body, &'static str> {
+    pub(super) fn body(mut self, bytes: Option<usize>) -> Result<Body, &'static str> {
+        if let Some(text) = self.text.text.as_mut().filter(|_| self.encoding.is_none())
+            && let Some(sent) = sent_as_bytes(text, bytes)
+        {
+            *text = String::from_utf8(sent).map_err(|_| NOT_TEXT)?;
+        }
         let is_multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
         if is_multipart && !self.params.is_empty() {
             let fields: Vec<Field> = self.params.into_iter().map(Parameter::field).collect();
@@ -187,8 +205,7 @@ impl PostData {
             self.params.iter().map(encoded).collect::<Vec<_>>().join("&")
         };
         let text = match self.text.text.as_deref().filter(|text| !text.is_empty()) {
-            Some(text) => decoded(text, self.encoding.as_deref())
-                .ok_or("with a body that is not text: send it with `file`")?,
+            Some(text) => decoded(text, self.encoding.as_deref()).ok_or(NOT_TEXT)?,
             None => form(),
         };
         if text.is_empty() {
@@ -196,6 +213,16 @@ impl PostData {
         }
         Ok(Body::of_text(text, Some(self.mime_type).filter(|mime| !mime.is_empty())))
     }
+}
+
+const NOT_TEXT: &str = "with a body that is not text: send it with `file`";
+
+/// The bytes of a body that a recorder such as mitmproxy wrote with a sign for each byte; `None` for a text. The length that
+/// the archive states tells them apart.
+fn sent_as_bytes(text: &str, bytes: Option<usize>) -> Option<Vec<u8>> {
+    let bytes = bytes.filter(|bytes| *bytes != text.len())?;
+    let sent: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    sent.filter(|sent| sent.len() == bytes)
 }
 
 /// A text as it was sent; `None` if it was no text.
@@ -256,6 +283,8 @@ impl<'de> Deserialize<'de> for Text {
 
 /// Reads an archive; `take` gets every entry.
 pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Archive, ImportError> {
+    let (is_zip, input) = looks_like_zip(input)
+        .map_err(|error| ImportError::new(format!("this file cannot be read: {error}"), "check the file"))?;
     let limited = without_mark(input)
         .map_err(|error| ImportError::new(format!("this file cannot be read: {error}"), "check the file"))?;
     let limited = limited.take(super::BYTES_MAX);
@@ -265,6 +294,12 @@ pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Arch
     let result = Document { take: &mut take, archive: &mut archive, has_entries: &mut has_entries }
         .deserialize(&mut deserializer);
     result.map_err(|error| {
+        if is_zip {
+            return ImportError::new(
+                "this is a ZIP archive",
+                "unpack it, and give the HAR file that is in it",
+            );
+        }
         let what = format!("this is not an HTTP archive that can be read: {error}");
         ImportError::new(what, "save it again as HAR, with content")
     })?;
@@ -272,6 +307,14 @@ pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Arch
         return Err(ImportError::new("this JSON has no `log` with `entries`", "give a HAR file"));
     }
     Ok(archive)
+}
+
+/// Whether the bytes begin as those of a ZIP archive do, and all of them.
+fn looks_like_zip(mut input: impl Read) -> std::io::Result<(bool, impl Read)> {
+    const BEGINS: &[u8] = b"PK\x03\x04";
+    let mut first = Vec::new();
+    input.by_ref().take(BEGINS.len() as u64).read_to_end(&mut first)?;
+    Ok((first == BEGINS, std::io::Cursor::new(first).chain(input)))
 }
 
 /// The same bytes without a byte order mark.

@@ -164,6 +164,7 @@ fn hostile_archives_are_refused_or_bounded() {
     for (text, part) in [
         (String::new(), "EOF"),
         ("[1]".to_owned(), "a map with `log`"),
+        ("PK\u{3}\u{4} and so on".to_owned(), "a ZIP archive"),
         ("{}".to_owned(), "no `log` with `entries`"),
         (r#"{"log":{"entries":{}}}"#.to_owned(), "a list"),
         (r#"{"log":{"entries":[{}]}}"#.to_owned(), "missing field"),
@@ -372,6 +373,36 @@ fn bodies_that_were_not_recorded_are_told() {
     }
 }
 
+/// mitmproxy writes a sign for each byte where it does not know the charset.
+#[test]
+fn bodies_that_were_recorded_byte_by_byte_are_read_back() {
+    for (text, size, expected) in [
+        ("caf\u{c3}\u{a9}", 5, Some("caf\u{e9}")),
+        // The same signs as a text, and of a length that is not known.
+        ("caf\u{c3}\u{a9}", 7, Some("caf\u{c3}\u{a9}")),
+        ("caf\u{c3}\u{a9}", -1, Some("caf\u{c3}\u{a9}")),
+        ("abc", 3, Some("abc")),
+        ("caf\u{20ac}", 6, Some("caf\u{20ac}")),
+        ("\u{0}\u{ff}\u{80}", 3, None),
+    ] {
+        let mut one = entry("POST", "http://h/a", 200, "{}");
+        one["request"]["bodySize"] = json!(size);
+        one["request"]["headers"] = json!([{ "name": "Proxy-Connection", "value": "keep-alive" }]);
+        one["request"]["postData"] = json!({ "mimeType": "text/plain", "text": text });
+        let other = entry("GET", "http://h/b", 200, "{}");
+        let draft = imported(&[one, other], false);
+        let first = &draft.steps[0].keys;
+        let body = first.get("body").and_then(Value::as_str);
+        assert_eq!(body, expected, "{text:?} of {size}: {first:?}");
+        let is_named = draft.notes.iter().any(|note| note.contains("with a body that is not text"));
+        assert_eq!(is_named, expected.is_none(), "{text:?} of {size}: {:?}", draft.notes);
+        assert!(
+            !first.contains_key("headers") || first["headers"].get("Proxy-Connection").is_none(),
+            "{first:?}"
+        );
+    }
+}
+
 #[test]
 fn what_a_recording_cut_off_or_a_step_cannot_have_is_named() {
     let notes = |change: &dyn Fn(&mut Value)| {
@@ -385,6 +416,10 @@ fn what_a_recording_cut_off_or_a_step_cannot_have_is_named() {
             "only the beginning of a body",
             json!({ "headers": [{ "name": "Content-Length", "value": "50" }],
                     "postData": { "mimeType": "text/plain", "text": "short" } }),
+        ),
+        (
+            "bodies are in files beside the recording",
+            json!({ "bodySize": 12, "postData": { "mimeType": "image/png", "text": "", "_file": "a.bin" } }),
         ),
         (
             "the content types of fields without a file",

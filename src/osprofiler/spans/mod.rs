@@ -17,6 +17,7 @@ pub mod meaning;
 pub mod protobuf;
 pub mod read;
 pub mod schema;
+mod surrogates;
 pub mod translate;
 pub mod write;
 

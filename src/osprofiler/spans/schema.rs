@@ -182,3 +182,13 @@ static ANY_VALUE: Schema = Schema(&[
 static ARRAY_VALUE: Schema = Schema(&[many(1, "values", Kind::Message(&ANY_VALUE))]);
 
 static KEY_VALUE_LIST: Schema = Schema(&[many(1, "values", Kind::Message(&KEY_VALUE))]);
+
+/// The field of an attribute's value that is a whole number of 64 bits.
+pub(super) fn any_integer() -> &'static Field {
+    &ANY_VALUE.0[2]
+}
+
+/// The same of any other number.
+pub(super) fn any_double() -> &'static Field {
+    &ANY_VALUE.0[3]
+}

@@ -22,7 +22,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::value::RawValue;
 
 use super::schema::{self, Field, Kind, Schema};
-use super::{Faults, SpanError};
+use super::{Faults, SpanError, surrogates};
 use crate::base::{hex, parallel};
 
 const ANY_PADDING: GeneralPurposeConfig =
@@ -40,6 +40,10 @@ const FIXED32: u32 = 5;
 /// # Errors
 /// If it is not JSON of that structure.
 pub fn to_protobuf(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    strictly(body).or_else(|error| surrogates::replaced(body).map_or(Err(error), |body| strictly(&body)))
+}
+
+fn strictly(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let mut output = Output { bytes: Vec::new(), faults: None, at_once: false };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     deserializer.deserialize_map(Message { schema: &schema::REQUEST, output: &mut output })?;
@@ -67,6 +71,7 @@ pub(super) fn of_answer(body: &[u8]) -> Result<Translated, SpanError> {
     // An error in a part does not know where in the whole it is.
     of_answer_with(body, at_once)
         .or_else(|error| if at_once { of_answer_with(body, false) } else { Err(error) })
+        .or_else(|error| surrogates::replaced(body).map_or(Err(error), |body| of_answer_with(&body, false)))
 }
 
 /// The spans of a shorter answer are not worth a thread.
@@ -308,6 +313,7 @@ impl<'de> Visitor<'de> for Content<'_> {
             Kind::Double => self.double(value),
             // Every such number is an i128, too.
             _ if value.fract() == 0.0 && value.abs() < 2_f64.powi(65) => self.integer(value as i128),
+            _ if value.fract() == 0.0 && self.is_any_integer() => self.beyond_integers(value),
             _ => self.unexpected(&value),
         }
     }
@@ -385,10 +391,21 @@ impl Content<'_> {
             }
             (Kind::Uint32, _, _, Some(number)) => self.varint(u64::from(number)),
             (Kind::Double, ..) => self.double(number as f64),
+            (Kind::Int64, None, ..) if self.is_any_integer() => self.beyond_integers(number as f64),
             (Kind::Fixed64, _, Some(number), _) => self.fixed(FIXED64, &number.to_le_bytes()),
             (Kind::Fixed32, _, _, Some(number)) => self.fixed(FIXED32, &number.to_le_bytes()),
             _ => self.unexpected(&number),
         }
+    }
+
+    /// Whether it is a number of an attribute, for which there is another kind.
+    fn is_any_integer(&self) -> bool {
+        std::ptr::eq(self.field, schema::any_integer())
+    }
+
+    /// A whole number that 64 bits do not hold, as JavaScript's SDK writes it.
+    fn beyond_integers<E: Error>(self, value: f64) -> Result<(), E> {
+        Content { field: schema::any_double(), ..self }.double(value)
     }
 
     /// A number of 64 bits as two of 32, which may have a sign, as JavaScript's protobuf library has it.

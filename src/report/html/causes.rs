@@ -189,7 +189,9 @@ fn compared(seen: &Comparison, workload: &str, (slowest, when): (&str, &str), re
             format!("The clocks of {moved} pair{} of hosts were aligned.", if moved == 1 { "" } else { "s" })
         }
         (moved, wrong) => {
-            format!("The clocks of {moved} pairs of hosts were aligned; those of {wrong} pairs could not be.")
+            format!(
+                "The clocks of {moved} pairs of hosts were aligned; those of {wrong} pairs do not agree in all calls."
+            )
         }
     };
     ComparisonView {

@@ -231,7 +231,7 @@ pub struct Received {
     pub addresses: Vec<String>,
     /// Spans of this run's traces.
     pub spans: u64,
-    /// In half of the seconds in which any came, no more came than this; 0 if they came in fewer than three.
+    /// In half of the seconds no more came than this; 0 if they did not come in nearly all seconds, or in fewer than three.
     #[serde(default)]
     pub spans_per_s: u64,
     /// The most that came in a second.
@@ -249,6 +249,9 @@ pub struct Received {
     pub invalid_spans: u64,
     /// Requests that were refused.
     pub refused_requests: u64,
+    /// Why the first of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_because: Option<String>,
     /// Traces that were kept: of all iterations that might be chosen.
     pub kept_traces: u64,
     /// Their spans.
@@ -267,19 +270,22 @@ impl Received {
     /// What two receivers received.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
+        // One that received for too short a time has none.
+        let has_rates = [&self, &other].iter().all(|one| one.spans == 0 || one.spans_per_s > 0);
         self.addresses.extend(other.addresses);
         self.addresses.sort_unstable();
         self.addresses.dedup();
         Self {
             addresses: self.addresses,
             spans: self.spans + other.spans,
-            spans_per_s: self.spans_per_s + other.spans_per_s,
-            most_spans_per_s: self.most_spans_per_s + other.most_spans_per_s,
+            spans_per_s: if has_rates { self.spans_per_s + other.spans_per_s } else { 0 },
+            most_spans_per_s: if has_rates { self.most_spans_per_s + other.most_spans_per_s } else { 0 },
             linked_spans: self.linked_spans + other.linked_spans,
             links_ignored: self.links_ignored + other.links_ignored,
             other_traces: self.other_traces + other.other_traces,
             invalid_spans: self.invalid_spans + other.invalid_spans,
             refused_requests: self.refused_requests + other.refused_requests,
+            refused_because: self.refused_because.or(other.refused_because),
             kept_traces: self.kept_traces + other.kept_traces,
             kept_spans: self.kept_spans + other.kept_spans,
             lost_spans: self.lost_spans + other.lost_spans,
