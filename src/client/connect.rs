@@ -61,6 +61,8 @@ pub(super) struct Proxied {
     pub(super) prefix: String,
     /// A header line with its end, or nothing.
     pub(super) header: String,
+    /// Whom the proxy is asked to reach, and the proxy.
+    pub(super) addresses: [String; 2],
 }
 
 /// What opens connections: for one thread, with the names that it has resolved.
@@ -165,8 +167,11 @@ impl Connector {
             let reason = "HTTP/2 without TLS cannot be sent through a proxy; use `http: { version: auto }`";
             return Err(ClientError::Request(reason.to_owned()));
         }
-        let proxied =
-            Proxied { prefix: format!("http://{}", origin.authority), header: proxy.authorization_line() };
+        let proxied = Proxied {
+            prefix: format!("http://{}", origin.authority),
+            header: proxy.authorization_line(),
+            addresses: [origin, &proxy.origin].map(|one| one.authority.clone()),
+        };
         Ok(Opened {
             stream: Stream::Plain(socket),
             http2: false,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::Method;
+use http::{Method, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio_util::io::poll_read_buf;
 
@@ -23,6 +23,7 @@ use super::connect::{Opened, PoolCheck, Proxied, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::{Limits, Settings};
+use super::proxy::unauthorized;
 use super::retransmits::{Span, Wire};
 use super::{Answer, Phases, Request};
 
@@ -229,6 +230,11 @@ impl Http1 {
         self.wire.note(|| self.stream.ends(), span, bytes, &mut phases.retransmits);
         match answer {
             Ok((mut answer, keep_alive)) => {
+                if let Some(Proxied { addresses: [to, proxy], .. }) = self.proxied.as_deref()
+                    && answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                {
+                    return Err(unauthorized(to, proxy));
+                }
                 answer.ended = ended_at;
                 // Bytes after the answer do not belong to any request.
                 self.usable = keep_alive && matches!(written, Ok(true)) && self.unused().is_empty();
@@ -373,7 +379,7 @@ impl Http1 {
                     return Ok(head);
                 }
                 interim += 1;
-                if head.status == http::StatusCode::SWITCHING_PROTOCOLS {
+                if head.status == StatusCode::SWITCHING_PROTOCOLS {
                     let reason = "an unexpected answer 101".to_owned();
                     return Err(Broken::Answer(ClientError::Protocol(reason)));
                 }

@@ -96,10 +96,7 @@ impl Proxy {
 
     /// Makes a tunnel to `to` over a connection to the proxy.
     pub(super) async fn tunnel(&self, socket: &mut TcpStream, to: &Origin) -> Result<(), ClientError> {
-        let failed = |reason: String| ClientError::Connect {
-            address: to.authority.clone(),
-            reason: format!("the proxy {} {reason}", self.origin.authority),
-        };
+        let failed = |reason: String| failed(&to.authority, &self.origin.authority, &reason);
         let host = if to.host.contains(':') { format!("[{}]", to.host) } else { to.host.clone() };
         let (port, authorization) = (to.port, self.authorization_line());
         let request = format!("CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{authorization}\r\n");
@@ -129,11 +126,20 @@ impl Proxy {
         match status {
             // Bytes of the server would mean that it spoke before the client, which TLS does not do.
             Some(200..=299) if answer.ends_with(b"\r\n\r\n") => Ok(()),
-            Some(407) => Err(failed("answered 407: give its user and password in its URL".to_owned())),
+            Some(407) => Err(unauthorized(&to.authority, &self.origin.authority)),
             Some(status) => Err(failed(format!("answered {status} instead of making a tunnel"))),
             None => Err(failed("does not speak HTTP".to_owned())),
         }
     }
+}
+
+fn failed(address: &str, proxy: &str, reason: &str) -> ClientError {
+    ClientError::Connect { address: address.to_owned(), reason: format!("the proxy {proxy} {reason}") }
+}
+
+/// The error for a proxy that wants to know who asks it to reach an address.
+pub(super) fn unauthorized(address: &str, proxy: &str) -> ClientError {
+    failed(address, proxy, "answered 407: give its user and password in its URL")
 }
 
 fn is_port(text: &str) -> bool {

@@ -91,7 +91,10 @@ fn waiting(progress: &WorkloadProgress) -> Option<String> {
     });
     let noun = if progress.under_way == 1 { "iteration" } else { "iterations" };
     let since = format_ns(saturating_nanos(progress.elapsed));
-    Some(format!("no answer yet: waiting for {} {noun} since {since}{until}", progress.under_way))
+    Some(format!(
+        "no iteration has ended yet: waiting for {} {noun} since {since}{until}",
+        progress.under_way
+    ))
 }
 
 #[cfg(test)]
@@ -146,8 +149,12 @@ mod tests {
             (&good, Some(80), "812/s, 20 under way, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000"),
             (&good, Some(45), "812/s, p50 11.0 ms, p99 85.0 ms"),
             (&good, Some(1), "812/s"),
-            (&silent, Some(1), "no answer yet: waiting for 20 iterations since 4.00 s; each may take 30.0 s"),
-            (&endless, None, "no answer yet: waiting for 1 iteration since 4.00 s"),
+            (
+                &silent,
+                Some(1),
+                "no iteration has ended yet: waiting for 20 iterations since 4.00 s; each may take 30.0 s",
+            ),
+            (&endless, None, "no iteration has ended yet: waiting for 1 iteration since 4.00 s"),
             (&soon, Some(1), "0/s"),
             (&bad, Some(90), "812/s, 3 failed, p50 11.0 ms, p99 85.0 ms, queue time p99 2.00 s, 7 dropped"),
             (&bad, Some(30), "812/s, 3 failed, 7 dropped"),

@@ -4,6 +4,7 @@ use super::document::{Cell, Column, Line, Table};
 use super::explanation::Named;
 use super::words::{self, duration};
 use crate::results::model::{Asynchronous, AsynchronousAt, Explanation, LateIteration, Workload};
+use crate::verdict::traces::MISSING_MAX;
 
 /// Late iterations that a table shows.
 const LATEST_SHOWN: usize = 5;
@@ -18,6 +19,12 @@ pub fn sentence(workload: &Workload) -> Option<String> {
         return Some(format!(
             "Asynchronous work was not measured: of {of} random iterations, none has a trace that was read after the \
              deadline of {deadline}."
+        ));
+    }
+    if 1.0 - *traced as f64 / (*of).max(1) as f64 > MISSING_MAX {
+        return Some(format!(
+            "When asynchronous work ends is not known: of {of} random iterations, only {traced} have a trace that was read \
+             after the deadline of {deadline}."
         ));
     }
     let at = |percentile: f64| seen.at(percentile).map(|at| format!("p{percentile} {}", value(at)));

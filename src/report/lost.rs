@@ -61,14 +61,17 @@ pub fn sentence(lost: &Lost) -> String {
     });
     let why = match () {
         () if !is_otel => {
-            "either a service that answers some of them does not report, or its log says what it could not send".to_owned()
+            "either a service that answers some of them does not report, something in front of it answers them, such as a \
+             cache, or its log says what it could not send"
+                .to_owned()
         }
         // A service that does not report lacks all of its spans.
         () if *partial > 0 && *absent == 0 => format!(
             "{came}some spans of a service came and others did not, as of a queue of spans that was full: {queue}"
         ),
         () => format!(
-            "{came}either a service that answers some of them does not report, or its queue of spans was full: then {queue}"
+            "{came}either a service that answers some of them does not report, something in front of it answers them, such as \
+             a cache, or its queue of spans was full: then {queue}"
         ),
     };
     format!("{parts} (their iterations began {when} after the run's start); {why}")
@@ -120,7 +123,7 @@ mod tests {
                 Lost { partial: 2, lacking: 1, is_otel: false, ..lost },
                 "of 40 traces: of 3 no span came, 2 lack spans above those that came, 1 lacks spans that most others have \
                  (their iterations began 1.0 to 2.5 s after the run's start); either a service that answers some of them does \
-                 not report, or its log",
+                 not report, something in front of it answers them, such as a cache, or its log",
             ),
             (
                 Lost { absent: 0, partial: 1, ..lost },

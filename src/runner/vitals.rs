@@ -114,6 +114,10 @@ impl WorkerMonitor {
         // The unfinished window counts too; it is short.
         self.close_window();
         let mut sums = self.window.borrow().sums.clone();
+        // A load that is shorter than a window has none but this.
+        if sums.cpu_share_max == 0.0 && sums.load_s > 0.0 {
+            sums.cpu_share_max = (sums.cpu_s / sums.load_s).min(1.0);
+        }
         let late_ms = |percentile| seconds(self.lateness.percentile_ns(percentile)) * 1e3;
         sums.arrivals = self.lateness.count();
         (sums.late_p50_ms, sums.late_p99_ms) = (late_ms(50.0), late_ms(99.0));

@@ -21,7 +21,7 @@ const TRACES_MIN: usize = 20;
 /// A mean passes an upper limit only with this many traces: fewer may miss rare slow iterations.
 const TRACES_OF_SMALL_MEAN: usize = 100;
 /// At most this share of the sample may lack a complete trace, because the missing traces are not a random part.
-pub(super) const MISSING_MAX: f64 = 0.2;
+pub const MISSING_MAX: f64 = 0.2;
 /// A number of calls that is the same in this many traces can break a limit: rarer iterations than one in four would have
 /// shown, with 95 % confidence.
 const TRACES_ALIKE: usize = 10;

@@ -212,7 +212,7 @@ fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
         let (count, errors) = (&workload["iterations"]["ok"], workload["errors"].as_array().unwrap());
         assert_eq!(*count == 4, ok, "{steps}: {errors:?}");
         assert_eq!(
-            said.contains("sent once more, because its connection, which had been idle"),
+            said.contains("sent once more, because a connection that had been idle"),
             ok,
             "{steps}:\n{said}"
         );

@@ -202,6 +202,19 @@ fn requests_in_clear_are_sent_to_a_proxy_with_the_whole_url() {
 }
 
 #[test]
+fn a_proxy_that_wants_a_password_is_no_answer_of_the_service() {
+    let proxy =
+        Server::start(|_, wire| wire.answer("407 Proxy Authentication Required", "text/plain", "who?"));
+    let bench = Bench::new();
+    let deployment =
+        format!("targets: {{ default: \"http://app.example\" }}\nproxy: \"http://{}\"", proxy.address());
+    let (said, _) = run(&bench, &deployment, ONE, &[]);
+    let expected =
+        format!("the proxy {} answered 407: give its user and password in its URL", proxy.address());
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[test]
 fn what_is_excepted_goes_directly() {
     let server = ok_server();
     let (port, nobody) = (server.address().port(), "http://127.0.0.1:1");

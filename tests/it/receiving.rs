@@ -242,6 +242,36 @@ fn a_service_that_sends_nothing_is_told_what_to_set() {
     assert!(!finished.results.profiling.fetched.contains_key(&TraceState::Complete));
 }
 
+/// A receiver that refuses what a service sends says why, and not how to send it.
+#[test]
+fn requests_that_are_refused_are_said_with_the_reason() {
+    let address = Arc::new(OnceLock::new());
+    let receiver: Arc<OnceLock<SocketAddr>> = Arc::clone(&address);
+    let server = shop_that_tells(move |_| {
+        let mut stream = TcpStream::connect(receiver.get().unwrap()).unwrap();
+        let head = "POST /v1/traces HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
+                    Content-Encoding: deflate\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 415"), "{answer}");
+    });
+    let events = Arc::new(move |event: &Event<'_>| {
+        if let Event::Receiving(addresses) = event {
+            address.set(addresses[0]).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", "runner: { serial: { times: 3 } }");
+    let finished = run(options, &Interrupt::new(), &(events as Sink)).unwrap();
+    let notes = finished.results.notes.join("\n");
+    let expected =
+        "3 requests were refused by the receiver of spans; the first: the content encoding must be gzip";
+    assert!(notes.contains(expected) && !notes.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{notes}");
+    assert_eq!(finished.results.profiling.received.as_ref().map(|seen| seen.refused_requests), Some(3));
+}
+
 #[test]
 fn a_port_that_is_taken_is_said_before_anything_is_made() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

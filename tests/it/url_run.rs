@@ -324,7 +324,7 @@ fn a_load_without_an_answer_says_what_it_waits_for() {
         wire.answer("200 OK", "application/json", "{}")
     });
     let ended = run(&Bench::new(), "run URL/x -n 1 -c 1", &server.url()).expect_code(0);
-    let expected = "no answer yet: waiting for 1 iteration since ";
+    let expected = "no iteration has ended yet: waiting for 1 iteration since ";
     assert!(ended.stderr.contains(expected) && ended.stderr.contains("; each may take "), "{}", ended.stderr);
 }
 

@@ -168,11 +168,11 @@ fn resent(resent: Resent) -> impl Iterator<Item = String> {
     let why = [
         (
             resent.unprocessed,
-            "the server had said that it did not process it (HTTP/2: REFUSED_STREAM or GOAWAY)",
+            "the server had said that it did not process such a request (HTTP/2: REFUSED_STREAM or GOAWAY)",
         ),
         (
             resent.after_idleness,
-            "its connection, which had been idle for half a second or longer, ended before the answer; \
+            "a connection that had been idle for half a second or longer ended before the answer; \
              `http: { resend: never }` counts that as a failure",
         ),
     ];
