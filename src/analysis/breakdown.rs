@@ -335,7 +335,8 @@ mod tests {
     /// answers lie 50 and 51 ms late. `late_every` answers outlive their calls by much.
     fn apart(number: u32, late_every: u32) -> TraceTree {
         let client = |point, kind: &str| with(point, json!({ "kind": kind }));
-        let (base, from) = (5_050 + u64::from(number % 2), if number % late_every == 0 { 900 } else { 0 });
+        let (base, from) =
+            (5_050 + u64::from(number % 2), if number.is_multiple_of(late_every) { 900 } else { 0 });
         iteration(vec![
             at(3, 2, "GET", "shop", (5_005, 5_095)),
             client(at(4, 3, "call", "shop", (5_010, 5_013)), "client"),

@@ -439,6 +439,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of traces")]
     fn the_path_leads_to_the_point_that_ends_last() {
         let consumer = |id, parent, ms| kind(at(id, parent, "work", "worker", ms), "consumer");
         let all = |more: Vec<At>| queued().into_iter().chain(more).collect::<Vec<At>>();
