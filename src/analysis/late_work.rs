@@ -25,7 +25,7 @@ use crate::results::rpc::{QUEUE, caller_of};
 
 /// The name of a point for the time that a message waited until its work began.
 pub const WAITING_IN_QUEUE: &str = "waiting in the queue";
-/// The same of work that had been done before, such as a task that is tried again.
+/// The same before another attempt at the same message or job.
 pub const WAITING_AGAIN: &str = "waiting to run again";
 /// The same of work that began without a message, such as a task in the background.
 pub const WAITING_TO_BEGIN: &str = "waiting to begin";
@@ -233,7 +233,7 @@ impl Path {
             points.extend(self.wait(timed, index, parent));
             place_of[index] = Some(points.len());
             let mut point = Point { parent, start_us, ..old[index].clone() };
-            point.duration_us = point.duration_us.map(|_| end_us - start_us);
+            point.duration_us = point.duration_us.map(|_| end_us.saturating_sub(start_us));
             if is_linked(&point) {
                 point.info_mut().remove(LINK);
             }
@@ -296,10 +296,14 @@ fn is_same_work(one: &Point, other: &Point) -> bool {
     one.name == other.name && one.reporter() == other.reporter() && (one.error.is_some() || has_same_id())
 }
 
+/// Work that is further above was no attempt at the same message: a trace may be as deep as it likes.
+const ABOVE_MAX: usize = 1_000;
+
 /// Whether the same work is above a point already.
 fn has_run(timed: &Timed<'_>, index: usize) -> bool {
     let points = &timed.tree.points;
     std::iter::successors(timed.above(index), |&above| timed.above(above))
+        .take(ABOVE_MAX)
         .any(|above| is_same_work(&points[above], &points[index]))
 }
 

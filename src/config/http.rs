@@ -9,8 +9,8 @@ use super::reference::SizeText;
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// `user` (the default): each virtual user keeps its connections. `iteration`: each iteration opens new
-    /// connections. `shared`: the users of a worker share connections.
+    /// `user` (the default): each virtual user keeps its connections until its last iteration. `iteration`: each
+    /// iteration opens new connections. `shared`: the users of a worker share connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
     /// With `connections: shared`, the largest number of connections per worker to one origin (default 256).

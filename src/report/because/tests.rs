@@ -7,6 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::analysis::causes::{Compared, of_workload};
+use crate::analysis::late_work::{WAITING_AGAIN, WAITING_IN_QUEUE, WAITING_TO_BEGIN};
 use crate::analysis::places::Population;
 use crate::measure::sample::{ActionSample, IterationSample};
 use crate::osprofiler::record::{Record, Timestamp};
@@ -286,5 +287,39 @@ fn time_outside_of_the_services_says_where_it_lies_and_what_it_can_be() {
         let one = &of_workload(&all, 0, &Population::default(), 7).explanations[0];
         let text = terminal::line(&sentence(one), terminal::Style::default());
         assert!(text.contains(place) && text.contains("It can be the network, a proxy, "), "{text}");
+    }
+}
+
+#[test]
+fn waiting_work_is_told_by_why_it_waits() {
+    for (name, [slow, typical], [more_ms, slower_ms], expected) in [
+        (
+            WAITING_IN_QUEUE,
+            [1.0, 1.0],
+            [0.0, 130.0],
+            "messages wait 130 ms longer: no worker was free, none asked for them, or they were to be delivered later",
+        ),
+        (WAITING_IN_QUEUE, [5.0, 1.0], [120.0, 10.0], "5 messages wait one after another instead of 1"),
+        (
+            WAITING_AGAIN,
+            [1.0, 0.0],
+            [130.0, 0.0],
+            "the work had run before and waited 130 ms to run again, which typical work does not",
+        ),
+        (
+            WAITING_AGAIN,
+            [1.0, 1.0],
+            [0.0, 130.0],
+            "work that had run before waits 130 ms longer to run again",
+        ),
+        (WAITING_TO_BEGIN, [1.0, 1.0], [0.0, 130.0], "it waits 130 ms longer to begin"),
+    ] {
+        let kind = serde_json::from_value(json!({
+            "service": "worker", "name": name, "detail": "work", "parent": "send", "outside": false, "delta_ms": 130.0,
+            "share": 0.9, "share_low": 0.8, "share_high": 1.0, "slow_calls": slow, "typical_calls": typical,
+            "more_calls_ms": more_ms, "slower_calls_ms": slower_ms, "effect": 1.0, "exceeding": 1.0, "guilty": true,
+            "worst_trace_id": null,
+        }));
+        assert_eq!(super::because(&kind.unwrap()), expected);
     }
 }

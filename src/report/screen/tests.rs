@@ -498,3 +498,16 @@ fn what_slow_iterations_wait_for_reads_as_a_sentence() {
         assert_eq!(plain(&waiting_for(name)), expected);
     }
 }
+
+#[test]
+fn only_limits_on_asynchronous_work_are_about_it() {
+    for (condition, expected) in [
+        ("p95(asynchronous) < 5s", true),
+        ("avg(asynchronous) < 5s", true),
+        ("p95(action \"pay (asynchronous)\") < 5s", false),
+        ("p(95) < 5s", false),
+    ] {
+        let one = criterion(condition, Outcome::Fail, "");
+        assert_eq!(is_of_work(&one), expected, "{condition}");
+    }
+}
