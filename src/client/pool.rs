@@ -36,6 +36,8 @@ pub struct Pool {
     slots: Vec<Slot>,
     /// The redirects that the last request followed, if they are recorded.
     followed: Option<Vec<Followed>>,
+    /// Whether it is one of those that use the shared connections.
+    shares: bool,
 }
 
 /// A redirect that was followed.
@@ -65,7 +67,7 @@ impl Pool {
     /// A virtual user without connections.
     #[must_use]
     pub fn new(settings: &Arc<Settings>) -> Self {
-        Self { worker: Worker::current(settings), slots: Vec::new(), followed: None }
+        Self { worker: Worker::current(settings), slots: Vec::new(), followed: None, shares: false }
     }
 
     /// Ends an iteration, and its connections if the scenario says that each opens its own.
@@ -77,10 +79,12 @@ impl Pool {
     }
 
     /// Ends the user's use of connections: a server may have no room for those of others until these are closed. Of shared
-    /// ones, an idle one is closed for each origin.
+    /// ones, those are closed that are more than there are users.
     pub fn leave(&mut self) {
         self.close();
-        self.worker.shared.close_an_idle_one();
+        if std::mem::take(&mut self.shares) {
+            self.worker.shared.leave();
+        }
     }
 
     fn close(&mut self) {
@@ -194,6 +198,9 @@ impl Pool {
     ) -> Result<Answer, ClientError> {
         if self.worker.connector.settings.options.connections == Connections::Shared {
             let (shared, connector) = (&self.worker.shared, &self.worker.connector);
+            if !std::mem::replace(&mut self.shares, true) {
+                shared.join();
+            }
             return Box::pin(shared.exchange(connector, request, phases, again)).await;
         }
         let slot = self.slot(request.origin);

@@ -26,6 +26,8 @@ const ORIGINS_MAX: usize = 256;
 /// The connections to all origins.
 pub(super) struct Shared {
     connections_max: usize,
+    /// How many users use them.
+    users: Cell<usize>,
     hosts: RefCell<Vec<(Origin, Rc<Host>)>>,
 }
 
@@ -37,23 +39,31 @@ struct Host {
     speaks_http2: Cell<Option<bool>>,
     /// Permits to use a connection of HTTP/1.1.
     permits: Semaphore,
+    /// Connections of HTTP/1.1 that are used, or opened.
+    in_use: Cell<usize>,
     /// Held by the task that opens a connection which others may share.
     opening: Mutex<()>,
 }
 
 impl Shared {
     pub(super) fn new(connections_max: usize) -> Self {
-        Self { connections_max: connections_max.max(1), hosts: RefCell::default() }
+        Self { connections_max: connections_max.max(1), users: Cell::new(0), hosts: RefCell::default() }
     }
 
-    /// Closes an idle connection of HTTP/1.1 to each origin, if there is one: fewer users need them.
-    pub(super) fn close_an_idle_one(&self) {
+    /// Counts a user that begins to use these connections.
+    pub(super) fn join(&self) {
+        self.users.set(self.users.get() + 1);
+    }
+
+    /// Counts a user that ends, and closes idle connections of HTTP/1.1 that are more than there are users.
+    pub(super) fn leave(&self) {
+        let users = self.users.get().saturating_sub(1);
+        self.users.set(users);
         for (_, host) in self.hosts.borrow().iter() {
             let mut idle = host.idle.borrow_mut();
-            if !idle.is_empty() {
-                // The one that was used longest ago.
-                idle.remove(0);
-            }
+            let more = (idle.len() + host.in_use.get()).saturating_sub(users).min(idle.len());
+            // Those that were used longest ago.
+            idle.drain(..more);
         }
     }
 
@@ -76,6 +86,7 @@ impl Shared {
         }
         let permit = host.permits.acquire().await;
         let idle = host.take_usable(request.started).await?;
+        let _in_use = InUse::of(&host.in_use);
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
@@ -130,6 +141,7 @@ impl Shared {
             multiplexed: RefCell::default(),
             speaks_http2: Cell::new((clear || version == Version::Http1).then_some(false)),
             permits: Semaphore::new(self.connections_max),
+            in_use: Cell::new(0),
             opening: Mutex::new(()),
         });
         hosts.push((origin.clone(), Rc::clone(&host)));
@@ -172,6 +184,22 @@ impl Shared {
         let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));
         Ok(Some(connection))
+    }
+}
+
+/// A connection that is used, as long as this lives.
+struct InUse<'a>(&'a Cell<usize>);
+
+impl<'a> InUse<'a> {
+    fn of(number: &'a Cell<usize>) -> Self {
+        number.set(number.get() + 1);
+        Self(number)
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -548,7 +548,7 @@ mod tests {
                 r#"{"trace":{"batches":[{"instrumentationLibrarySpans":[{"spans":["#,
                 r#"]}]}]},"status":"PARTIAL"}"#,
             ),
-            (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, r#",{"name":"\ud800"}]}]}]}"#),
+            (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, r#",{"name":"\u12"}]}]}]}"#),
             (r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, ",{}"),
         ] {
             let body = format!("{begin}{spans}{end}");
