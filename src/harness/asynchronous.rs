@@ -103,7 +103,8 @@ pub(super) fn of_workload(
         sampled.iter().filter_map(|one| read(one).map(|(trace, after_ns)| (&one.sample, trace, after_ns)));
     let read: Vec<(&IterationSample, &StoredTrace, Nanos)> = read.collect();
     let trees = parallel::map(read.iter().map(|(_, trace, _)| *trace).collect(), |trace: &StoredTrace| {
-        without(TraceTree::build(&trace.records))
+        // What most traces lack is known of all of them together.
+        TraceTree { gaps: trace.tree.gaps.clone(), ..without(TraceTree::build(&trace.records)) }
     });
     let running = asynchronous::running(&trees.iter().collect::<Vec<_>>());
     let (mut works, mut ended) = (Vec::new(), Vec::new());
