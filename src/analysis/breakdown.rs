@@ -301,7 +301,7 @@ fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> (Vec<Span>, Vec<usiz
     (spans, place_of)
 }
 
-/// When a point started and ended, moved by so many microseconds.
+/// When a point started and ended, moved by `by_us` microseconds.
 fn times(point: &Point, by_us: i64) -> (i64, i64) {
     let (start_us, end_us) = signed((point.start_us, point.end_us().unwrap_or(point.start_us)));
     (start_us.saturating_add(by_us), end_us.saturating_add(by_us))

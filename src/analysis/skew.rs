@@ -12,7 +12,7 @@ use crate::base::statistics::order::at_percentile;
 /// Some clocks count whole milliseconds, such as JavaScript's: a smaller difference does not show a drift.
 pub(super) const RESOLUTION_US: i64 = 1_000;
 
-/// Of clocks that fit no shift, most calls may still need one: those of a service that was blocked outlive their callers.
+/// If no shift fits all calls, one may fit all but this part of them: calls to a service that was blocked outlive their callers.
 const EXCEPTIONS_PERCENT: [f64; 2] = [10.0, 25.0];
 
 /// The bounds on the shift from the calls between two hosts.

@@ -78,8 +78,8 @@ impl Pool {
         }
     }
 
-    /// Ends the user's use of connections: a server may have no room for those of others until these are closed. Of shared
-    /// ones, those are closed that are more than there are users.
+    /// Closes the user's connections. A server may have no room for other users until then. Shared connections are closed
+    /// if there are more of them than users.
     pub fn leave(&mut self) {
         self.close();
         if std::mem::take(&mut self.shares) {
@@ -276,6 +276,13 @@ impl Pool {
             Connection::Http2(connection) => connection.was_just_used(now) || connection.is_usable().await,
         };
         Ok(usable.then_some(connection))
+    }
+}
+
+/// A user that is dropped, such as one of `setup`, uses no shared connections either.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

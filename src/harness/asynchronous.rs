@@ -95,7 +95,7 @@ pub(super) fn of_workload(
     let read = |Chosen { sample, .. }: &&Chosen| {
         let trace = *traces.get(&aggregate.trace_id(sample))?;
         let read_after_ns = trace.read_after_ns?;
-        // Without its deadline, or with a damaged record, nobody knows how long it took.
+        // A trace that was read too early, or has a damaged record, does not tell how long the work took.
         let is_usable = read_after_ns >= deadline_ns && trace.tree.unreadable == 0;
         (is_usable && trace.services().next().is_some()).then_some((trace, read_after_ns))
     };

@@ -133,7 +133,7 @@ impl VirtualUser {
         (&mut self.sample, failure)
     }
 
-    /// Closes its connections: no further iteration follows for now.
+    /// Closes its connections, because no further iteration follows. A ramp may start the user again.
     pub fn leave(&mut self) {
         self.lane.leave();
     }

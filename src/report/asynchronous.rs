@@ -134,6 +134,12 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        workload.asynchronous = Some(Asynchronous { traced: 159, ..seen.clone() });
+        let few = sentence(&workload).unwrap();
+        assert!(
+            few.starts_with("When asynchronous work ends is not known: of 200 random iterations, only 159"),
+            "{few}"
+        );
         workload.asynchronous = Some(Asynchronous { traced: 0, percentiles: Vec::new(), ..seen });
         assert!(
             sentence(&workload).unwrap().starts_with("Asynchronous work was not measured: of 200 random")
