@@ -109,3 +109,38 @@ fn is_after_responses(late: &[EndedWork<'_>]) -> bool {
     let number = late.len() as u64;
     after_ns > (number * AFTER_RESPONSE_MIN_NS).max(response_ns / AFTER_RESPONSE_PART)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_work_that_goes_on_after_the_response_is_late() {
+        const MS: Nanos = 1_000_000;
+        for (what, ended_and_responses_ms, expected) in [
+            ("with the responses", vec![(100, 100), (90, 90)], false),
+            ("a little later than fast responses", vec![(9, 5), (10, 4)], false),
+            ("later than fast responses", vec![(12, 5), (13, 4)], true),
+            ("a little later than slow responses", vec![(1_050, 1_000), (1_090, 1_000)], false),
+            ("later than slow responses", vec![(1_150, 1_000), (1_190, 1_000)], true),
+            ("one of many", vec![(100, 100), (100, 100), (100, 100), (170, 100)], true),
+            ("before their responses", vec![(50, 100), (60, 100)], false),
+        ] {
+            let samples: Vec<IterationSample> = ended_and_responses_ms
+                .iter()
+                .map(|(_, ms)| IterationSample { duration_ns: ms * MS, ..IterationSample::default() })
+                .collect();
+            let late: Vec<EndedWork<'_>> = (samples.iter().zip(&ended_and_responses_ms))
+                .map(|(sample, (ended_ms, _))| EndedWork {
+                    trace_id: Uuid::nil(),
+                    sample,
+                    tree: TraceTree::default(),
+                    functions: Arc::default(),
+                    latest_us: 0,
+                    ns: ended_ms * MS,
+                })
+                .collect();
+            assert_eq!(is_after_responses(&late), expected, "{what}");
+        }
+    }
+}

@@ -293,7 +293,7 @@ fn is_same_work(one: &Point, other: &Point) -> bool {
         let mut ids = MESSAGE_IDS.iter().filter_map(|key| id(one, key).zip(id(other, key)));
         ids.next().is_some_and(|(one, other)| one == other)
     };
-    one.name == other.name && one.reporter() == other.reporter() && (one.error.is_some() || has_same_id())
+    one.name == other.name && one.has_reporter_of(other) && (one.error.is_some() || has_same_id())
 }
 
 /// Work that is further above was no attempt at the same message: a trace may be as deep as it likes.
@@ -442,6 +442,39 @@ mod tests {
         vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(9, 3, "db", "shop", (5_006, 5_009)), send]
     }
 
+    /// Each point with its start and end in milliseconds.
+    fn shown(path: &TraceTree) -> String {
+        let ms = |us: u64| us / 1_000;
+        let points = path
+            .points
+            .iter()
+            .map(|point| format!("{} {} {}", point.name, ms(point.start_us), ms(point.end_us().unwrap())));
+        points.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_poll_waits_for_the_work_beside_it() {
+        let send = |id, parent, ms| kind(at(id, parent, "send", "shop", ms), "producer");
+        let work = |id, parent, ms| kind(at(id, parent, "work", "worker", ms), "consumer");
+        let mut tree = iteration(vec![
+            at(3, 2, "GET", "shop", (5_005, 5_010)),
+            send(4, 3, (5_006, 5_007)),
+            work(5, 4, (5_020, 5_060)),
+            at(6, 2, "GET", "shop", (5_090, 5_095)),
+            send(7, 6, (5_091, 5_092)),
+            work(8, 7, (5_150, 5_300)),
+        ]);
+        let all = |first: &str| {
+            format!(
+                "iteration 0 300, action 1 300, GET 5 10, send 6 7, {first}GET 90 300, send 91 300, \
+                 waiting in the queue 92 150, work 150 300"
+            )
+        };
+        assert_eq!(shown(&to_the_end(&tree, 60_000_000).unwrap()), all(""), "two requests, and no poll");
+        tree.points[1].stop_info.to_mut().insert("requests".to_owned(), 2.into());
+        assert_eq!(shown(&to_the_end(&tree, 60_000_000).unwrap()), all("work 20 60, "));
+    }
+
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of traces")]
     fn the_path_leads_to_the_point_that_ends_last() {
@@ -544,11 +577,7 @@ mod tests {
                 assert_eq!(path, tree, "{what}");
                 continue;
             }
-            let ms = |us: u64| us / 1_000;
-            let points = path.points.iter().map(|point| {
-                format!("{} {} {}", point.name, ms(point.start_us), ms(point.end_us().unwrap()))
-            });
-            assert_eq!(points.collect::<Vec<_>>().join(", "), expected, "{what}");
+            assert_eq!(shown(&path), expected, "{what}");
             // All of it adds up to the time until the end.
             let parts = &break_down(std::slice::from_ref(&path), 1).traces[0].as_ref().unwrap().parts.clone();
             let sum_us: f64 = parts.iter().map(|part| part.exclusive_us).sum();

@@ -241,6 +241,10 @@ mod tests {
             .for_each(|(one, given)| one.start_us = given.1 / 1_000 * 1_000);
         settle(&mut seen, 1_700_000_000_000_000, |_| true);
         assert_eq!(own_us(&seen), 13_050 - 30 * 400, "{:?}", times(&seen));
+        // A clock of microseconds, two of whose starts happen to be whole.
+        let parallel = [(0, 200, 9_050), (1, 2_000, 1_310), (1, 3_000, 910), (1, 4_150, 90), (1, 4_300, 70)];
+        let seen = times(&placed(&parallel, false, true));
+        assert_eq!(seen[1..3], [(2_000, 3_310), (3_000, 3_910)]);
         // A child that seems to outlive its parent.
         let seen = times(&placed(&[(0, 900, 500), (1, 1_050, 300)], true, true));
         assert!(seen[1].0 >= seen[0].0 && seen[1].1 <= seen[0].1, "{seen:?}");
