@@ -9,7 +9,7 @@ use super::breakdown::{Breakdowns, Kind, is_outside};
 use super::compared::Traces;
 use super::contrast::{Points, contrast};
 use super::differences::{Known, differences};
-use super::explained::{is_explained, stands_out};
+use super::explained::{is_certain, is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
 use super::features::point_value;
 use super::functions::{self, Iteration};
@@ -74,6 +74,7 @@ pub(super) fn judge(
         true => {
             breakdowns.kinds.iter().filter(|kind| is_all_points(&kind.name)).nth(1).is_some()
                 && stands_out(&found.causes, &services, &typical_parts)
+                && is_certain(&found.causes)
         }
         false => is_explained(&found.causes, &services, &typical_parts),
     };

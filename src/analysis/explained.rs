@@ -45,6 +45,13 @@ pub fn stands_out(causes: &[Cause], services: &[Option<String>], typical: &[Brea
     })
 }
 
+/// Whether a guilty cause explains half of the gap even at its lower bound. That all of a service is slower, which many
+/// things on a busy machine are, is worth saying only then.
+#[must_use]
+pub fn is_certain(causes: &[Cause]) -> bool {
+    causes.iter().any(|cause| cause.guilty && cause.share_low >= EXPLAINED_MIN)
+}
+
 /// The share of the traces' time that these kinds take.
 fn share_of(traces: &[Breakdown], is_counted: impl Fn(usize) -> bool) -> f64 {
     let parts = || traces.iter().flat_map(|trace| &trace.parts);
