@@ -46,7 +46,7 @@ impl Has {
                 continue;
             }
             found.pairs.insert((kind_of[above], Some(kind_of[index])));
-            if caller.reporter() != point.reporter() && answers(caller, point) {
+            if !caller.has_reporter_of(point) && answers(caller, point) {
                 is_answered[above] = true;
                 found.pairs.insert((kind_of[above], None));
             }

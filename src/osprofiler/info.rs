@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use memchr::{memchr, memmem};
 use serde::de::{DeserializeSeed, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -61,6 +62,35 @@ impl Form {
         match self.parts() {
             (Some(info), _) => Cow::Borrowed(info),
             (None, text) => Cow::Owned(parsed(text)),
+        }
+    }
+
+    /// See [`SharedInfo::may_have`].
+    fn may_have(&self, key: &str) -> bool {
+        match self {
+            Self::Object(_) => true,
+            // A key may be written with escapes.
+            Self::Json { text, .. } => {
+                let text = text.get();
+                memchr(b'\\', text.as_bytes()).is_some() && text.contains("\\u") || has_quoted(text, key)
+            }
+        }
+    }
+
+    fn text_at(&self, keys: &[&str]) -> Option<Cow<'_, str>> {
+        let (first, rest) = keys.split_first()?;
+        if !self.may_have(first) {
+            return None;
+        }
+        match self.parts() {
+            (Some(info), _) => {
+                let value = rest.iter().try_fold(info.get(*first)?, |value, key| value.get(key))?;
+                value.as_str().map(Cow::Borrowed)
+            }
+            (None, text) => {
+                let mut json = serde_json::Deserializer::from_str(text);
+                At(keys).deserialize(&mut json).ok()?.map(Cow::Owned)
+            }
         }
     }
 }
@@ -132,15 +162,7 @@ impl SharedInfo {
     /// False if it certainly lacks a key (of ASCII without quotes) at any depth, which needs no object.
     #[must_use]
     pub fn may_have(&self, key: &str) -> bool {
-        match self.0.as_ref().map(|inner| &inner.form) {
-            None => false,
-            Some(Form::Object(_)) => true,
-            // A key may be written with escapes.
-            Some(Form::Json { text, .. }) => {
-                let text = text.get();
-                text.as_bytes().contains(&b'\\') && text.contains("\\u") || has_quoted(text, key)
-            }
-        }
+        self.0.as_ref().is_some_and(|inner| inner.form.may_have(key))
     }
 
     /// Whether it has this key.
@@ -164,27 +186,14 @@ impl SharedInfo {
     /// The text at the end of these keys.
     #[must_use]
     pub fn text_at(&self, keys: &[&str]) -> Option<Cow<'_, str>> {
-        let (first, rest) = keys.split_first()?;
-        if !self.may_have(first) {
-            return None;
-        }
-        match self.0.as_ref()?.form.parts() {
-            (Some(info), _) => {
-                let value = rest.iter().try_fold(info.get(*first)?, |value, key| value.get(key))?;
-                value.as_str().map(Cow::Borrowed)
-            }
-            (None, text) => {
-                let mut json = serde_json::Deserializer::from_str(text);
-                At(keys).deserialize(&mut json).ok()?.map(Cow::Owned)
-            }
-        }
+        self.0.as_ref()?.form.text_at(keys)
     }
 
     /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
     /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
     #[must_use]
     pub fn detail(&self) -> String {
-        detail(&self.read())
+        self.0.as_ref().map(|inner| detail(&inner.form)).unwrap_or_default()
     }
 
     /// The kind of call: [`SharedInfo::detail`] with literals and ids replaced, so that calls of one kind are alike.
@@ -192,10 +201,9 @@ impl SharedInfo {
     pub fn call(&self) -> &str {
         let Some(inner) = &self.0 else { return "" };
         inner.call.get_or_init(|| {
-            let info = inner.form.read();
-            let detail = detail(&info);
-            let call =
-                if info.contains_key("db") { statement::sql(&detail) } else { statement::path(&detail) };
+            let detail = detail(&inner.form);
+            let is_db = inner.form.may_have("db") && inner.form.read().contains_key("db");
+            let call = if is_db { statement::sql(&detail) } else { statement::path(&detail) };
             call.into()
         })
     }
@@ -208,34 +216,27 @@ fn empty() -> &'static Info {
 
 /// Whether a text has this in quotes.
 fn has_quoted(text: &str, key: &str) -> bool {
-    // Texts are short: to build a searcher for the key would cost more than to look at each quote.
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
-        rest = &rest[at + 1..];
-        if rest.strip_prefix(key.as_bytes()).is_some_and(|after| after.starts_with(b"\"")) {
-            return true;
-        }
-    }
-    false
+    let text = text.as_bytes();
+    memmem::find_iter(text, key)
+        .any(|at| text[..at].ends_with(b"\"") && text[at + key.len()..].starts_with(b"\""))
 }
 
-fn detail(info: &Info) -> String {
-    let text_at = |pointer: &[&str]| -> Option<&str> {
-        let (first, rest) = pointer.split_first()?;
-        rest.iter().try_fold(info.get(*first)?, |value, key| value.get(key))?.as_str()
+fn detail(info: &Form) -> String {
+    let text_at = |keys: &[&str]| info.text_at(keys);
+    let request = |key: &str, path: &str| {
+        let says = |what: &str| text_at(&[key, what]).unwrap_or_default();
+        request_line(&says("method"), path, &says("query"))
     };
     let detail = if let Some(statement) = text_at(&["db", "statement"]) {
-        let one_line: Vec<&str> = beginning(statement).split_whitespace().collect();
+        let one_line: Vec<&str> = beginning(&statement).split_whitespace().collect();
         columns::shortened(&one_line.join(" "))
     } else if let Some(path) = text_at(&["request", "path"]) {
-        let method = text_at(&["request", "method"]).unwrap_or_default();
-        request_line(method, path, text_at(&["request", "query"]))
+        request("request", &path)
     } else if let Some(path) = text_at(&["requests", "path"]) {
-        let method = text_at(&["requests", "method"]).unwrap_or_default();
         let host = text_at(&["requests", "hostname"]).unwrap_or_default();
-        request_line(method, &format!("{host}{path}"), text_at(&["requests", "query"]))
+        request("requests", &format!("{host}{path}"))
     } else {
-        text_at(&["function", "name"]).or_else(|| text_at(&["name"])).unwrap_or_default().to_owned()
+        text_at(&["function", "name"]).or_else(|| text_at(&["name"])).unwrap_or_default().into_owned()
     };
     one_line(&detail)
 }
@@ -244,11 +245,8 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(STATEMENT_BYTES_MAX)]
 }
 
-fn request_line(method: &str, path: &str, query: Option<&str>) -> String {
-    match query {
-        None | Some("") => format!("{method} {path}"),
-        Some(query) => format!("{method} {path}?{query}"),
-    }
+fn request_line(method: &str, path: &str, query: &str) -> String {
+    if query.is_empty() { format!("{method} {path}") } else { format!("{method} {path}?{query}") }
 }
 
 /// Blanks and control characters become single blanks; a cut is marked.

@@ -333,6 +333,13 @@ impl Point {
         reporter(self.project.as_deref().unwrap_or_default(), self.service.as_deref().unwrap_or_default())
     }
 
+    /// Whether another point has the same [`Point::reporter`].
+    #[must_use]
+    pub fn has_reporter_of(&self, other: &Self) -> bool {
+        let is_same = (&self.project, &self.service) == (&other.project, &other.service);
+        is_same || self.reporter() == other.reporter()
+    }
+
     /// Microseconds from the trace's first record to its end, if that is known.
     #[must_use]
     pub fn end_us(&self) -> Option<u64> {
@@ -407,8 +414,11 @@ struct Collected<'a> {
 /// Brings the records of each point together; of several starts the first counts, of several stops
 /// the last.
 fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
-    let mut indices: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'a>> = Vec::new();
+    let records = records.into_iter();
+    // Most points have two records.
+    let points = records.size_hint().0 / 2;
+    let mut indices: HashMap<&str, usize> = HashMap::with_capacity(points);
+    let mut nodes: Vec<Node<'a>> = Vec::with_capacity(points);
     let (mut first_us, mut unreadable) = (i64::MAX, 0);
     for record in records {
         let Some(time) = record.timestamp_us() else {
@@ -416,7 +426,12 @@ fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
             continue;
         };
         first_us = first_us.min(time);
-        let index = *indices.entry(record.trace_id.as_str()).or_insert(nodes.len());
+        // A point without points below it stops in the record after its start.
+        let last = nodes.last().filter(|last| last.first.trace_id.is_same(&record.trace_id));
+        let index = match last {
+            Some(_) => nodes.len() - 1,
+            None => *indices.entry(record.trace_id.as_str()).or_insert(nodes.len()),
+        };
         if index == nodes.len() {
             nodes.push(Node {
                 first: record,

@@ -56,7 +56,8 @@ pub fn caller_of(tree: &TraceTree, index: usize) -> Option<usize> {
     let caller = &tree.points[above];
     let is_between = match (point.name.as_str(), caller.name.as_str()) {
         (RPC, RPC) => !is_same_process(caller, point) || is_of(caller, OF_CALLER),
-        _ => is_of(caller, OF_CLIENT) && !is_same_process(caller, point) && method(caller) == method(point),
+        // What a point is of has to be looked for in its info.
+        _ => !is_same_process(caller, point) && is_of(caller, OF_CLIENT) && method(caller) == method(point),
     };
     is_between.then_some(above)
 }

@@ -83,16 +83,18 @@ pub(super) struct Meaning {
     pub(super) service: Option<String>,
 }
 
-/// Attributes, each to be understood once.
-struct Attributes(Info);
+/// Attributes, each to be understood once. A span has few: to compare their keys takes less than to hash one.
+struct Attributes<'s>(Vec<(&'s String, &'s Value)>);
 
-impl Attributes {
+impl Attributes<'_> {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| *own == key).map(|(_, value)| *value)
+    }
+
     fn take(&mut self, keys: &[&str]) -> Option<Value> {
-        // To compare a few keys takes less than to hash one.
-        const FEW: usize = 8;
         keys.iter().find_map(|key| {
-            let may_have = self.0.len() > FEW || self.0.keys().any(|own| own == key);
-            if may_have { self.0.swap_remove(*key) } else { None }
+            let at = self.0.iter().position(|(own, _)| own == key)?;
+            Some(self.0.swap_remove(at).1.clone())
         })
     }
 
@@ -103,7 +105,7 @@ impl Attributes {
 
 /// Reads a span.
 pub(super) fn meaning(span: &Span) -> Meaning {
-    let mut attributes = Attributes(span.attributes.clone());
+    let mut attributes = Attributes(span.attributes.iter().collect());
     let own_name = attributes.take_text(&[NAME]);
     let whole_start = attributes.take(&[START_INFO]).and_then(object);
     let whole_stop = attributes.take(&[STOP_INFO]).and_then(object);
@@ -124,7 +126,7 @@ pub(super) fn meaning(span: &Span) -> Meaning {
         Kind::Client if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), CLIENT.into())),
         _ => {}
     }
-    keep_the_rest(span, attributes.0, failed, &mut start);
+    keep_the_rest(span, attributes, failed, &mut start);
     if let Some(host) = host(&span.resource) {
         start.insert("host".to_owned(), host.clone());
         stop.insert("host".to_owned(), host);
@@ -145,10 +147,10 @@ pub(super) fn named_base_id(span: &Span) -> Option<&str> {
 }
 
 /// The error of a span, in the form of a stop record, and the event that reported it.
-fn failure(span: &Span, attributes: &mut Attributes, stop: &mut Info) -> Option<usize> {
+fn failure(span: &Span, attributes: &mut Attributes<'_>, stop: &mut Info) -> Option<usize> {
     let marked = matches!(attributes.take(&["error"]), Some(Value::Bool(true)))
         || span.attributes.get("error").is_some_and(|error| error == "true");
-    let error_type = attributes.0.get("error.type").cloned();
+    let error_type = attributes.get("error.type").cloned();
     for (index, event) in span.events.iter().enumerate() {
         let says = |key: &str| event.attributes.get(key).filter(|value| !value.is_null()).cloned();
         let (etype, message) = match event.name.as_str() {
@@ -173,7 +175,7 @@ fn failure(span: &Span, attributes: &mut Attributes, stop: &mut Info) -> Option<
 }
 
 /// What the span did. Returns the point's name, if OSProfiler named the span.
-fn work(span: &Span, attributes: &mut Attributes, start: &mut Info, stop: &mut Info) -> Option<String> {
+fn work(span: &Span, attributes: &mut Attributes<'_>, start: &mut Info, stop: &mut Info) -> Option<String> {
     let result = attributes.take(&["result"]);
     let status = attributes.take(&["status_code", "http.response.status_code", "http.status_code"]);
     if let Some(db) = database(attributes) {
@@ -206,9 +208,9 @@ fn work(span: &Span, attributes: &mut Attributes, start: &mut Info, stop: &mut I
     None
 }
 
-fn database(attributes: &mut Attributes) -> Option<Map<String, Value>> {
+fn database(attributes: &mut Attributes<'_>) -> Option<Map<String, Value>> {
     let mut db = Map::new();
-    let mut says = |attributes: &mut Attributes, key: &str, names: &[&str]| {
+    let mut says = |attributes: &mut Attributes<'_>, key: &str, names: &[&str]| {
         attributes.take(names).map(|value| db.insert(key.to_owned(), value));
     };
     says(attributes, "statement", &["db.query.text", "db.statement"]);
@@ -233,9 +235,9 @@ fn database(attributes: &mut Attributes) -> Option<Map<String, Value>> {
     Some(db)
 }
 
-fn http(span: &Span, attributes: &mut Attributes) -> Option<(&'static str, Map<String, Value>)> {
+fn http(span: &Span, attributes: &mut Attributes<'_>) -> Option<(&'static str, Map<String, Value>)> {
     let of_a_client =
-        attributes.0.contains_key("http.hostname") || matches!(span.kind, Kind::Client | Kind::Producer);
+        attributes.get("http.hostname").is_some() || matches!(span.kind, Kind::Client | Kind::Producer);
     let method = attributes.take(&["http.request.method", "http.method"]);
     let mut path = attributes.take_text(&["http.path", "url.path"]);
     if method.is_none() && path.is_none() {
@@ -284,7 +286,7 @@ fn http(span: &Span, attributes: &mut Attributes) -> Option<(&'static str, Map<S
     Some((key, http))
 }
 
-fn function(attributes: &mut Attributes) -> Option<Map<String, Value>> {
+fn function(attributes: &mut Attributes<'_>) -> Option<Map<String, Value>> {
     let mut function = Map::new();
     let name = attributes.take(&["name", "code.function.name", "code.function"]);
     let name = name.or_else(|| {
@@ -308,9 +310,10 @@ fn tell(stop: &mut Info, what: &str, key: &str, value: Option<Value>) {
     }
 }
 
-fn keep_the_rest(span: &Span, attributes: Info, told: Option<usize>, start: &mut Info) {
-    if !attributes.is_empty() {
-        start.insert("attributes".to_owned(), Value::Object(attributes));
+fn keep_the_rest(span: &Span, Attributes(rest): Attributes<'_>, told: Option<usize>, start: &mut Info) {
+    if !rest.is_empty() {
+        let rest = rest.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        start.insert("attributes".to_owned(), Value::Object(rest));
     }
     let events: Vec<Value> = (span.events.iter().enumerate())
         .filter(|(index, _)| Some(*index) != told)

@@ -21,6 +21,7 @@ use crate::info::SharedInfo;
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::report::COPY;
 use crate::summary::TraceSummary;
+use crate::text::Text;
 
 /// The key of a start's info that marks a point below a span that it has a link to: the span (`to`), and the trace that
 /// the point has as a span (`own_trace_id`) if it is another one.
@@ -68,9 +69,9 @@ fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Rec
     let points = points(spans);
     let parents = Parents { base_id, wanted, root: span_id(base_id), traces, points: &points };
     let of_range = |range: Range<usize>| {
-        let mut records = Vec::with_capacity(range.len() * 2);
+        let mut records = Records { all: Vec::with_capacity(range.len() * 2), texts: Texts::of(base_id) };
         range.for_each(|index| of_span(index, spans, &parents, &mut records));
-        records
+        records.all
     };
     let ranges = parallel::ranges(spans.len(), SPANS_OF_THREAD_MIN);
     let mut records: Vec<(u64, Record)> = parallel::map(ranges, of_range).into_iter().flatten().collect();
@@ -79,9 +80,37 @@ fn records_of(base_id: &str, traces: &HashSet<u128>, spans: &[&Span]) -> Vec<Rec
     records.into_iter().map(|(_, record)| record).collect()
 }
 
+/// Records that were made, each with its time.
+struct Records {
+    all: Vec<(u64, Record)>,
+    texts: Texts,
+}
+
+/// Texts that most records have in common, which are one in memory then.
+struct Texts {
+    base_id: Text,
+    project: Option<Text>,
+    service: Option<Text>,
+}
+
+impl Texts {
+    fn of(base_id: &str) -> Self {
+        Self { base_id: base_id.into(), project: None, service: None }
+    }
+
+    fn reporter(&mut self, project: Option<&str>, service: Option<&str>) -> [Option<Text>; 2] {
+        [(&mut self.project, project), (&mut self.service, service)].map(|(known, text)| {
+            if known.as_deref() != text {
+                *known = text.map(Into::into);
+            }
+            known.clone()
+        })
+    }
+}
+
 /// The records of a span.
-fn of_span(index: usize, spans: &[&Span], parents: &Parents<'_>, records: &mut Vec<(u64, Record)>) {
-    let (span, Parents { base_id, wanted, points, .. }) = (spans[index], parents);
+fn of_span(index: usize, spans: &[&Span], parents: &Parents<'_>, records: &mut Records) {
+    let (span, Parents { wanted, points, .. }) = (spans[index], parents);
     if let Some(point) = &points.of_span[index] {
         let around = points.around(span, spans);
         let (parent, link) = parents.of(point, span, around);
@@ -93,7 +122,7 @@ fn of_span(index: usize, spans: &[&Span], parents: &Parents<'_>, records: &mut V
         let is_first = around.is_none_or(|around| !is_same_resource(spans[around], span));
         let resource = if is_first { resource(span) } else { None };
         let more = [(LINK, link), (RESOURCE, resource)];
-        add(records, span, [base_id, &point.id, &parent], more);
+        add(records, span, [&point.id, &parent], more);
     }
 }
 
@@ -283,12 +312,7 @@ fn same(one: &Span, other: &Span) -> bool {
     (one.start_ns, one.end_ns, &one.name, one.kind) == (other.start_ns, other.end_ns, &other.name, other.kind)
 }
 
-fn add(
-    records: &mut Vec<(u64, Record)>,
-    span: &Span,
-    [base_id, id, parent_id]: [&str; 3],
-    more: [(&str, Option<Value>); 2],
-) {
+fn add(records: &mut Records, span: &Span, [id, parent_id]: [&str; 2], more: [(&str, Option<Value>); 2]) {
     let mut point = meaning(span);
     for (key, value) in more {
         point.start.extend(value.map(|value| (key.to_owned(), value)));
@@ -298,21 +322,23 @@ fn add(
     let is_timeless = span.start_ns == 0 && span.end_ns == 0;
     let halves =
         [("start", START_SUFFIX, span.start_ns, point.start), ("stop", STOP_SUFFIX, span.end_ns, point.stop)];
+    let [project, service] = records.texts.reporter(point.project.as_deref(), point.service.as_deref());
+    let (trace_id, parent_id) = (Text::from(id), Text::from(parent_id));
     for (which, suffix, time_ns, info) in halves {
         if missing == Some(which) || time_ns == 0 && !(is_timeless && which == "start") {
             continue;
         }
         let record = Record {
             name: format!("{}{suffix}", point.name).into(),
-            base_id: base_id.into(),
-            trace_id: id.into(),
-            parent_id: parent_id.into(),
+            base_id: records.texts.base_id.clone(),
+            trace_id: trace_id.clone(),
+            parent_id: parent_id.clone(),
             timestamp: if is_timeless { Timestamp::default() } else { Timestamp::from_unix_ns(time_ns) },
             info: SharedInfo::as_text(&info),
-            project: point.project.as_deref().map(Into::into),
-            service: point.service.as_deref().map(Into::into),
+            project: project.clone(),
+            service: service.clone(),
         };
-        records.push((time_ns, record));
+        records.all.push((time_ns, record));
     }
 }
 

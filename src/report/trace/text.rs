@@ -271,10 +271,9 @@ impl Lines<'_> {
             let name = statement::joined(&named(began, BEGAN_CHARS_MAX), statement::kind(began));
             format!("  (begun by {})", cut(on_one_line(&name).trim_end(), BEGAN_CHARS_MAX))
         });
-        let place = point.reporter();
         let parent = row.parent.map(|parent| &self.tree.points[self.rows[parent].longest]);
-        let is_known = parent.is_some_and(|parent| parent.reporter() == place);
-        let is_placed = !(is_known || is_small || place.is_empty());
+        let is_known = is_small || parent.is_some_and(|parent| parent.has_reporter_of(point));
+        let place = if is_known { String::new() } else { point.reporter() };
         let place = on_one_line(&folding::cut_name(&place, PLACE_CHARS_MAX));
         [
             longest.map_or_else(String::new, |us| format!("  longest {}", duration_us(us))),
@@ -282,7 +281,7 @@ impl Lines<'_> {
             super::incomplete(point).map_or_else(String::new, |what| format!("  ({what})")),
             if is_linked(point) { "  (linked)".to_owned() } else { String::new() },
             began.unwrap_or_default(),
-            if is_placed { format!("  [{place}]") } else { String::new() },
+            if place.is_empty() { String::new() } else { format!("  [{place}]") },
         ]
         .concat()
     }
