@@ -147,10 +147,12 @@ impl Sides {
     /// varies so much: those in which it took longest are the slowest.
     fn is_usual_spread(&self) -> bool {
         let (named, _) = self.typical_means();
+        // A trace without the kind says nothing of how long it takes.
+        let with_it = || self.typical.iter().filter(|one| one.named_us > 0.0);
         if 1.0 - self.rest_share() < SPREAD_FROM || named <= 0.0 {
             return false;
         }
-        let of = |value: fn(&Split) -> f64| -> Vec<f64> { self.typical.iter().map(value).collect() };
+        let of = |value: fn(&Split) -> f64| -> Vec<f64> { with_it().map(value).collect() };
         // The part of the variance of whole traces that is due to the kind; typical traces are alike as a whole, so that what
         // one part takes longer there, the other takes shorter.
         let (of_named, of_rest) =
@@ -162,7 +164,7 @@ impl Sides {
             let middle = f64::midpoint(low, high);
             if seen(middle) { low = middle } else { high = middle }
         }
-        let logs: Vec<f64> = of(|one| one.named_us.max(1.0).ln());
+        let logs = of(|one| one.named_us.max(1.0).ln());
         let spread = variance(&logs).sqrt() / left(low).max(VARIANCE_LEFT).sqrt();
         let slow = means(&self.slow, &(0..self.slow.len()).collect::<Vec<_>>()).0;
         (slow / named).ln() <= ABOVE * low.sqrt() * spread
@@ -201,6 +203,22 @@ fn at_most(seen: usize, n: usize, probability: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_a_typical_trace_lacks_has_no_larger_spread_for_it() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut rows = |number: usize, ms: f64| -> Vec<Split> {
+            let mut noisy = |us: f64| us * (0.9 + 0.2 * random.f64());
+            (0..number).map(|_| Split { named_us: noisy(1e3 * ms), rest_us: noisy(10e3) }).collect()
+        };
+        let mut sides = Sides { slow: rows(20, 150.0), typical: rows(160, 20.0) };
+        assert!(!sides.is_usual_spread());
+        sides.typical[0].named_us = 0.0;
+        assert!(!sides.is_usual_spread());
+        // Of this, the slowest are what its spread makes of it.
+        sides.slow = rows(20, 24.0);
+        assert!(sides.is_usual_spread());
+    }
 
     #[test]
     fn chances_are_those_of_the_binomial_distribution() {
