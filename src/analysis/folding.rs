@@ -148,7 +148,7 @@ struct Folding<'a> {
     later: BTreeMap<Later, Vec<usize>>,
     /// A number for each kind of point.
     kinds: Vec<u32>,
-    /// A number for the kinds of all points below each point.
+    /// A number for the kinds of all points below each point, if points fold.
     shapes: Vec<u64>,
     /// How many points are below each point.
     below: Vec<usize>,
@@ -177,8 +177,10 @@ impl<'a> Folding<'a> {
             tree.points.iter().map(|point| point.duration_us.unwrap_or(0)).collect();
         // Every point comes after the one around it.
         for index in (0..number).rev() {
-            let distinct: BTreeSet<u64> = children[index].iter().map(|&child| shapes[child]).collect();
-            shapes[index] = hash(&(kinds[index], distinct));
+            if folds {
+                let distinct: BTreeSet<u64> = children[index].iter().map(|&child| shapes[child]).collect();
+                shapes[index] = hash(&(kinds[index], distinct));
+            }
             for &child in &children[index] {
                 below[index] += below[child] + 1;
                 longest_us[index] = longest_us[index].max(longest_us[child]);

@@ -275,7 +275,9 @@ impl Gathered<'_> {
             self.loaded.malformed += faults.count - 1;
         }
         self.partial = self.partial.take().or(partial);
-        for (_, records) in read::traces(&spans) {
+        let traces = read::traces(&spans);
+        std::thread::spawn(move || drop(spans));
+        for (_, records) in traces {
             records.into_iter().for_each(|record| self.add(record));
         }
     }

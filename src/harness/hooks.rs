@@ -13,11 +13,11 @@ use crate::base::masking::masked;
 use crate::base::programs::{self, Ended};
 use crate::base::units::format_ns;
 use crate::measure::log::HookRun;
-use crate::measure::recorder::Batch;
 use crate::plan::Plan;
 use crate::rally::hooks::{Hook, Unit};
+use crate::runner::Progress;
+use crate::runner::observers::Observer;
 use crate::runner::stop::Stop;
-use crate::runner::{Observer, Progress};
 
 /// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -30,9 +30,8 @@ const KEPT_CHARS: usize = 4000;
 /// How often it is looked how many iterations have begun.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// An observer that starts the programs and passes everything on.
+/// An observer that starts the programs.
 pub(super) struct Hooks<'a> {
-    inner: &'a mut dyn Observer,
     hooks: &'a [Vec<Hook>],
     clock: RunClock,
     stop: Stop,
@@ -52,14 +51,8 @@ struct Running {
 
 impl<'a> Hooks<'a> {
     /// Observes a load with these hooks of its workloads.
-    pub(super) fn new(
-        inner: &'a mut dyn Observer,
-        hooks: &'a [Vec<Hook>],
-        clock: RunClock,
-        stop: &Stop,
-    ) -> Self {
+    pub(super) fn new(hooks: &'a [Vec<Hook>], clock: RunClock, stop: &Stop) -> Self {
         Self {
-            inner,
             hooks,
             clock,
             stop: stop.clone(),
@@ -190,14 +183,9 @@ fn outcome(run: HookRun, ended: Result<Ended, String>) -> HookRun {
 }
 
 impl Observer for Hooks<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
+    fn begin(&mut self, _: &Plan, workload: usize) {
         let count = self.hooks.get(workload).map_or(0, Vec::len);
         self.waiting.extend((0..count).map(|index| (workload, index, 0)));
-        self.inner.begin(plan, workload);
-    }
-
-    fn batch(&mut self, batch: &Batch) {
-        self.inner.batch(batch);
     }
 
     fn counts_every(&self) -> Option<Duration> {
@@ -211,10 +199,6 @@ impl Observer for Hooks<'_> {
         }
     }
 
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.inner.progress(progress);
-    }
-
     fn end(&mut self, progress: &Progress<'_>) {
         // As in Rally, iterations that began unseen count; seconds after the end do not.
         if !self.stop.is_stopping() {
@@ -222,6 +206,5 @@ impl Observer for Hooks<'_> {
         }
         self.waiting.retain(|(workload, ..)| *workload != progress.workload);
         self.wait(Some(progress.workload));
-        self.inner.end(progress);
     }
 }

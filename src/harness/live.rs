@@ -28,7 +28,8 @@ use crate::measure::meter::{Elsewhere, Meter};
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
 use crate::report::metrics::{RunFacts, openmetrics, otlp};
-use crate::runner::{Observer, Progress};
+use crate::runner::Progress;
+use crate::runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};
@@ -151,9 +152,9 @@ impl Watched {
         self.shared.clone().map(Sum)
     }
 
-    /// The observer of the load, and these metrics.
-    pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> TwoObservers<'a> {
-        TwoObservers { shared: self.shared.as_deref(), shown }
+    /// An observer that adds what is measured to these metrics.
+    pub(super) fn observer(&self) -> AddsToMetrics<'_> {
+        AddsToMetrics(self.shared.as_deref())
     }
 
     /// Pushes a last time, once the load is over and its log written.
@@ -185,15 +186,12 @@ impl Sum {
     }
 }
 
-/// Two observers of one load.
-pub(super) struct TwoObservers<'a> {
-    shared: Option<&'a Shared>,
-    shown: &'a mut dyn Observer,
-}
+/// Adds what is measured to the metrics, if there are any.
+pub(super) struct AddsToMetrics<'a>(Option<&'a Shared>);
 
-impl TwoObservers<'_> {
+impl AddsToMetrics<'_> {
     fn in_flight(&self, workload: usize, count: u64) {
-        if let Some(shared) = self.shared
+        if let Some(shared) = self.0
             && let Some(meter) = shared.meter().workloads.get_mut(workload)
         {
             meter.in_flight = count;
@@ -201,26 +199,19 @@ impl TwoObservers<'_> {
     }
 }
 
-impl Observer for TwoObservers<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
-        self.shown.begin(plan, workload);
-    }
-
+impl Observer for AddsToMetrics<'_> {
     fn batch(&mut self, batch: &Batch) {
-        if let Some(shared) = self.shared {
+        if let Some(shared) = self.0 {
             shared.meter().add(batch);
         }
-        self.shown.batch(batch);
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
         self.in_flight(progress.workload, progress.under_way);
-        self.shown.progress(progress);
     }
 
     fn end(&mut self, progress: &Progress<'_>) {
         self.in_flight(progress.workload, 0);
-        self.shown.end(progress);
     }
 }
 

@@ -19,6 +19,7 @@ pub mod import;
 pub mod init;
 pub mod launch;
 pub mod live;
+mod live_gate;
 pub mod merge;
 pub mod options;
 pub mod otlp_options;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::measure::ids::RunIds;
 use crate::plan::Plan;
 use crate::plan::control::ControlShare;
-use crate::runner::{Observer, Progress};
+use crate::runner::Progress;
+use crate::runner::observers::Observer;
 
 use super::event::{Event, Sink, WorkloadProgress};
 

@@ -22,7 +22,7 @@ use crate::receive::spool::sampling::Wanted;
 use crate::receive::spool::segments::Folder;
 use crate::receive::spool::{Limits, Spool};
 use crate::results::model::Received;
-use crate::runner::{Observer, Progress};
+use crate::runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::probe_spans::ProbeSpans;
@@ -124,9 +124,9 @@ impl Receiving {
         (address, self.receiver.counts().foreign_spans)
     }
 
-    /// An observer that tells the receiver of ended iterations, and then `inner`.
-    pub(super) fn observer<'a>(receiving: Option<&Self>, inner: &'a mut dyn Observer) -> Telling<'a> {
-        Telling { spool: receiving.map(|receiving| Arc::clone(&receiving.taker.spool)), inner }
+    /// An observer that tells the receiver of ended iterations.
+    pub(super) fn observer(receiving: Option<&Self>) -> TellsReceiver {
+        TellsReceiver(receiving.map(|receiving| Arc::clone(&receiving.taker.spool)))
     }
 
     /// Waits until the traces of these iterations look complete, for as long as exporters may hold spans back.
@@ -193,29 +193,13 @@ impl Receiving {
 /// Fewer seconds say nothing about a rate of spans.
 const SECONDS_MIN: u64 = 3;
 
-/// Passes everything on, batches to the receiver first.
-pub(super) struct Telling<'a> {
-    spool: Option<Arc<Spool>>,
-    inner: &'a mut dyn Observer,
-}
+/// Tells the receiver of ended iterations, if there is one.
+pub(super) struct TellsReceiver(Option<Arc<Spool>>);
 
-impl Observer for Telling<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
-        self.inner.begin(plan, workload);
-    }
-
+impl Observer for TellsReceiver {
     fn batch(&mut self, batch: &Batch) {
-        if let Some(spool) = &self.spool {
+        if let Self(Some(spool)) = self {
             spool.batch(&batch.samples);
         }
-        self.inner.batch(batch);
-    }
-
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.inner.progress(progress);
-    }
-
-    fn end(&mut self, progress: &Progress<'_>) {
-        self.inner.end(progress);
     }
 }

@@ -11,6 +11,7 @@
 pub mod count;
 pub mod generator;
 pub mod limits;
+pub mod observers;
 pub mod stop;
 
 mod beat;
@@ -39,6 +40,7 @@ use crate::measure::recorder::{Batch, Live};
 use crate::plan::Plan;
 use count::Spread;
 use generator::{Generator, WorkerVitals};
+use observers::{Observer, Observers};
 use running::{Group, Running};
 use stop::{Stop, StopReason};
 
@@ -66,24 +68,6 @@ pub struct Progress<'a> {
     pub warm_up: u64,
     /// The times from due to start.
     pub lag: Spread,
-}
-
-/// Observes a load. Called on the coordinator's thread, never by a worker.
-pub trait Observer {
-    /// A workload begins; several may run at the same time.
-    fn begin(&mut self, plan: &Plan, workload: usize);
-    /// A worker has sent a batch of samples.
-    fn batch(&mut self, _batch: &Batch) {}
-    /// Called about ten times a second for each running workload.
-    fn progress(&mut self, progress: &Progress<'_>);
-    /// How often [`Observer::begun`] is to be called; `None` if not at all.
-    fn counts_every(&self) -> Option<Duration> {
-        None
-    }
-    /// This many iterations of a workload have begun, including the warm-up, so long after its start.
-    fn begun(&mut self, _workload: usize, _elapsed: Duration, _begun: u64) {}
-    /// A workload has ended.
-    fn end(&mut self, progress: &Progress<'_>);
 }
 
 /// The input of a run's workers.
@@ -114,14 +98,15 @@ pub struct LoadReport {
 
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
-pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> LoadReport {
+pub fn run(load: &Arc<Load>, log: &mut LogWriter, mut observers: Observers<'_>) -> LoadReport {
     let machine = machine::Watch::start(load.context.clock.now_ns());
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
     let issued =
         load.plan.workloads.iter().map(|workload| Issued::none_of(load.plan.planned(workload))).collect();
     let (notes, workers) = (Vec::new(), Vec::new());
-    let mut run = Run { load, log, observer, failed: None, issued, notes, workers, addresses: 0 };
+    let mut run =
+        Run { load, log, observers: &mut observers, failed: None, issued, notes, workers, addresses: 0 };
     for group in groups {
         if load.stop.is_stopping() {
             break;
@@ -139,7 +124,7 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
 struct Run<'a> {
     load: &'a Arc<Load>,
     log: &'a mut LogWriter,
-    observer: &'a mut dyn Observer,
+    observers: &'a mut dyn Observer,
     failed: Option<io::Error>,
     issued: Vec<Issued>,
     notes: Vec<String>,
@@ -153,7 +138,7 @@ impl Run<'_> {
     fn group(&mut self, workloads: &[usize]) {
         let group = Arc::new(Group::new(self.load, workloads));
         for workload in workloads {
-            self.observer.begin(&self.load.plan, *workload);
+            self.observers.begin(&self.load.plan, *workload);
         }
         let mut totals: Vec<Live> = workloads.iter().map(|_| Live::new()).collect();
         let all_ended = self.drive(&group, &mut totals);
@@ -177,7 +162,7 @@ impl Run<'_> {
             self.issued[usize::from(running.workload)] = running.issued(self.load, total);
             self.notes.extend(running.note(self.load));
             if !running.is_end_reported() {
-                self.observer.end(&running.progress(&group, total));
+                self.observers.end(&running.progress(&group, total));
             }
         }
     }
@@ -213,7 +198,7 @@ impl Run<'_> {
             if waited > worker::ENDS_WITHIN {
                 return false;
             }
-            let counts_every = self.observer.counts_every();
+            let counts_every = self.observers.counts_every();
             match batches.recv_timeout(counts_every.unwrap_or(PROGRESS_EVERY)) {
                 Ok(batch) => self.add(group, &batch, totals),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -223,7 +208,7 @@ impl Run<'_> {
             if counts_every.is_some() {
                 for running in group.workloads.iter().filter(|running| !running.is_end_reported()) {
                     let elapsed = Duration::from_nanos(running.elapsed_ns(group));
-                    self.observer.begun(usize::from(running.workload), elapsed, running.begun());
+                    self.observers.begun(usize::from(running.workload), elapsed, running.begun());
                 }
             }
             if shown.elapsed() >= PROGRESS_EVERY {
@@ -239,7 +224,7 @@ impl Run<'_> {
         if let Some(at) = group.position(batch.workload) {
             totals[at].add(&batch.live);
         }
-        self.observer.batch(batch);
+        self.observers.batch(batch);
         self.take(batch);
     }
 
@@ -251,9 +236,9 @@ impl Run<'_> {
         // The last batch arrives after the last iteration.
         if running.is_over() && running.recorded(total) >= progress.ended {
             running.set_end_reported();
-            self.observer.end(&progress);
+            self.observers.end(&progress);
         } else {
-            self.observer.progress(&progress);
+            self.observers.progress(&progress);
         }
     }
 

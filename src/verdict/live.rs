@@ -1,4 +1,4 @@
-//! Thresholds that end the load early, judged on the coordinator's thread from the batches that workers send.
+//! Thresholds that end the load early, judged while it runs from what has been measured so far.
 //!
 //! Frequent evaluation finds a random excess sooner or later. So each evaluation waits until there are 10 % more
 //! samples, and spends a part of the accepted error; the total stays below 5 %. Work is bounded for any number of
@@ -6,16 +6,14 @@
 //! it would take more than its share of the load's time.
 
 use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
+use crate::base::clock::Nanos;
 use crate::base::statistics::binomial::BATCHES;
 use crate::measure::ids::RunIds;
-use crate::measure::recorder::Batch;
 use crate::measure::rows::Rows;
 use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
 use crate::plan::{Plan, sla::Sla, step, tags::Names};
 use crate::results::counting::WorkloadCounts;
 use crate::results::model::Outcome;
-use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{Observer, Progress};
 
 /// The next evaluation needs this many times the samples of the last.
 const GROWTH: f64 = 1.1;
@@ -26,15 +24,10 @@ const TIME_SHARE: u64 = 20;
 /// The cost of judging a range, in counters read. Reading a counter takes about a nanosecond.
 const JUDGE_COST: u64 = 500;
 
-/// Watches a load and ends it when an `abort_on_fail` threshold is certain to fail.
-pub struct LiveGate<'a> {
-    inner: &'a mut dyn Observer,
-    stop: Stop,
+/// The `abort_on_fail` thresholds of a plan, and what was measured so far.
+pub struct LiveThresholds {
     ids: RunIds,
     workloads: Vec<Watched>,
-    broken: Option<(usize, usize)>,
-    /// Counts only what [`LiveGate::count`] is given.
-    of_all_shards: bool,
 }
 
 struct Watched {
@@ -63,26 +56,17 @@ struct Evaluations {
     ended_at_last: u64,
 }
 
-impl<'a> LiveGate<'a> {
-    /// Watches the thresholds of a plan that say `abort_on_fail`; `inner` sees everything first.
-    pub fn new(plan: &Plan, ids: RunIds, stop: &Stop, inner: &'a mut dyn Observer) -> Self {
+impl LiveThresholds {
+    /// The thresholds of a plan that say `abort_on_fail`.
+    #[must_use]
+    pub fn new(plan: &Plan, ids: RunIds) -> Self {
         let watched =
             |workload: &crate::plan::Workload| Watched::new(&workload.sla, step::names(&workload.named()));
-        let workloads = plan.workloads.iter().map(watched).collect();
-        Self { inner, stop: stop.clone(), ids, workloads, broken: None, of_all_shards: false }
-    }
-
-    /// The same, which counts only what [`Self::count`] is given, and not the batches of this process.
-    #[must_use]
-    pub fn of_all_shards(self) -> Self {
-        Self { of_all_shards: true, ..self }
+        Self { ids, workloads: plan.workloads.iter().map(watched).collect() }
     }
 
     /// Counts these iterations.
     pub fn count(&mut self, rows: &Rows) {
-        if self.broken.is_some() {
-            return;
-        }
         for row in rows.iter() {
             let watched = self.workloads.get_mut(usize::from(row.head.workload));
             let Some(watched) = watched.filter(|watched| !watched.thresholds.is_empty()) else { continue };
@@ -91,25 +75,10 @@ impl<'a> LiveGate<'a> {
         }
     }
 
-    /// Ends the load because of this threshold.
-    pub fn end_by(&mut self, threshold: (usize, usize)) {
-        self.broken = Some(threshold);
-        self.stop.stop(StopReason::Threshold);
-    }
-
-    /// The numbers of the workload and the threshold that ended the load.
-    #[must_use]
-    pub fn broken(&self) -> Option<(usize, usize)> {
-        self.broken
-    }
-
-    /// A note for the results: which threshold ended the load.
-    #[must_use]
-    pub fn note(&self, plan: &Plan) -> Option<String> {
-        let (workload, threshold) = self.broken?;
-        let workload = plan.workloads.get(workload)?;
-        let threshold = workload.sla.thresholds.get(threshold)?;
-        Some(format!("the load was ended by the threshold `{threshold}` of {}", workload.name))
+    /// The number of a workload's threshold that is certain to fail, `elapsed_ns` after the workload's start.
+    pub fn broken(&mut self, workload: usize, elapsed_ns: Nanos) -> Option<usize> {
+        let watched = self.workloads.get_mut(workload)?;
+        watched.broken(watched.ended, elapsed_ns)
     }
 }
 
@@ -201,35 +170,6 @@ fn is_final(threshold: &Threshold, found: RangeOutcome) -> bool {
             Operator::AtMost | Operator::AtLeast => true,
         },
         _ => condition.operator != Operator::Equal,
-    }
-}
-
-impl Observer for LiveGate<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
-        self.inner.begin(plan, workload);
-    }
-
-    fn batch(&mut self, batch: &Batch) {
-        self.inner.batch(batch);
-        if !self.of_all_shards {
-            self.count(&batch.samples);
-        }
-    }
-
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.inner.progress(progress);
-        let Some(watched) = self.workloads.get_mut(progress.workload) else { return };
-        if self.broken.is_some() || self.stop.is_stopping() {
-            return;
-        }
-        let elapsed_ns = crate::base::clock::saturating_nanos(progress.elapsed);
-        if let Some(threshold) = watched.broken(watched.ended, elapsed_ns) {
-            self.end_by((progress.workload, threshold));
-        }
-    }
-
-    fn end(&mut self, progress: &Progress<'_>) {
-        self.inner.end(progress);
     }
 }
 

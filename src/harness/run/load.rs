@@ -13,8 +13,9 @@ use crate::measure::errors::Failure;
 use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
 use crate::plan::scenario::BUILT_IN;
 use crate::report::probe as words;
+use crate::runner::observers::Observers;
 use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{self, Load, Observer};
+use crate::runner::{self, Load};
 
 /// The result of setup and load.
 pub(super) struct Loaded {
@@ -33,7 +34,7 @@ impl Run {
         mut context: Context,
         stop: &Stop,
         log: &mut LogWriter,
-        observer: &mut dyn Observer,
+        observers: Observers<'_>,
     ) -> Loaded {
         let (mut notes, mut generator) = (Vec::new(), None);
         let planned = self.plan.workloads.iter().map(|workload| self.plan.planned(workload));
@@ -60,7 +61,7 @@ impl Run {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
             let (workers, users_max) = (self.workers, self.users_max);
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
-            let seen = runner::run(&load, log, observer);
+            let seen = runner::run(&load, log, observers);
             notes.extend(seen.notes);
             generator = Some(Generator::from(seen.generator));
             issued = seen.issued;

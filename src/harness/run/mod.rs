@@ -34,8 +34,8 @@ use crate::results::choice::Side;
 use crate::results::directory::RunDirectory;
 use crate::results::model::Results;
 use crate::results::trace::StoredTrace;
+use crate::runner::observers::Observers;
 use crate::runner::stop::Stop;
-use crate::verdict::live::LiveGate;
 
 use self::assemble::assemble;
 use self::catalog::Awaiting;
@@ -49,6 +49,7 @@ use super::hooks::Hooks;
 use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
 use super::live::Sum;
+use super::live_gate::LiveGate;
 use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
@@ -229,17 +230,17 @@ impl Run {
         self.say_how_profiled();
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.ids, profiled);
-        let mut observer = watched.observer(&mut shown);
-        let receiving = self.receiving.borrow();
-        let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
-        drop(receiving);
-        let gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
+        let mut metrics = watched.observer();
+        let mut receiver = Receiving::observer(self.receiving.borrow().as_ref());
+        let gate = LiveGate::new(&self.plan, self.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
-        let mut hooks = Hooks::new(&mut gate, hooks, self.clock, &stop);
+        let mut hooks = Hooks::new(hooks, self.clock, &stop);
+        // A workload has ended when its programs have, so its hooks come first.
+        let observers = Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut shown, &mut gate]);
         let credentials = Arc::clone(&prepared.context.credentials);
         let Loaded { mut end, setup_failed, refused } =
-            self.load(prepared.context, &stop, &mut log, &mut hooks);
+            self.load(prepared.context, &stop, &mut log, observers);
         let (hook_runs, hook_notes) = hooks.finish();
         end.hooks = hook_runs;
         end.notes.extend(hook_notes);

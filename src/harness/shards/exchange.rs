@@ -26,13 +26,14 @@ use super::start::{attempt, read};
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::files::write_at_once;
 use crate::harness::live::Sum;
+use crate::harness::live_gate::LiveGate;
 use crate::measure::log::Began;
 use crate::measure::recorder::Batch;
 use crate::measure::rows::Rows;
 use crate::plan::Plan;
 use crate::plan::shard::Shard;
-use crate::runner::{Observer, Progress};
-use crate::verdict::live::LiveGate;
+use crate::runner::Progress;
+use crate::runner::observers::Observer;
 
 /// How often shards tell what they have measured.
 const EVERY: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ pub(in crate::harness) struct Link<'a> {
 
 /// The gate of a load that other shards may make, too.
 pub(in crate::harness) struct Exchange<'a> {
-    gate: LiveGate<'a>,
+    gate: LiveGate,
     link: Option<Link<'a>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -101,7 +102,7 @@ struct StopFile {
 
 impl<'a> Exchange<'a> {
     /// The gate of a load; with a link, one that counts what all its shards have measured.
-    pub(in crate::harness) fn new(gate: LiveGate<'a>, link: Option<Link<'a>>) -> Self {
+    pub(in crate::harness) fn new(gate: LiveGate, link: Option<Link<'a>>) -> Self {
         let gate = if link.is_some() { gate.of_all_shards() } else { gate };
         Self { gate, link, shared: Arc::default(), thread: None }
     }
@@ -160,9 +161,8 @@ impl<'a> Exchange<'a> {
 }
 
 impl Observer for Exchange<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
+    fn begin(&mut self, _: &Plan, _: usize) {
         self.start();
-        self.gate.begin(plan, workload);
     }
 
     fn batch(&mut self, batch: &Batch) {
@@ -192,7 +192,6 @@ impl Observer for Exchange<'_> {
 
     fn end(&mut self, progress: &Progress<'_>) {
         self.under_way(progress.workload, 0);
-        self.gate.end(progress);
     }
 }
 
