@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod errors;
+pub mod generator;
 pub mod ids;
 pub(crate) mod intervals;
 pub mod latency;

@@ -4,8 +4,8 @@
 use super::document::Line;
 use super::texts::duration;
 use crate::analysis::explanation::QUEUE_TIME;
+use crate::measure::generator::{Generator, WorkerVitals};
 use crate::results::model::{Results, Workload};
-use crate::runner::generator::{Generator, WorkerVitals};
 
 /// From this share of the load on that its threads wait for a processor, a machine is busy. A closed load on a service of
 /// the same machine makes its own threads wait for about a tenth.

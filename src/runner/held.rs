@@ -5,7 +5,7 @@
 use crate::base::clock::Nanos;
 use crate::measure::intervals::Intervals;
 
-use super::generator::ProcessSeries;
+use crate::measure::generator::ProcessSeries;
 
 const NS_PER_S: f64 = 1e9;
 

@@ -9,8 +9,8 @@ use crate::base::clock::{Nanos, saturating_nanos};
 
 use super::beat::Beats;
 use super::cgroup::Groups;
-use super::generator::{Generator, WorkerVitals};
 use super::held::{Held, OverTime};
+use crate::measure::generator::{Generator, WorkerVitals};
 
 /// How often all readings are taken.
 const EVERY: Duration = Duration::from_millis(100);
@@ -169,8 +169,8 @@ fn asleep_s() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator::Quota;
     use super::*;
+    use crate::measure::generator::Quota;
 
     #[test]
     fn gaps_and_jumps_are_distinguished() {

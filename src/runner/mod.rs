@@ -2,14 +2,13 @@
 //!
 //! A coordinator (the caller's thread) owns the run's state and its log. Workers send it batches; each
 //! is a thread with a separate runtime. A worker drives its share of every workload that is running:
-//! `closed` models by virtual users, `open` models by the clock. [`generator`] reports whether the
+//! `closed` models by virtual users, `open` models by the clock. [`crate::measure::generator`] says whether the
 //! harness itself is the bottleneck. Nothing here knows what an iteration does.
 //!
 //! Each `select!` here is `biased`: tokio would choose at random between branches that are ready, and a simulated load must
 //! be the same each time.
 
 pub mod count;
-pub mod generator;
 pub mod limits;
 pub mod observers;
 pub mod stop;
@@ -35,11 +34,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use crate::iteration::Context;
+use crate::measure::generator::{Generator, WorkerVitals};
 use crate::measure::log::{Issued, LogWriter};
 use crate::measure::recorder::{Batch, Live};
 use crate::plan::Plan;
 use count::Spread;
-use generator::{Generator, WorkerVitals};
 use observers::{Observer, Observers};
 use running::{Group, Running};
 use stop::{Stop, StopReason};

@@ -11,8 +11,8 @@ use crate::base::clock::{Nanos, now, saturating_nanos};
 
 use super::beat::Beats;
 use super::count::Spread;
-use super::generator::WorkerVitals;
 use super::readings::thread_cpu_ns;
+use crate::measure::generator::WorkerVitals;
 
 /// How often the watch beats, in hundredths of a second.
 const BEAT: u32 = 3;

@@ -13,11 +13,11 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
 use crate::plan::runner::Model;
 
-use super::generator::WorkerVitals;
 use super::running::{Group, Running};
 use super::share::WorkerShare;
 use super::vitals::{self, WorkerMonitor};
 use super::{closed, open};
+use crate::measure::generator::WorkerVitals;
 
 /// Sockets and timers are polled after at most this many turns of tasks. A timer that waits for many turns
 /// is late.

@@ -78,7 +78,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let end = aggregate.end.as_ref();
     invalid.extend(
         end.and_then(|end| end.generator.as_ref())
-            .map(|seen| generator::faults(&seen.clone().into(), |workload| mean_ms(aggregate, workload)))
+            .map(|seen| generator::faults(seen, |workload| mean_ms(aggregate, workload)))
             .unwrap_or_default(),
     );
     let outcome = match worst(&criteria) {

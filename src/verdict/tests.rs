@@ -6,7 +6,8 @@ mod pages;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::measure::log::{End, Generator, Header, LogWriter, WorkerVitals};
+use crate::measure::generator::{Generator, WorkerVitals};
+use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::sla::Sla;

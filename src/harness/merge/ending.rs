@@ -2,7 +2,8 @@
 
 use crate::base::clock::Nanos;
 use crate::harness::shards::listed;
-use crate::measure::log::{End, Generator, Header, HookRun, Issued, Quota, ShardEnding, Status};
+use crate::measure::generator::{Generator, Quota};
+use crate::measure::log::{End, Header, HookRun, Issued, ShardEnding, Status};
 
 /// How shards ended together: each with its index, its number of workers, and how far its times are moved.
 pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header, partial: bool) -> End {
@@ -141,7 +142,8 @@ fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::log::{Flaws, ProcessSeries, WorkerVitals};
+    use crate::measure::generator::{ProcessSeries, WorkerVitals};
+    use crate::measure::log::Flaws;
 
     #[test]
     fn each_end_is_worse_than_the_one_before() {

@@ -10,7 +10,7 @@ use crate::harness::event::Event;
 use crate::iteration::user::VirtualUser;
 use crate::iteration::{Context, ONCE};
 use crate::measure::errors::Failure;
-use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
+use crate::measure::log::{End, Issued, LogWriter, Status};
 use crate::plan::scenario::BUILT_IN;
 use crate::report::probe as words;
 use crate::runner::observers::Observers;
@@ -63,7 +63,7 @@ impl Run {
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
             let seen = runner::run(&load, log, observers);
             notes.extend(seen.notes);
-            generator = Some(Generator::from(seen.generator));
+            generator = Some(seen.generator);
             issued = seen.issued;
             if let Some(error) = seen.failed {
                 stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));

@@ -43,7 +43,7 @@ use std::time::Duration;
 use super::errors::NumberedFailure;
 use super::rows::Rows;
 
-pub use end::{End, Generator, Issued, ProcessSeries, Quota, Status, WorkerVitals};
+pub use end::{End, Issued, Status};
 pub use environment::Environment;
 pub use error::LogError;
 pub use file::LogFile;

@@ -16,12 +16,12 @@ use super::marks::{Mark, Marks};
 use super::refs::{self, Seen, Shown};
 use super::text;
 use crate::analysis::mean_tree::own_shares;
+use crate::measure::generator::ProcessSeries;
 use crate::report::words::point_name;
 use crate::results::IterationColumns;
 use crate::results::model::{
     Bucket, ComparedNode, Criterion, Distribution, OfAll, Offered, Percentile, Results, Series, TraceState,
 };
-use crate::runner::generator::ProcessSeries;
 
 /// The data for the charts, except the iterations.
 #[derive(Serialize)]

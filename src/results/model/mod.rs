@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::base::statistics::order::same_percentile;
-use crate::runner::generator::Generator;
+use crate::measure::generator::Generator;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample, LateIteration, LateWork};
 pub use causes::{

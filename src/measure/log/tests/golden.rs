@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::client::{Phases, Retransmits};
 use crate::measure::errors::Failure;
+use crate::measure::generator::{Generator, WorkerVitals};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::control::ControlShare;
 use crate::plan::sla::{Outliers, Sla};
