@@ -43,7 +43,7 @@
 //! | 8 | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
 //! | 8 | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
 //! | 8 | [`analysis`] | why the slow iterations were slow | do I/O |
-//! | 8 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit |
+//! | 8 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how load is made |
 //! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
 //! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by lower ranks |
 //! | 9 | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |

@@ -14,7 +14,6 @@ use crate::plan::references::Env;
 use crate::plan::step::actions;
 use crate::plan::{self, Plan, include, scenario};
 use crate::rally;
-use crate::report;
 use crate::report::document::terminal::Style;
 
 use super::demo;
@@ -312,7 +311,7 @@ pub fn explain(
     demo::stand_in(&mut deployment);
     let plan = plan(file, &document, deployment, task.as_ref(), load)?;
     let programs = task.map(|task| task.programs()).unwrap_or_default();
-    Ok(report::explain::text(&plan, &document, &programs, style))
+    Ok(super::explain::text(&plan, &document, &programs, style))
 }
 
 /// True if the file was meant to be a scenario, even with misspelt keys.

@@ -14,6 +14,7 @@ pub mod demo;
 mod environment;
 pub mod error;
 pub mod event;
+mod explain;
 pub mod files;
 pub mod import;
 pub mod init;

@@ -10,7 +10,6 @@ pub mod client_comparison;
 pub mod compare;
 pub mod differences;
 pub mod document;
-pub mod explain;
 pub mod explanation;
 mod failed;
 pub mod html;

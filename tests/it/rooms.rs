@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 19] = [
+const NEVER: [(&str, &[&str]); 23] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     // Knows of scenarios.
@@ -46,6 +46,11 @@ const NEVER: [(&str, &[&str]); 19] = [
     ("analysis/", &["std::fs", "std::net", "std::io", "tokio", "File::"]),
     // Prints or exits, or reads anything.
     ("verdict/", &["std::fs", "std::io", "std::process", "tokio", "print!", "println!", "Exit"]),
+    // Knows how a load is made.
+    ("verdict/", &["crate::runner", "crate::iteration", "crate::client"]),
+    ("analysis/", &["crate::runner", "crate::iteration", "crate::client"]),
+    ("results/", &["crate::runner", "crate::iteration"]),
+    ("report/", &["crate::runner"]),
     // Computes statistics.
     ("report/", &["base::statistics::", "measure::latency::Latency", "percentile_ns", "value_at_quantile"]),
     // Writes anywhere but where its caller says.

@@ -9,12 +9,12 @@ use crate::plan::Plan;
 use crate::plan::deployment::is_awaited;
 use crate::plan::explain::{self, Explained, Requests, Shape, StepLine};
 
-use super::document::terminal::{self, Style};
-use super::document::{Block, Cell, Column, Document, Line, Table};
+use crate::report::document::terminal::{self, Style};
+use crate::report::document::{Block, Cell, Column, Document, Line, Table};
 
 /// The plan of a scenario as text, without a line break at its end. `programs` are those that the load starts.
 #[must_use]
-pub fn text(plan: &Plan, scenario: &Read<Scenario>, programs: &[String], style: Style) -> String {
+pub(super) fn text(plan: &Plan, scenario: &Read<Scenario>, programs: &[String], style: Style) -> String {
     terminal::text(&document(plan, scenario, programs), style)
 }
 
