@@ -23,7 +23,7 @@ use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::osprofiler::report::TraceTree;
-use crate::osprofiler::spans::{Decoded, SpanError, jaeger, json as json_spans, read};
+use crate::osprofiler::spans::{Decoded, Span, SpanError, jaeger, json as json_spans, read};
 
 use self::lines::First;
 use self::shape::Shape;
@@ -276,7 +276,7 @@ impl Gathered<'_> {
         }
         self.partial = self.partial.take().or(partial);
         let traces = read::traces(&spans);
-        std::thread::spawn(move || drop(spans));
+        discard(spans);
         for (_, records) in traces {
             records.into_iter().for_each(|record| self.add(record));
         }
@@ -390,6 +390,17 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     }
     gathered.sort();
     Ok(())
+}
+
+/// Fewer spans than this are not worth a thread.
+const SPANS_OF_THREAD_MIN: usize = 4_000;
+
+/// Frees spans. Of a large trace that takes a tenth of the time to show it, so it is done meanwhile.
+fn discard(spans: Vec<Span>) {
+    if spans.len() >= SPANS_OF_THREAD_MIN {
+        // If no thread starts, they are freed here.
+        let _ = std::thread::Builder::new().spawn(move || drop(spans));
+    }
 }
 
 /// Whether an object is a request of OTLP, or an answer or a download with spans.
