@@ -9,6 +9,7 @@ mod brackets;
 mod numbers;
 mod surrogates;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -273,6 +274,7 @@ impl<'t> Builder<'t> {
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
+                let text = self.as_far_as_written(text, style, &span);
                 let own = tag.as_ref().filter(|tag| tag.is_yaml_core_schema()).map(|tag| tag.suffix.as_str());
                 let mut core = tag.is_none() || own == Some("str");
                 // Keys are texts; one that is a boolean in YAML 1.1 is a fault.
@@ -303,6 +305,23 @@ impl<'t> Builder<'t> {
             _ => {}
         }
         true
+    }
+
+    /// The parser ends every block of text with a line break, and a last line of blanks with another one. A last line without
+    /// an end has none (YAML 1.2, 8.1.1.2).
+    fn as_far_as_written<'e>(
+        &self,
+        text: Cow<'e, str>,
+        style: ScalarStyle,
+        span: &Range<usize>,
+    ) -> Cow<'e, str> {
+        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        let last = self.text.rsplit('\n').next().unwrap_or_default();
+        let made_up = if last.trim().is_empty() { "\n\n" } else { "\n" };
+        if is_block && !last.is_empty() && span.end == self.text.len() && text.ends_with(made_up) {
+            return Cow::Owned(text[..text.len() - 1].to_owned());
+        }
+        text
     }
 
     /// Whether the next value is a key of a map.
@@ -590,6 +609,28 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join("; ")
         })
+    }
+
+    /// As PyYAML 6.0.3 reads them.
+    #[test]
+    fn a_last_line_without_an_end_gives_its_block_none() {
+        for (text, expected) in [
+            ("a: |\n  x", "x"),
+            ("a: |\n  x\n", "x\n"),
+            ("a: >\n  x\n  y", "x y"),
+            ("a: |+\n  x", "x"),
+            ("a: |-\n  x", "x"),
+            ("a: |\n  x\n  ", "x\n"),
+            ("a: |\n  x\n# c", "x\n"),
+            ("b: |\n  x\na: |\n  é", "é"),
+        ] {
+            for schema in [Schema::Core, Schema::Python] {
+                let (root, faults) = parse_all_as(&Source::new("", text), schema);
+                assert!(faults.is_empty(), "{text:?}: {faults:?}");
+                let found = root.unwrap().get("a").unwrap().to_value();
+                assert_eq!(found.as_str(), Some(expected), "{text:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Puts files into the template of a task in the places where it includes or imports them.
 //!
 //! As in Jinja2, what an included file sets stays in it, and of an imported file only macros and variables are used, not
-//! its text. What is in the text knows from which line of which file it came.
+//! its text; it does not see the task's variables, unless it is imported `with context`. What is in the text knows from
+//! which line of which file it came.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::base::template::document::Document;
 use crate::base::yaml;
 
 /// How many files may be included, each counted as often as it is.
@@ -19,6 +22,8 @@ pub(super) struct Whole {
     pub(super) origins: Vec<Origin>,
     /// The task's own text, in which statements that set the imported names stand for those that import them.
     pub(super) own: String,
+    /// Variables that are empty in a file because it is imported without those around it: file and name.
+    pub(super) unseen: BTreeSet<(String, String)>,
 }
 
 /// Where a line came from.
@@ -43,20 +48,33 @@ impl Origin {
 /// A line of the task's file, from 0, and what is wrong there.
 pub(super) type AtLine = (usize, String);
 
-/// A statement that names another file.
-enum Statement<'t> {
-    Include { file: &'t str, may_be_missing: bool },
-    Import { file: &'t str, name: &'t str },
-    From { file: &'t str, names: Vec<(&'t str, &'t str)> },
+/// A statement that names another file, and whether that sees the variables around the statement.
+struct Statement<'t> {
+    file: &'t str,
+    with_context: bool,
+    what: What<'t>,
+}
+
+enum What<'t> {
+    Include { may_be_missing: bool },
+    Import { name: &'t str },
+    From { names: Vec<(&'t str, &'t str)> },
 }
 
 /// The template with its files; `read` gives the text of one by its name.
 pub(super) fn whole(text: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Whole, AtLine> {
     let first = Origin { line: 0, within: None };
-    let mut joiner = Joiner { read, files: 0, text: String::new(), origins: vec![first], own: String::new() };
+    let mut joiner = Joiner {
+        read,
+        files: 0,
+        text: String::new(),
+        origins: vec![first],
+        own: String::new(),
+        unseen: BTreeSet::new(),
+    };
     joiner.add(text, None, 0)?;
-    let Joiner { text, origins, own, .. } = joiner;
-    Ok(Whole { text, origins, own })
+    let Joiner { text, origins, own, unseen, .. } = joiner;
+    Ok(Whole { text, origins, own, unseen })
 }
 
 struct Joiner<'a> {
@@ -65,6 +83,7 @@ struct Joiner<'a> {
     text: String,
     origins: Vec<Origin>,
     own: String,
+    unseen: BTreeSet<(String, String)>,
 }
 
 impl Joiner<'_> {
@@ -111,59 +130,93 @@ impl Joiner<'_> {
         if self.files > FILES_MAX {
             return Err((home, format!("the task includes more than {FILES_MAX} files")));
         }
-        let file = statement.file();
+        let file = statement.file;
         let content = match (self.read)(file) {
-            Err(_) if matches!(statement, Statement::Include { may_be_missing: true, .. }) => String::new(),
+            Err(_) if matches!(statement.what, What::Include { may_be_missing: true }) => String::new(),
             read => read.map_err(|why| (home, format!("cannot include `{file}`: {why}")))?,
         };
+        // As Jinja2 does.
+        let content = content.strip_suffix('\n').unwrap_or(&content);
         // Blanks beside the statement go where it says so; those of the file stay.
         let (open, close) = (if tag.starts_with("{%-") { "{%-" } else { "{%" }, close_of(tag));
-        let (before, after) = match statement {
-            Statement::Include { .. } => (" with %}".to_owned(), vec!["{% endwith ".to_owned()]),
-            _ => (format!(" set {UNUSED} %}}"), statement.sets(&content)),
-        };
+        let unseen = if statement.with_context { Vec::new() } else { unseen(content) };
+        let (before, after) = statement.around(content, self.files, &unseen);
+        let is_empty = |name: &String| !has_default(content, name);
+        self.unseen.extend(unseen.into_iter().filter(is_empty).map(|name| (file.to_owned(), name)));
         self.text.extend([open, &before]);
-        // As Jinja2 does.
-        self.add(content.strip_suffix('\n').unwrap_or(&content), Some(&Arc::from(file)), home)?;
+        self.add(content, Some(&Arc::from(file)), home)?;
         self.text.extend([&after.join("%}"), close]);
         Ok(())
     }
 }
 
-impl<'t> Statement<'t> {
-    fn file(&self) -> &'t str {
-        match self {
-            Self::Include { file, .. } | Self::Import { file, .. } | Self::From { file, .. } => file,
+impl Statement<'_> {
+    /// What comes before and behind the text of the file, which is the one of this number: the rest of a statement that has
+    /// begun, and the beginnings of statements.
+    fn around(&self, content: &str, number: usize, unseen: &[String]) -> (String, Vec<String>) {
+        let hides: Vec<String> = unseen.iter().map(|name| format!("{name}=({{}}).unseen")).collect();
+        if let What::Include { .. } = self.what {
+            let space = if hides.is_empty() { "" } else { " " };
+            return (format!(" with {}{space}%}}", hides.join(", ")), vec!["{% endwith ".to_owned()]);
         }
+        let mut statements = vec!["{% endset ".to_owned()];
+        if hides.is_empty() {
+            let renamed = self.names(content).into_iter().filter(|(own, value)| own != value);
+            statements.extend(renamed.map(|(own, value)| format!("{{% set {own} = {value} ")));
+            return (format!(" set {UNUSED} %}}"), statements);
+        }
+        // What is set within `with` stays there, but for what a namespace holds.
+        let held = format!("imported_{number}");
+        let names = self.names(content);
+        statements.extend(names.iter().map(|(own, value)| format!("{{% set {held}.{own} = {value} ")));
+        statements.push("{% endwith ".to_owned());
+        statements.extend(names.iter().map(|(own, _)| format!("{{% set {own} = {held}.{own} ")));
+        let hides = hides.join(", ");
+        (format!(" set {held} = namespace() %}}{{% with {hides} %}}{{% set {UNUSED} %}}"), statements)
     }
 
-    /// The beginnings of the statements behind an imported text.
-    fn sets(&self, content: &str) -> Vec<String> {
-        let mut statements = vec!["{% endset ".to_owned()];
-        match self {
-            Self::Include { .. } => {}
-            Self::Import { name, .. } => {
+    /// The names that an import defines, each with its value.
+    fn names(&self, content: &str) -> Vec<(String, String)> {
+        match &self.what {
+            What::Include { .. } => Vec::new(),
+            What::Import { name } => {
                 let pairs: Vec<String> =
                     defined(content).iter().map(|name| format!("{name}={name}")).collect();
-                statements.push(format!("{{% set {name} = namespace({}) ", pairs.join(", ")));
+                vec![((*name).to_owned(), format!("namespace({})", pairs.join(", ")))]
             }
-            Self::From { names, .. } => {
-                let renamed = names.iter().filter(|(name, own)| name != own);
-                statements.extend(renamed.map(|(name, own)| format!("{{% set {own} = {name} ")));
+            What::From { names } => {
+                names.iter().map(|(name, own)| ((*own).to_owned(), (*name).to_owned())).collect()
             }
         }
-        statements
     }
 
     /// Statements that set the same names.
     fn names_only(&self) -> String {
         let set = |name: &str| format!("{{% set {name} = 0 %}}");
-        match self {
-            Self::Include { .. } => String::new(),
-            Self::Import { name, .. } => set(name),
-            Self::From { names, .. } => names.iter().map(|(_, own)| set(own)).collect(),
+        match &self.what {
+            What::Include { .. } => String::new(),
+            What::Import { name } => set(name),
+            What::From { names } => names.iter().map(|(_, own)| set(own)).collect(),
         }
     }
+}
+
+/// The variables of a file that it does not set itself; none of one that names further files.
+fn unseen(content: &str) -> Vec<String> {
+    let Ok(document) = Document::compile(content) else { return Vec::new() };
+    let defined = defined(content);
+    document.variables().iter().filter(|name| !defined.contains(&name.as_str())).cloned().collect()
+}
+
+/// Whether a template sets a variable or has a default for it. What an imported file defines, other files of the task may
+/// use.
+pub(super) fn has_default(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (text[..at].trim_end(), text[at + name.len()..].trim_start());
+        let set = before.ends_with("set") && after.starts_with('=') || before.ends_with("macro");
+        let filter = after.strip_prefix('|').map(str::trim_start);
+        set || filter.is_some_and(|filter| filter.starts_with("default(") || filter.starts_with("d("))
+    })
 }
 
 /// The end of a statement like that of this one.
@@ -183,25 +236,25 @@ fn statement(tag: &str) -> Option<Statement<'_>> {
     let (word, rest) = inner.split_at(inner.find(|c: char| !c.is_alphanumeric())?);
     let (file, rest) = quoted(rest.trim_start())?;
     let rest = rest.trim();
-    let rest = rest
-        .strip_suffix("without context")
-        .or_else(|| rest.strip_suffix("with context"))
-        .unwrap_or(rest)
-        .trim();
-    match word {
-        "include" if rest.is_empty() => Some(Statement::Include { file, may_be_missing: false }),
-        "include" if rest == "ignore missing" => Some(Statement::Include { file, may_be_missing: true }),
+    let (rest, context) = match (rest.strip_suffix("with context"), rest.strip_suffix("without context")) {
+        (_, Some(rest)) => (rest.trim(), Some(false)),
+        (Some(rest), None) => (rest.trim(), Some(true)),
+        (None, None) => (rest, None),
+    };
+    let what = match word {
+        "include" if rest.is_empty() => What::Include { may_be_missing: false },
+        "include" if rest == "ignore missing" => What::Include { may_be_missing: true },
         "import" => {
-            let name = rest.strip_prefix("as")?.trim();
-            is_name(name).then_some(Statement::Import { file, name })
+            What::Import { name: Some(rest.strip_prefix("as")?.trim()).filter(|name| is_name(name))? }
         }
         "from" => {
             let list = rest.strip_prefix("import")?.trim().trim_end_matches(',');
-            let names = list.split(',').map(|item| pair(item.trim())).collect::<Option<Vec<_>>>()?;
-            Some(Statement::From { file, names })
+            What::From { names: list.split(',').map(|item| pair(item.trim())).collect::<Option<Vec<_>>>()? }
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let with_context = context.unwrap_or(matches!(what, What::Include { .. }));
+    Some(Statement { file, with_context, what })
 }
 
 fn is_name(text: &str) -> bool {
@@ -267,7 +320,8 @@ pub(super) fn includes_files(text: &str) -> bool {
         let length = tag_length(rest);
         let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
         rest = after;
-        found = length.is_some() && matches!(statement(part), Some(Statement::Include { .. }));
+        found =
+            length.is_some() && matches!(statement(part), Some(Statement { what: What::Include { .. }, .. }));
     }
     found
 }
@@ -349,6 +403,37 @@ mod tests {
             let whole = joined(text).ok().unwrap();
             assert_eq!((whole.text.as_str(), whole.own.as_str()), (expected, own), "{text}");
             assert_eq!(whole.origins.len(), whole.text.split('\n').count(), "{text}");
+        }
+    }
+
+    /// What Jinja2 3.1.6 makes of these.
+    #[test]
+    fn an_imported_file_does_not_see_the_tasks_variables() {
+        let read = |name: &str| match name {
+            "free.yaml" => Ok("{% macro f() %}[{{ y }}]{% endmacro %}{% set z = y|default(3) %}\
+                               {% macro h(y) %}<{{ y }}{{ f() }}>{% endmacro %}"
+                .to_owned()),
+            _ => Ok("[{{ y }}]\n".to_owned()),
+        };
+        for (statements, expected) in [
+            ("{% from 'free.yaml' import f %}{{ f() }}{{ y }}", "[]1"),
+            ("{% from 'free.yaml' import f with context %}{{ f() }}", "[1]"),
+            (
+                "{% from 'free.yaml' import f, z as q %}{% macro g() %}{{ y }}{% endmacro %}{{ g() }}{{ f() }}{{ q }}",
+                "1[]3",
+            ),
+            ("{% import 'free.yaml' as m %}{{ m.f() }}{{ m.z }}{{ m.h(4) }}{{ y }}", "[]3<4[]>1"),
+            ("{% include 'show.yaml' without context %}{{ y }}", "[]1"),
+            ("{% include 'show.yaml' %}", "[1]"),
+            (
+                "{% from 'free.yaml' import f without context %}{% from 'free.yaml' import h %}{{ h(2) }}{{ f() }}",
+                "<2[]>[]",
+            ),
+        ] {
+            let text = format!("{{% set y = 1 %}}{statements}");
+            let whole = whole(&text, &read).ok().unwrap();
+            let rendered = Document::compile(&whole.text).unwrap().render(Vec::new()).unwrap();
+            assert_eq!(rendered, expected, "{text}: {}", whole.text);
         }
     }
 

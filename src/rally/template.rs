@@ -11,7 +11,7 @@ use crate::base::yaml;
 use crate::config::Rejected;
 
 use super::args::Arguments;
-use super::included::{self, Origin, Whole, tag_length};
+use super::included::{self, Origin, Whole, has_default, tag_length};
 
 /// Begins and ends a mark. Both are private to whoever uses them, and no file has them.
 const MARK: (char, char) = ('\u{e000}', '\u{e001}');
@@ -44,7 +44,9 @@ pub fn render(
     include: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Rendered, Rejected> {
     if !["{{", "{%", "{#"].iter().any(|mark| source.text.contains(mark)) {
-        return Ok(Rendered::plain(source));
+        // Rally renders it, too, and Jinja2 does not keep the end of the last line: a text block there loses it.
+        let text = source.text.strip_suffix('\n').unwrap_or(&source.text).to_owned();
+        return Ok(Rendered::plain(Source { text, ..source }));
     }
     let whole = match included::whole(&source.text, include) {
         Ok(whole) => whole,
@@ -86,7 +88,13 @@ pub fn render(
     let empty = |name| {
         format!("the argument `{name}`, which an included file uses, is not given and is empty, as in Rally")
     };
-    let warnings = empty_names.into_iter().map(empty).collect();
+    let unseen = whole.unseen.iter().map(|(file, name)| {
+        format!(
+            "`{name}` is empty in `{file}`: as in Rally, an imported file sees neither the task's variables nor its \
+             arguments, unless it is imported `with context`"
+        )
+    });
+    let warnings = empty_names.into_iter().map(empty).chain(unseen).collect();
     let rendered = Source { text: plain, ..source.clone() };
     Ok(Rendered { source: rendered, written: Some(Written { source, lines }), warnings })
 }
@@ -191,16 +199,7 @@ fn missing(
     arguments: &Arguments,
     whole: &Whole,
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), DocumentError> {
-    let text = whole.text.as_str();
-    // What an imported file defines, other files of the task may use.
-    let has_default = |name: &str| {
-        text.match_indices(name).any(|(at, _)| {
-            let (before, after) = (text[..at].trim_end(), text[at + name.len()..].trim_start());
-            let set = before.ends_with("set") && after.starts_with('=') || before.ends_with("macro");
-            let filter = after.strip_prefix('|').map(str::trim_start);
-            set || filter.is_some_and(|filter| filter.starts_with("default(") || filter.starts_with("d("))
-        })
-    };
+    let has_default = |name: &str| has_default(&whole.text, name);
     let needed = document.variables().iter().filter(|name| !arguments.has(name) && !has_default(name));
     let needed: BTreeSet<String> = needed.cloned().collect();
     if needed.is_empty() || whole.own == whole.text {

@@ -10,7 +10,8 @@ curl     Each command of the documents runs in the installed curl and, imported,
          bench reads from the environment, may have any value; parts of forms are compared one by one.
 openapi  Each document is imported with --unsafe and validated; its operations are looked for among the actions.
 rally    Each task file is validated. What bench refuses must be named with its line, and a file that bench cannot
-         read as a template or as YAML must be one that Jinja2 and PyYAML cannot read either.
+         read as a template or as YAML must be one that Jinja2 and PyYAML cannot read either. Then every YAML and JSON
+         file of the repository is rendered and read by both: the values must be equal.
 
 The standard library, PyYAML and, for rally, Jinja2; curl and openssl for the first series. `unshare` keeps what the
 commands name out of reach: without it, a command that escapes the redirection would reach the network.
@@ -19,6 +20,7 @@ commands name out of reach: without it, a command that escapes the redirection w
 import argparse
 import base64
 import collections
+import datetime
 import email.parser
 import email.policy
 import json
@@ -39,6 +41,7 @@ import yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TIME_LIMIT = 20
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 # ---------------------------------------------------------------- what all series share
@@ -789,6 +792,49 @@ def rally_series(bench, root):
         shutil.copytree(root / "rally-jobs/extra", pathlib.Path(home) / ".rally/extra")
         judge_tasks(outcomes, bench, root, home)
     outcomes.report()
+    values_series(root)
+
+
+def values_series(root):
+    """Each YAML and JSON file, as the real Jinja2 and PyYAML read it and as bench does: equal values."""
+    outcomes = Outcomes("values of task files", quiet={"equal values"})
+    files = [path for path in sorted(root.glob("**/*")) if path.suffix in (".json", ".yaml", ".yml") and path.is_file()]
+    asked = [{"path": str(path), "arguments": arguments_of(path)} for path in files]
+    command = ["cargo", "run", "-q", "--locked", "--example", "rally-values"]
+    lines = "\n".join(map(json.dumps, asked))
+    ended = subprocess.run(command, cwd=REPOSITORY, input=lines, capture_output=True, text=True, check=True)
+    for one, path, line in zip(asked, files, ended.stdout.splitlines(), strict=True):
+        judge_value(outcomes, path, one["arguments"], json.loads(line))
+    outcomes.report()
+
+
+def arguments_of(path):
+    """A value for each variable of a template."""
+    import jinja2.meta
+    try:
+        names = jinja2.meta.find_undeclared_variables(jinja2.Environment().parse(path.read_text()))
+    except jinja2.TemplateError:
+        return {}
+    return {name: 7 for name in sorted(names - RALLY_GLOBALS.keys())}
+
+
+def judge_value(outcomes, path, arguments, answer):
+    expected = rendered_task(path, arguments)
+    if isinstance(expected, str):
+        return outcomes.add("neither reads it" if "error" in answer else "bench alone reads it", path, expected)
+    if "error" in answer:
+        return outcomes.add("bench alone refuses it", path, answer["error"])
+    is_same = as_json(expected) == answer["value"]
+    return outcomes.add("equal values" if is_same else "WRONG: other values", path)
+
+
+def as_json(value):
+    """As JSON has it: keys are texts, and so are dates."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else json.dumps(key, default=str): as_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    return str(value) if isinstance(value, (datetime.date, datetime.datetime)) else value
 
 
 def judge_tasks(outcomes, bench, root, home):
@@ -818,14 +864,17 @@ def judge_task(outcomes, path, ask):
     return outcomes.add(kind, path, *(others or heads))
 
 
-def rendered_task(path):
-    """What Rally reads: the template rendered with its defaults, as YAML; or why it cannot."""
+RALLY_GLOBALS = {"min": min, "max": max, "round": round, "len": len, "range": range, "zip": zip}
+
+
+def rendered_task(path, arguments=None):
+    """What Rally reads: the template rendered with these arguments, as YAML; or why it cannot."""
     import jinja2
     loader = jinja2.FileSystemLoader(str(path.parent))
     surroundings = jinja2.Environment(loader=loader, undefined=jinja2.ChainableUndefined)
-    surroundings.globals.update(min=min, max=max, round=round, len=len, range=range, zip=zip)
+    surroundings.globals.update(RALLY_GLOBALS)
     try:
-        return yaml.load(surroundings.from_string(path.read_text()).render(), LOADER)
+        return yaml.load(surroundings.from_string(path.read_text()).render(arguments or {}), LOADER)
     except (jinja2.TemplateError, yaml.YAMLError, TypeError) as error:
         return f"Jinja2 or PyYAML: {error}"
 
