@@ -80,7 +80,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
             published: 0,
         },
         environment: header.environment.clone().into(),
-        generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
+        generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
         record: Some(record::of(aggregate)),
         probe: aggregate.end.as_ref().and_then(|end| end.probe.clone()).map(Into::into),
         shard: header.shard.clone().map(Into::into),
