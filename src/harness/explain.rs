@@ -8,7 +8,6 @@ use crate::config::scenario::Scenario;
 use crate::plan::Plan;
 use crate::plan::deployment::is_awaited;
 use crate::plan::explain::{self, Explained, Requests, Shape, StepLine};
-
 use crate::report::document::terminal::{self, Style};
 use crate::report::document::{Block, Cell, Column, Document, Line, Table};
 

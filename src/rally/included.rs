@@ -151,8 +151,8 @@ impl Joiner<'_> {
 }
 
 impl Statement<'_> {
-    /// What comes before and behind the text of the file, which is the one of this number: the rest of a statement that has
-    /// begun, and the beginnings of statements.
+    /// The template code before and after the text of a file: the rest of the statement that is open, and the beginnings of
+    /// those that follow. `number` tells imported files apart.
     fn around(&self, content: &str, number: usize, unseen: &[String]) -> (String, Vec<String>) {
         let hides: Vec<String> = unseen.iter().map(|name| format!("{name}=({{}}).unseen")).collect();
         if let What::Include { .. } = self.what {

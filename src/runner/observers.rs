@@ -20,7 +20,7 @@ pub trait Observer {
     fn counts_every(&self) -> Option<Duration> {
         None
     }
-    /// This many iterations of a workload have begun, including the warm-up, so long after its start.
+    /// How many iterations of a workload have begun, including the warm-up, and the time since its start.
     fn begun(&mut self, _workload: usize, _elapsed: Duration, _begun: u64) {}
     /// A workload has ended.
     fn end(&mut self, _progress: &Progress<'_>) {}
@@ -73,7 +73,7 @@ mod tests {
     use crate::measure::recorder::Live;
     use crate::runner::count::Spread;
 
-    /// Notes what it is told.
+    /// Records the calls that it gets.
     struct Told<'a> {
         name: &'static str,
         every_ms: Option<u64>,
