@@ -13,5 +13,6 @@ pub mod plan;
 pub mod receive;
 pub mod results;
 pub mod runner;
+pub mod terms;
 
 pub use osprofiler;

@@ -32,19 +32,20 @@
 //! |---|---|---|---|
 //! | 0 | [`base`] | clocks, ids, secrets, units, YAML with positions, diagnostics, templates | know of load tests |
 //! | 1 | [`osprofiler`] | OSProfiler in Rust, a separate crate: points, signing, middleware, notifiers, collectors, trees | know of bench |
-//! | 1 | [`client`] | HTTP: connections, phases, limits, TLS; the only module that uses hyper's client and reqwest | know of scenarios |
 //! | 2 | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
-//! | 3 | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
-//! | 3 | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
+//! | 2 | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
+//! | 3 | [`terms`] | what a run is asked for: the load, whose rows it takes, how good the results must be | know of steps, HTTP or files |
 //! | 4 | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
-//! | 5 | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
-//! | 6 | [`runner`] | when iterations start and stop | know what an iteration does |
-//! | 7 | [`results`] | the versioned result model and the run directory, made from the log | print |
-//! | 8 | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
-//! | 8 | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
-//! | 8 | [`analysis`] | why the slow iterations were slow | do I/O |
-//! | 8 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how load is made |
-//! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
+//! | 5 | [`client`] | HTTP: connections, phases, limits, TLS; the only module that uses hyper's client and reqwest | know of scenarios |
+//! | 5 | [`results`] | the versioned result model and the run directory, made from the log | print; know how a load is made |
+//! | 6 | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
+//! | 6 | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
+//! | 6 | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
+//! | 6 | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
+//! | 6 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
+//! | 7 | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
+//! | 8 | [`runner`] | when iterations start and stop | know what an iteration does |
+//! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
 //! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by lower ranks |
 //! | 9 | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
 //! | 10 | [`harness`] | the life cycle of a run, of a comparison of two builds, and of stored runs | read arguments, print or exit |
@@ -80,4 +81,6 @@ pub mod report;
 pub mod verdict;
 
 // These are compiled as a crate of their own, harder than the rest: see `engine.rs`.
-pub use engine::{base, client, config, iteration, measure, osprofiler, plan, receive, results, runner};
+pub use engine::{
+    base, client, config, iteration, measure, osprofiler, plan, receive, results, runner, terms,
+};

@@ -1,4 +1,4 @@
-//! Rank 8: why slow iterations were slow. Nothing here may do I/O.
+//! Rank 6: why slow iterations were slow. Nothing here may do I/O.
 
 pub mod asynchronous;
 pub mod attribution;

@@ -12,9 +12,9 @@
 
 use crate::base::statistics::binomial::Share;
 use crate::base::statistics::order::{at_rank, rank};
-use crate::plan::control::ControlShare;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
+use crate::terms::control::ControlShare;
 
 /// The percentiles that are compared if both groups have enough samples.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];

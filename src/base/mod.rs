@@ -11,13 +11,16 @@ pub mod diagnostics;
 pub mod digits;
 pub mod files;
 pub mod ids;
+pub mod json_schema;
 pub mod lists;
 pub mod marked;
 pub mod masking;
+pub mod named_secrets;
 #[cfg(any(test, feature = "simulation"))]
 pub mod page;
 pub mod programs;
 pub mod shell;
+pub mod similar;
 pub mod statistics;
 pub mod template;
 pub mod template_names;

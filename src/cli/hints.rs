@@ -3,7 +3,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::config::check::did_you_mean;
+use crate::base::similar::did_you_mean;
 
 /// Words of other programs, the commands of bench that they are looked for in, and what does it here.
 const HINTS: [(&[&str], &[&str], &str); 18] = [

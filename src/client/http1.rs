@@ -25,7 +25,8 @@ use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::{Limits, Settings};
 use super::proxy::unauthorized;
 use super::retransmits::{Span, Wire};
-use super::{Answer, Phases, Request};
+use super::{Answer, Request};
+use crate::measure::phases::Phases;
 
 /// Bodies up to this size are sent in the same write as the head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;

@@ -31,7 +31,8 @@ use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
 use super::options::Limits;
 use super::retransmits::{Ends, Span, Wire};
-use super::{Answer, Phases, Request};
+use super::{Answer, Request};
+use crate::measure::phases::Phases;
 
 /// How much a server may send before it is read: for a single answer, and for all.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;

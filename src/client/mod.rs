@@ -1,4 +1,4 @@
-//! Rank 1: HTTP.
+//! Rank 5: HTTP.
 //!
 //! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
 //! which connections it reuses, follows redirects only if configured, and sends a request again only where that is safe
@@ -52,11 +52,10 @@ use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
 
 use crate::base::charset;
-use crate::base::clock::Nanos;
 use body::Content;
 use cookies::Jar;
 use headers::HeaderBlock;
-pub use retransmits::{Retransmits, SLOW_CONNECT, take_cut_off};
+pub use retransmits::take_cut_off;
 
 /// A request of the load path.
 #[derive(Clone, Copy)]
@@ -140,46 +139,5 @@ impl Answer {
             all.to_mut().extend([", ", &charset::of_field(line.as_bytes())]);
             all
         }))
-    }
-}
-
-/// The duration of each phase of a request, in nanoseconds; 0 for a phase that did not happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Phases {
-    /// Resolving the host's name.
-    pub resolve_ns: Nanos,
-    /// The TCP handshake.
-    pub connect_ns: Nanos,
-    /// The TLS handshake.
-    pub tls_ns: Nanos,
-    /// Writing the request.
-    pub send_ns: Nanos,
-    /// From the request's last byte to the answer's first.
-    pub wait_ns: Nanos,
-    /// From the answer's first byte to its last.
-    pub receive_ns: Nanos,
-    /// The time of redirects before the last request; not included in the other phases.
-    pub redirect_ns: Nanos,
-    /// True if the request opened its connection.
-    pub opened: bool,
-    /// True if the request used HTTP/2.
-    pub http2: bool,
-    /// True if it, or one that led to it by a redirect, was sent once more.
-    pub resent: bool,
-    /// The number of the address that it was sent to, if its host has several ([`addresses`]); 0 otherwise.
-    pub address: u16,
-    /// What TCP had to repeat, if it was slow.
-    pub retransmits: Retransmits,
-}
-
-impl Phases {
-    /// Adds the connecting of an earlier attempt of the same request.
-    fn resent_after(&mut self, before: &Self) {
-        self.resent = true;
-        self.opened |= before.opened;
-        self.resolve_ns += before.resolve_ns;
-        self.connect_ns += before.connect_ns;
-        self.tls_ns += before.tls_ns;
-        self.retransmits = self.retransmits.and(before.retransmits);
     }
 }

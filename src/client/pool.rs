@@ -25,7 +25,9 @@ use super::options::{Connections, Settings};
 use super::redirect::Hop;
 use super::url::Origin;
 use super::worker::Worker;
-use super::{Answer, Phases, Request};
+use super::{Answer, Request};
+use crate::measure::observation::Followed;
+use crate::measure::phases::Phases;
 
 /// The most origins with kept connections; redirects may lead to many.
 const SLOTS_MAX: usize = 64;
@@ -38,17 +40,6 @@ pub struct Pool {
     followed: Option<Vec<Followed>>,
     /// Whether it is one of those that use the shared connections.
     shares: bool,
-}
-
-/// A redirect that was followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
-    /// The status of the answer that redirected.
-    pub status: http::StatusCode,
-    /// The method of the next request.
-    pub method: http::Method,
-    /// The URL of the next request, for messages.
-    pub url: String,
 }
 
 /// An origin and its idle connection, if any.

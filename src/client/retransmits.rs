@@ -12,43 +12,14 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::measure::phases::{Retransmits, SLOW_CONNECT};
+
 /// The kernel waits for at least this long before it repeats the last segment of what it sent (`TCP_RTO_MIN`).
 const SLOW: Duration = Duration::from_millis(200);
-/// A connection that takes this long was asked for again: the kernel does so after 1 s (RFC 6298, section 2).
-pub const SLOW_CONNECT: Duration = Duration::from_millis(900);
 /// A segment that is sent again sooner than this after the request was written delays it little.
 const SOON: Duration = Duration::from_millis(100);
 /// Shorter answers are a single segment, which is never out of order.
 const SEGMENT_BYTES: u64 = 1_000;
-
-/// What was repeated for a request. Each number ends at 255; 0 on other systems than Linux.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retransmits {
-    /// How often the kernel asked for its connection again.
-    pub syns: u8,
-    /// Segments to the service that were sent again.
-    pub segments: u8,
-    /// Segments of the answer that came although one before them was missing: lost, or overtaken.
-    pub out_of_order: u8,
-}
-
-impl Retransmits {
-    /// True if nothing was repeated, as far as is known.
-    #[must_use]
-    pub fn is_none(self) -> bool {
-        self == Self::default()
-    }
-
-    /// The sum of these and the counts of an earlier attempt or redirect.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            syns: self.syns.saturating_add(other.syns),
-            segments: self.segments.saturating_add(other.segments),
-            out_of_order: self.out_of_order.saturating_add(other.out_of_order),
-        }
-    }
-}
 
 /// The two ends of a connection, the own one first.
 pub(super) type Ends = (SocketAddr, SocketAddr);

@@ -18,7 +18,8 @@ use super::http1::Http1;
 use super::http2::SharedHttp2;
 use super::options::Version;
 use super::url::Origin;
-use super::{Answer, Phases, Request};
+use super::{Answer, Request};
+use crate::measure::phases::Phases;
 
 /// The most origins with kept connections; redirects may lead to many.
 const ORIGINS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! Rank 8: fetches traces by their ids after the load.
+//! Rank 6: fetches traces by their ids after the load.
 //!
 //! Nothing here may run while the load runs. A collector that is down, slow or wrong costs a note,
 //! never the run and never the ids.

@@ -18,7 +18,7 @@ use super::matching::{fits, resolve, with_most_keys};
 use super::reference::ShareText;
 use super::shown::{is_public, is_switch};
 
-pub use super::matching::did_you_mean;
+use crate::base::similar::did_you_mean;
 
 /// All faults of structure. Messages quote only what `shown` allows.
 #[must_use]

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+
+use crate::base::json_schema::draft07;
 
 use super::deployment::Deployment;
 use super::rally::RallyDocument;
@@ -27,12 +27,6 @@ pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
 pub static SLA: LazyLock<Value> = LazyLock::new(draft07::<SlaFile>);
 /// The schema of Rally's deployment documents.
 pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
-
-/// Makes the draft-07 schema of a type.
-#[must_use]
-pub fn draft07<T: JsonSchema>() -> Value {
-    SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()
-}
 
 /// Allows references in place of the texts of a step.
 fn with_references(mut schema: Value) -> Value {

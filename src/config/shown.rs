@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::base::diagnostics::Shown;
 use crate::base::yaml::{Key, Kind, Node};
 
-use super::matching::{did_you_mean, fits, resolve, with_most_keys};
+use crate::base::similar::did_you_mean;
+
+use super::matching::{fits, resolve, with_most_keys};
 use super::reference::Reference;
 use super::referred::reference;
 

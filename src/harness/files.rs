@@ -7,8 +7,9 @@ use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::files::open_named;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml;
-use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
+use crate::config::{Document, Rejected, scenario::Scenario};
 use crate::plan::deployment::Deployment;
 use crate::plan::references::Env;
 use crate::plan::step::actions;

@@ -4,7 +4,7 @@ use crate::base::clock::saturating_nanos;
 use crate::measure::ids::RunIds;
 use crate::measure::recorder::Batch;
 use crate::measure::rows::Rows;
-use crate::plan::Plan;
+use crate::plan::{Plan, step};
 use crate::runner::Progress;
 use crate::runner::observers::Observer;
 use crate::runner::stop::{Stop, StopReason};
@@ -22,7 +22,8 @@ pub(super) struct LiveGate {
 impl LiveGate {
     /// Watches the thresholds of a plan.
     pub(super) fn new(plan: &Plan, ids: RunIds, stop: &Stop) -> Self {
-        let thresholds = LiveThresholds::new(plan, ids);
+        let workloads = plan.workloads.iter().map(|one| (&one.sla, step::names(&one.named())));
+        let thresholds = LiveThresholds::new(workloads, ids);
         Self { thresholds, stop: stop.clone(), broken: None, of_all_shards: false }
     }
 

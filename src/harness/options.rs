@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::named_secrets::without_secrets;
 use crate::collect::profiles::ProfileSource;
 use crate::iteration::observe::Observed;
-use crate::iteration::without_secrets;
 use crate::plan::given::Given;
 use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::measure::ids::RunIds;
 use crate::plan::Plan;
-use crate::plan::control::ControlShare;
 use crate::runner::Progress;
 use crate::runner::observers::Observer;
+use crate::terms::control::ControlShare;
 
 use super::event::{Event, Sink, WorkloadProgress};
 

@@ -1,4 +1,4 @@
-//! Rank 3: what other programs recorded or described, as a scenario and a deployment.
+//! Rank 2: what other programs recorded or described, as a scenario and a deployment.
 //!
 //! Readers of curl commands ([`curl`]), HTTP archives ([`har`]) and OpenAPI documents ([`openapi`]) make [`Draft`]s;
 //! [`draft`] writes these as two commented YAML files. A value that looks like a secret never reaches a file: it

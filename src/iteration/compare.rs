@@ -18,8 +18,9 @@ use crate::measure::errors::Seen;
 use crate::plan::compare::{Condition, Operand, Side, Test};
 use crate::plan::condition::Path;
 
-use super::excerpt::{quote, short, without_named_secrets};
-use super::observe::Checked;
+use super::excerpt::{quote, short};
+use crate::base::named_secrets::without_named_secrets;
+use crate::measure::observation::Checked;
 
 /// The most characters of what a check expects.
 const EXPECTED_CHARS_MAX: usize = 120;

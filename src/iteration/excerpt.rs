@@ -1,11 +1,7 @@
 //! The beginning of an answer's body, fit to be stored beside a failure and shown.
 
-use std::ops::Range;
-use std::sync::LazyLock;
-
-use regex::{Captures, Regex};
-
-use crate::base::masking::{masked_with, names_secret};
+use crate::base::masking::masked_with;
+use crate::base::named_secrets::without_secrets;
 use crate::base::template::Variables;
 use crate::base::visible::on_one_line;
 use crate::client::BEGINNING_BYTES;
@@ -14,14 +10,6 @@ use crate::client::BEGINNING_BYTES;
 const CHARS_MAX: usize = 200;
 /// At the end of a beginning, a secret may be cut, so that it is not recognised. This many characters are not shown.
 const CUT_CHARS: usize = 512;
-
-/// A text is quoted at most so many times over.
-const ESCAPED_MAX: usize = 3;
-
-/// `"name": "value"` or `name=value`; the end of the value may be missing. Without Unicode's classes, it compiles quickly.
-static MEMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#""([A-Za-z0-9_.-]+)"[ \t\r\n]*:[ \t\r\n]*"((?:[^"\\]|\\.)*)|([A-Za-z0-9_.-]+)=([^& \t\r\n"'<>;,]+)"#).ok()
-});
 
 /// A message quotes at most this many characters.
 const QUOTE_CHARS: usize = 80;
@@ -58,7 +46,7 @@ pub(super) fn excerpt(body: &[u8], bytes: u64, secrets: &[String]) -> Option<Str
     if valid.contains('\0') {
         return Some(format!("({bytes} bytes that are no text)"));
     }
-    let mut masked = without_named_secrets(&masked_at_every_level(valid, secrets));
+    let mut masked = without_secrets(valid, secrets);
     if is_cut {
         let kept = masked.chars().count().saturating_sub(CUT_CHARS);
         masked = masked.chars().take(kept).collect();
@@ -67,58 +55,6 @@ pub(super) fn excerpt(body: &[u8], bytes: u64, secrets: &[String]) -> Option<Str
     let line = on_one_line(&words.join(" "));
     let short: String = line.chars().take(CHARS_MAX).collect();
     Some(if is_cut || short.len() < line.len() { format!("{short}…") } else { short })
-}
-
-/// Masks secrets also in text that was quoted within a quotation: JSON in JSON, or a program's notation of a text.
-pub(super) fn masked_at_every_level(text: &str, secrets: &[String]) -> String {
-    let mut shown = masked_with(text, secrets).into_owned();
-    let mut within = unescaped(&shown);
-    for _ in 0..ESCAPED_MAX {
-        if !within.contains('\\') {
-            break;
-        }
-        let masked = masked_with(&within, secrets).into_owned();
-        if masked != within {
-            shown.clone_from(&masked);
-        }
-        within = unescaped(&masked);
-    }
-    shown
-}
-
-/// Without one level of backslashes before quotes and backslashes.
-fn unescaped(text: &str) -> String {
-    let (mut plain, mut rest) = (String::with_capacity(text.len()), text.chars().peekable());
-    while let Some(c) = rest.next() {
-        match rest.peek() {
-            Some('"' | '\\' | '\'' | '/') if c == '\\' => plain.extend(rest.next()),
-            _ => plain.push(c),
-        }
-    }
-    plain
-}
-
-/// Hides values whose names are like those of secrets: nobody extracted them, so they are not known.
-pub(super) fn without_named_secrets(text: &str) -> String {
-    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
-    for (span, _) in named_secrets(text) {
-        shown.push_str(&text[at..span.start]);
-        shown.push_str("***");
-        at = span.end;
-    }
-    shown.push_str(&text[at..]);
-    shown
-}
-
-/// The places of values whose names are like those of secrets, with these names; in order.
-pub(super) fn named_secrets(text: &str) -> Vec<(Range<usize>, String)> {
-    let member = |found: Captures<'_>| {
-        let (name, value) = found.get(1).zip(found.get(2)).or(found.get(3).zip(found.get(4)))?;
-        // A template only refers to its value.
-        let is_secret = names_secret(name.as_str()) && !value.is_empty() && !value.as_str().starts_with("{{");
-        is_secret.then(|| (value.range(), name.as_str().to_owned()))
-    };
-    MEMBERS.iter().flat_map(|members| members.captures_iter(text)).filter_map(member).collect()
 }
 
 #[cfg(test)]

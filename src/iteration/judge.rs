@@ -22,7 +22,7 @@ use crate::plan::condition::{Expect, Extract, Path, Place};
 
 use super::compare::{self, Fault, Found, Subject, Verdict};
 use super::excerpt::{self, short};
-use super::observe::Checked;
+use crate::measure::observation::Checked;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.
 const LIMIT: &str = "client";

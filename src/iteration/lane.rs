@@ -19,8 +19,9 @@ use crate::client::cookies::Jar;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
 use crate::client::pool::Pool;
-use crate::client::{Answer, Phases, Request, Retransmits, take_cut_off};
+use crate::client::{Answer, Request, take_cut_off};
 use crate::measure::errors::Seen;
+use crate::measure::phases::{Phases, Retransmits};
 use crate::measure::sample::{ActionSample, Ended};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::BaseSigner;
@@ -35,8 +36,9 @@ use super::crowd::Sender;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
-use super::observe::{Answered, Checked, Exchange, Observation, Sent};
+use super::observe;
 use super::request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
+use crate::measure::observation::{Checked, Exchange, Observation};
 
 /// What all lanes of one iteration share.
 pub(super) struct Pass<'a> {
@@ -272,7 +274,7 @@ impl Lane {
             keep_body: observed.is_some() || action.needs_body(),
             is_refused: &|status| !action.expect.accepts(status.as_u16()),
         };
-        let request_seen = observed.map(|_| Box::new(Sent::of(&request)));
+        let request_seen = observed.map(|_| Box::new(observe::sent(&request)));
         let mut answer = {
             let sending = pin!(self.pool.send(&request, &mut self.phases));
             self.deadline.limit(pass.limit(action, sent), sending).await
@@ -305,7 +307,7 @@ impl Lane {
             sender.credentials.refused(fixed.generation);
         }
         if let (Some(observed), Some(request)) = (observed, request_seen) {
-            let answer = answered.as_ref().map(Answered::of);
+            let answer = answered.as_ref().map(observe::answered);
             let extracted = if answer.is_some() { extracted(action, variables) } else { Vec::new() };
             observed.push(Observation::Exchange(Box::new(Exchange {
                 depth: branch.depth,

@@ -1,4 +1,4 @@
-//! Rank 5: one pass through a scenario.
+//! Rank 7: one pass through a scenario.
 //!
 //! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and returns a
 //! sample for each. It never decides when an iteration starts; `runner` does.
@@ -113,16 +113,4 @@ impl Context {
             }
         }
     }
-}
-
-/// A text that was sent or answered, without secrets: those that are known, and those that their names tell.
-#[must_use]
-pub fn without_secrets(text: &str, secrets: &[String]) -> String {
-    excerpt::without_named_secrets(&excerpt::masked_at_every_level(text, secrets))
-}
-
-/// The places in such a text of values that only their names tell to be secrets, with these names; in order.
-#[must_use]
-pub fn named_secrets(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
-    excerpt::named_secrets(text)
 }

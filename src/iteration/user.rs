@@ -12,17 +12,18 @@ use crate::client::cookies::{CookieMode, Jar};
 use crate::config::data::Per;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
-use crate::plan::data::{Feeder, Taker};
+use crate::plan::data::Feeder;
 use crate::plan::probe::PROBE;
-use crate::plan::runner::Runner;
 use crate::plan::step::Step;
+use crate::terms::allocation::Taker;
+use crate::terms::runner::Runner;
 
 use super::Context;
 use super::ONCE;
 use super::crowd::Sender;
 use super::flow::Ending;
 use super::lane::{Branch, Lane, Pass};
-use super::observe::Observation;
+use crate::measure::observation::Observation;
 
 /// Which iteration to run.
 #[derive(Clone, Copy)]

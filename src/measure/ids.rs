@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::latency::SampleId;
 use crate::base::ids::{IdSpace, mix};
-use crate::plan::control::ControlShare;
+use crate::terms::control::ControlShare;
 
 /// What a run's seed determines about its iterations.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,6 +5,7 @@
 //! here may lock, allocate or send per sample. Statistics are computed afterwards, from the log, with
 //! [`latency::Latency`]; [`meter`] computes live metrics during the load.
 
+pub mod candidates;
 pub mod codec;
 pub mod errors;
 pub mod generator;
@@ -13,7 +14,10 @@ pub(crate) mod intervals;
 pub mod latency;
 pub mod log;
 pub mod meter;
+pub mod observation;
 mod pack;
+pub mod phases;
+pub mod ranked;
 pub mod recorder;
 pub mod rows;
 pub mod sample;

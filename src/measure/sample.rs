@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::clock::Nanos;
-use crate::client::Phases;
+use crate::measure::phases::Phases;
 
 /// How an iteration or a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use http::{HeaderName, Method};
 
 use crate::base::diagnostics::Fault;
 use crate::base::masking;
+use crate::base::similar::did_you_mean;
 use crate::base::template::Text;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
 use crate::config::body::Lines;
-use crate::config::check::did_you_mean;
 use crate::config::step::{self, credentials::Credentials};
 
 use super::body::Body;
@@ -22,10 +22,10 @@ use super::deployment::DEFAULT_TARGET;
 use super::headers::{holds_secret, request_header_line};
 use super::poll::Poll;
 use super::references::UNKNOWN;
-use super::tags::Tags;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
+use crate::terms::tags::Tags;
 
 /// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);

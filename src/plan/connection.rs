@@ -1,8 +1,8 @@
 //! Finds faults in a collector's connection string before anything connects.
 
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::Node;
-use crate::config::check::did_you_mean;
 use crate::osprofiler::driver::{Collector, DriverError, schemes};
 
 /// The fault of a collector's connection string, if any. It does not show values from the environment or other files.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
 use crate::client::service_types::ServiceType;
-use crate::config::check::did_you_mean;
 use crate::config::contexts as config;
 use crate::config::scenario::Scenario;
 

@@ -9,10 +9,10 @@ use crate::config::end::End;
 use crate::config::scenario::{Fetch, Scenario};
 
 use super::compiler::Compiler;
-use super::sla::Sla;
-use super::threshold::Metric;
 use super::{Plan, Workload};
 use crate::osprofiler::driver::Collector;
+use crate::terms::sla::Sla;
+use crate::terms::threshold::Metric;
 
 /// How long to wait for spans after the last response, if the scenario does not say.
 pub const DEADLINE: Duration = Duration::from_secs(10);

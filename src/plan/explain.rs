@@ -17,11 +17,11 @@ use crate::config::scenario::{Scenario, variable_reference};
 use super::action::Action;
 use super::body::Body;
 use super::deployment::is_awaited;
-use super::runner::Model;
 use super::step::Step;
 use super::step::flow::{Flow, Pause};
-use super::threshold::{Condition, Event, Figure, Metric, Statistic};
 use super::{Plan, Workload};
+use crate::terms::runner::Model;
+use crate::terms::threshold::{Condition, Event, Figure, Metric, Statistic};
 
 /// How many points of a load's shape are computed.
 pub const SHAPE_POINTS: usize = 60;

@@ -12,7 +12,7 @@ use crate::config::http::{self, Http};
 use super::Workload;
 use super::compiler::Compiler;
 use super::deployment::Deployment;
-use super::runner::Model;
+use crate::terms::runner::Model;
 
 /// The HTTP options of a run. `literals` are the origins of the scenario's targets and complete URLs.
 pub(super) fn options(

@@ -8,9 +8,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::similar::did_you_mean;
 use crate::base::yaml;
 use crate::base::yaml_place::{at, key_span};
-use crate::config::check::did_you_mean;
 use crate::config::step::flow::StepsFile;
 use crate::config::{Document, Rejected, schema, step};
 

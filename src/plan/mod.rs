@@ -1,4 +1,4 @@
-//! Rank 3: the valid and resolved plan of a run.
+//! Rank 6: the valid and resolved plan of a run.
 //!
 //! After this module, everything is resolved: templates are compiled, units are converted, references to secrets are
 //! read, and all faults of the files have been reported at once, with their places. The only I/O is reading the files
@@ -12,7 +12,6 @@ mod compiler;
 pub mod condition;
 mod connection;
 pub mod contexts;
-pub mod control;
 pub mod data;
 pub mod deployment;
 pub mod end;
@@ -27,24 +26,18 @@ pub mod json;
 mod nesting;
 mod once;
 pub mod overrides;
-pub mod poisson;
 pub mod poll;
 pub mod probe;
 pub mod propagation;
 pub mod references;
 mod referred;
 pub mod rounds;
-pub mod runner;
 pub mod scenario;
-pub mod shape;
 pub mod shard;
-pub mod sla;
 pub mod step;
 mod steps;
 mod tag_steps;
-pub mod tags;
 mod texts;
-pub mod threshold;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,9 +47,9 @@ use std::time::Duration;
 use crate::base::ids::mix;
 use crate::base::template::Value;
 use crate::client::options::HttpOptions;
+use crate::terms::runner::Runner;
+use crate::terms::sla::Sla;
 use deployment::Deployment;
-use runner::Runner;
-use sla::Sla;
 use step::Step;
 
 /// The largest seed: larger numbers are not exact in every reader of JSON.
@@ -83,7 +76,7 @@ pub struct Plan {
     /// What runs before the load; `None` if it is switched off.
     pub probe: Option<probe::Probe>,
     /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
-    pub control: control::ControlShare,
+    pub control: crate::terms::control::ControlShare,
     /// The seed of rows and of generated values, if the scenario or the caller sets it.
     pub seed: Option<u64>,
     /// Whether requests depend on that seed.

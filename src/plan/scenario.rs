@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::hex;
 use crate::base::masking::{self, names_secret};
+use crate::base::similar::did_you_mean;
 use crate::base::template::{self, Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
@@ -17,13 +18,10 @@ use crate::client::url::BaseUrl;
 use crate::config::end::End;
 use crate::config::kept;
 use crate::config::scenario::{self as config, Scenario};
-use crate::config::{
-    Document, Rejected, check::did_you_mean, runner as config_runner, schema, step as config_step,
-};
+use crate::config::{Document, Rejected, runner as config_runner, schema, step as config_step};
 
 use super::compiler::Compiler;
 use super::contexts::{self, Contexts};
-use super::control::ControlShare;
 use super::data::Feeder;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
@@ -31,12 +29,13 @@ use super::nesting::Nesting;
 use super::probe::Probe;
 use super::propagation::Propagation;
 use super::references::{self, Env};
-use super::runner::{Model, Runner};
-use super::sla::Sla;
 use super::step::{self, Step};
-use super::tags::Names;
-use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
+use crate::terms::control::ControlShare;
+use crate::terms::runner::{Model, Runner};
+use crate::terms::sla::Sla;
+use crate::terms::tags::Names;
+use crate::terms::threshold::Metric;
 
 pub use super::compiler::{BUILT_IN, RUN};
 

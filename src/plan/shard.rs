@@ -6,8 +6,8 @@
 
 use crate::base::complaint::Complaint;
 
-use super::runner::Model;
 use super::{Plan, Workload};
+use crate::terms::runner::Model;
 
 /// More shards than anybody starts; a larger number is a slip.
 const SHARDS_MAX: u32 = 100_000;

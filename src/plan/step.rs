@@ -5,7 +5,7 @@ pub mod flow;
 use std::sync::Arc;
 
 use super::action::Action;
-use super::tags::{Names, Tags};
+use crate::terms::tags::{Names, Tags};
 use flow::{Flow, Group, Pause};
 
 /// One step of an iteration.
@@ -23,7 +23,7 @@ pub enum Step {
 pub struct Named {
     /// Its name.
     pub name: Arc<str>,
-    /// Method and path of an action as written; [`flow::GROUP`] or [`flow::TOGETHER`] for a group.
+    /// Method and path of an action as written; [`GROUP`](crate::terms::groups::GROUP) or [`TOGETHER`](crate::terms::groups::TOGETHER) for a group.
     pub label: String,
     /// The tags of an action; a group has none.
     pub tags: Tags,

@@ -6,7 +6,7 @@ use crate::base::yaml_place::{at, key_span};
 use crate::config::step;
 
 use super::compiler::Compiler;
-use super::tags::Tags;
+use crate::terms::tags::Tags;
 
 /// The most tags of an action, with those of the groups around it.
 const TAGS_MAX: usize = 10;

@@ -1,11 +1,11 @@
 //! Compiles texts with templates, and reports names in them that nothing defines.
 
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::template::{self, Text};
 use crate::base::template_names;
 use crate::base::yaml::Node;
 use crate::client::url::BaseUrl;
-use crate::config::check::did_you_mean;
 
 use super::compiler::{BUILT_IN, Compiler};
 use super::json::JsonTemplate;

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::{Key, Kind, Node};
 use crate::base::yaml_place::{at, key_span};
-use crate::config::check::{check, did_you_mean};
+use crate::config::check::check;
 
 use super::nodes::{At, as_text, without_nulls};
 use super::schema;

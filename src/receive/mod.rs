@@ -1,4 +1,4 @@
-//! Rank 8: a receiver of OpenTelemetry's spans, so that a service needs no other backend.
+//! Rank 6: a receiver of OpenTelemetry's spans, so that a service needs no other backend.
 //!
 //! A service that has `OTEL_EXPORTER_OTLP_ENDPOINT` set to the receiver's address sends its spans here: by OTLP/HTTP
 //! in protobuf or JSON, or by OTLP/gRPC, all on the same ports ([`listen`]). [`server`] has the connections, `http`

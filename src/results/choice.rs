@@ -4,16 +4,17 @@
 //! between the 10th and the 50th percentile. They are matched in time, slice by slice, so that changes during the run
 //! (caches, other load) do not look like causes. If there are too many, the choice is random, but it is the same for
 //! the same run, in whatever order its iterations are read. This needs a single pass over the log, in memory that
-//! hardly grows with it (`super::ranked`). Of a run of few iterations, such as 100 boots of a server, the slowest 20 are
+//! hardly grows with it ([`crate::measure::ranked`]). Of a run of few iterations, such as 100 boots of a server, the slowest 20 are
 //! chosen too, because the slowest 5 % are too few to compare. Unprofiled iterations have no trace to fetch. Iterations with stored
 //! traces are chosen again, even if another build chose them.
 
 use std::collections::HashSet;
 
 use super::aggregate::{Aggregate, WorkloadStats};
-use super::candidates::{Candidates, Group};
-use super::ranked::Ranked;
+use super::candidates::Candidates;
 use crate::base::clock::Nanos;
+use crate::measure::candidates::Group;
+use crate::measure::ranked::Ranked;
 use crate::measure::sample::{Ended, IterationSample};
 
 /// Runs of at least this many iterations have enough slow ones to compare, if these are the slowest of all.

@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::span_id;
-use crate::client::Retransmits;
 use crate::config::data::{Order, Per};
 use crate::measure::errors::Failure;
 use crate::measure::log::{RunLog, WorkloadHeader};
+use crate::measure::phases::Retransmits;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
-use crate::plan::data::{Allocation, Taker};
+use crate::terms::allocation::{Allocation, Taker};
 
 /// The project and service that report these points.
 pub const REPORTER: &str = "bench";

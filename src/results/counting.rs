@@ -15,9 +15,9 @@ use crate::measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use crate::measure::log::{RunLog, Visitor, WorkloadHeader};
 use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::Ended;
-use crate::plan::sla::Sla;
-use crate::plan::tags::Names;
-use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
+use crate::terms::sla::Sla;
+use crate::terms::tags::Names;
+use crate::terms::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
 
 use super::batched::Batched;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};

@@ -10,7 +10,7 @@ use crate::measure::intervals::Intervals;
 use crate::measure::log::WorkloadHeader;
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::Ended;
-use crate::plan::runner::{Model, Runner};
+use crate::terms::runner::{Model, Runner};
 
 /// With fewer intervals than this, intervals in which little happens are not merged.
 const INTERVALS_FEW: u64 = 24;

@@ -1,4 +1,4 @@
-//! Rank 7: the versioned result model and the run directory.
+//! Rank 5: the versioned result model and the run directory.
 //!
 //! Everything here can be built again from the run log. Nothing here prints.
 
@@ -24,7 +24,6 @@ pub mod load;
 pub mod model;
 pub mod network;
 mod rally_sums;
-mod ranked;
 pub mod record;
 pub mod rpc;
 pub mod selection;

@@ -1,6 +1,6 @@
 //! What TCP had to repeat for a workload's slow requests, and what that means in words.
 
-use crate::client::{Retransmits, SLOW_CONNECT};
+use crate::measure::phases::{Retransmits, SLOW_CONNECT};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::results::model::Network;
 
@@ -147,7 +147,7 @@ fn among(slowest: &[IterationSample], is_affected: fn(&Retransmits) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Phases;
+    use crate::measure::phases::Phases;
 
     fn action(retransmits: Retransmits, connect_ms: u64) -> ActionSample {
         let phases = Phases { retransmits, connect_ns: connect_ms * 1_000_000, ..Phases::default() };

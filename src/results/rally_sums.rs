@@ -7,7 +7,7 @@ use crate::base::clock::Nanos;
 use crate::measure::latency::SampleId;
 use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
-use crate::plan::sla::{Outliers, Sla};
+use crate::terms::sla::{Outliers, Sla};
 
 use super::largest::{EXEMPLARS_MAX, keep_largest, size};
 

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::client_points::REPORTER;
-use crate::config::check::did_you_mean;
+use crate::base::similar::did_you_mean;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::RESOURCE;
-use crate::plan::threshold::Figure;
-use crate::plan::threshold::selector::{Field, PointCondition, Selector, TextTest};
+use crate::terms::threshold::Figure;
+use crate::terms::threshold::selector::{Field, PointCondition, Selector, TextTest};
 
 /// A message lists at most this many names of points, services or attributes.
 const NAMES_SHOWN: usize = 12;
@@ -291,7 +291,7 @@ fn keys_of(point: &Point, keys: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::threshold::{Metric, parse};
+    use crate::terms::threshold::{Metric, parse};
     use serde_json::json;
 
     fn point(depth: usize, parent: Option<usize>, [service, name]: [&str; 2], info: &Value) -> Point {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
-use crate::client::{Phases, Retransmits};
 use crate::measure::errors::{Failure, NumberedFailure};
 use crate::measure::log::{End, Header, Issued, LogWriter};
+use crate::measure::phases::{Phases, Retransmits};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 

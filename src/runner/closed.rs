@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::base::clock::now;
 use crate::iteration::user::VirtualUser;
-use crate::plan::runner::Closed;
+use crate::terms::runner::Closed;
 
 use super::share::WorkerShare;
 

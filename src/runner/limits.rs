@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use crate::client::options::Connections;
 use crate::client::url::Origin;
-use crate::plan::runner::Model;
 use crate::plan::shard::Shard;
 use crate::plan::step::{actions, lanes};
 use crate::plan::{Plan, Workload};
+use crate::terms::runner::Model;
 
 /// Descriptors reserved for everything except the load's connections: files, pipes, timers, the collector.
 const DESCRIPTORS_KEPT: u64 = 100;

@@ -1,4 +1,4 @@
-//! Rank 6: when iterations start and stop.
+//! Rank 8: when iterations start and stop.
 //!
 //! A coordinator (the caller's thread) owns the run's state and its log. Workers send it batches; each
 //! is a thread with a separate runtime. A worker drives its share of every workload that is running:

@@ -17,8 +17,8 @@ use tokio::task::AbortHandle;
 use crate::base::clock::{Nanos, now};
 use crate::iteration::user::VirtualUser;
 use crate::measure::sample::Ended;
-use crate::plan::runner::Open;
-use crate::plan::shape::Cursor;
+use crate::terms::runner::Open;
+use crate::terms::shape::Cursor;
 
 use super::pacer::Pacer;
 use super::share::WorkerShare;
@@ -124,7 +124,7 @@ pub(super) async fn drive(
 async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let share = &users.share;
     let (load, running) = (&share.group.load, &share.running);
-    let crate::plan::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
+    let crate::terms::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
     let clock = load.context.clock;
     let started_ns = running.started_ns(&share.group);
     let mut cursor = Cursor::default();

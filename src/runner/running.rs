@@ -10,8 +10,8 @@ use crate::config::runner::WarmUp;
 use crate::measure::log::Issued;
 use crate::measure::recorder::Live;
 use crate::plan::Workload;
-use crate::plan::runner::{Model, Open};
 use crate::plan::shard::Shard;
+use crate::terms::runner::{Model, Open};
 
 use super::count::{CachePadded, Counters, Spread};
 use super::{Load, Progress};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
-use crate::plan::runner::Model;
+use crate::terms::runner::Model;
 
 use super::running::{Group, Running};
 use super::share::WorkerShare;

@@ -26,9 +26,9 @@
 //! nothing finished, everything if nothing was due. A test runs every metric against every kind of run.
 
 use super::threshold::Judge;
-use crate::plan::threshold::{Metric, Operator, Statistic};
 use crate::results::counting::{Series, Slice};
 use crate::results::model::Outcome;
+use crate::terms::threshold::{Metric, Operator, Statistic};
 
 impl Judge<'_> {
     /// True when a single failed or dropped arrival breaks the limit and there is one.

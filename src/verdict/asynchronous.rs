@@ -9,8 +9,8 @@ use crate::base::clock::Nanos;
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::order::{at_percentile, at_rank};
 use crate::measure::latency::SampleId;
-use crate::plan::threshold::{Statistic, Threshold};
 use crate::results::model::{Asynchronous, AsynchronousAt, AsynchronousSample, Outcome};
+use crate::terms::threshold::{Statistic, Threshold};
 
 /// The percentiles in results.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -154,7 +154,7 @@ fn with_running(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::threshold::{Metric, parse};
+    use crate::terms::threshold::{Metric, parse};
 
     /// Iterations of 1 s, 2 s and so on; the last ones are still running.
     fn sample(number: u64, running: u64, of: u64) -> Sample {

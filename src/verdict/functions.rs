@@ -8,10 +8,10 @@ use super::traces::Sampled;
 use super::words::{between, percent, percent_beside};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::functions::model::SAMPLES_MIN;
-use crate::plan::threshold::Threshold;
 use crate::results::functions::Functions;
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome};
+use crate::terms::threshold::Threshold;
 
 /// A share gets bounds only with this many iterations.
 const ITERATIONS_MIN: usize = 20;
@@ -164,7 +164,7 @@ mod tests {
             all[place] = one;
         }
         let threshold = threshold("share(function \"compile\") < 0.1%");
-        let crate::plan::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
+        let crate::terms::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
         let judged = judge(&threshold, function, &all.iter().collect::<Vec<_>>(), true);
         let mut numbers: Vec<u64> = judged.examples.iter().map(|id| id.number).collect();
         numbers.sort_unstable();
@@ -191,7 +191,7 @@ mod tests {
         ] {
             let sampled = sampled(number, stacks);
             let threshold = threshold(text);
-            let crate::plan::threshold::Metric::Share(function) = &threshold.condition.metric else {
+            let crate::terms::threshold::Metric::Share(function) = &threshold.condition.metric else {
                 panic!("{text}")
             };
             let judged = judge(&threshold, function, &sampled.iter().collect::<Vec<_>>(), true);

@@ -6,8 +6,8 @@
 
 use super::threshold::{Judge, Judged};
 use crate::base::statistics::order::share_above;
-use crate::plan::threshold::{Event, Metric, Statistic};
 use crate::results::model::Outcome;
+use crate::terms::threshold::{Event, Metric, Statistic};
 
 /// What to say of a criterion that such iterations decide.
 pub(super) fn reason(of_bench: u64) -> String {

@@ -10,10 +10,10 @@ use crate::base::clock::Nanos;
 use crate::base::statistics::binomial::BATCHES;
 use crate::measure::ids::RunIds;
 use crate::measure::rows::Rows;
-use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
-use crate::plan::{Plan, sla::Sla, step, tags::Names};
 use crate::results::counting::WorkloadCounts;
 use crate::results::model::Outcome;
+use crate::terms::threshold::{Metric, Operator, Statistic, Threshold};
+use crate::terms::{sla::Sla, tags::Names};
 
 /// The next evaluation needs this many times the samples of the last.
 const GROWTH: f64 = 1.1;
@@ -57,12 +57,10 @@ struct Evaluations {
 }
 
 impl LiveThresholds {
-    /// The thresholds of a plan that say `abort_on_fail`.
+    /// The thresholds that say `abort_on_fail`, of each workload's criteria and the names of its actions.
     #[must_use]
-    pub fn new(plan: &Plan, ids: RunIds) -> Self {
-        let watched =
-            |workload: &crate::plan::Workload| Watched::new(&workload.sla, step::names(&workload.named()));
-        Self { ids, workloads: plan.workloads.iter().map(watched).collect() }
+    pub fn new<'a>(workloads: impl IntoIterator<Item = (&'a Sla, Names)>, ids: RunIds) -> Self {
+        Self { ids, workloads: workloads.into_iter().map(|(sla, names)| Watched::new(sla, names)).collect() }
     }
 
     /// Counts these iterations.
@@ -202,7 +200,7 @@ mod tests {
             ("p50 < 10ms", false, true),
             ("p50 < 30ms", false, false),
         ] {
-            let condition = crate::plan::threshold::parse(text).unwrap();
+            let condition = crate::terms::threshold::parse(text).unwrap();
             let threshold = Threshold {
                 condition,
                 window_ns: None,
@@ -234,7 +232,7 @@ mod tests {
     fn thousands_of_thresholds_cost_a_share_of_the_load() {
         for window_ns in [None, Some(200_000_000)] {
             let threshold = |number: usize| Threshold {
-                condition: crate::plan::threshold::parse(&format!(
+                condition: crate::terms::threshold::parse(&format!(
                     "p{} < {}ms",
                     number % 99 + 1,
                     50 + number
@@ -291,7 +289,7 @@ mod tests {
             "rate(errors) == 100%",
         ] {
             for window_ns in [None, Some(400_000_000)] {
-                let condition = crate::plan::threshold::parse(text).unwrap();
+                let condition = crate::terms::threshold::parse(text).unwrap();
                 let abort_after_ns = Some(300_000_000);
                 let threshold =
                     Threshold { condition, window_ns, min_samples: None, abort_after_ns, warn: false };
@@ -410,7 +408,7 @@ mod tests {
     #[test]
     fn evaluating_windows_costs_only_what_has_changed() {
         let threshold = Threshold {
-            condition: crate::plan::threshold::parse("p50 < 1s").unwrap(),
+            condition: crate::terms::threshold::parse("p50 < 1s").unwrap(),
             window_ns: Some(1_000_000_000),
             min_samples: None,
             abort_after_ns: Some(0),

@@ -1,4 +1,4 @@
-//! Rank 8: whether a run passes.
+//! Rank 6: whether a run passes.
 //!
 //! Exact counts and sums judge Rally's criteria. Thresholds get the certainty that their samples allow ([`threshold`]).
 //! Percentiles of a random sample judge nothing. A criterion without samples is INVALID and never passes. An arrival
@@ -26,11 +26,11 @@ use uuid::Uuid;
 
 use crate::measure::latency::SampleId;
 use crate::measure::log::Status;
-use crate::plan::threshold::{Metric, Threshold};
 use crate::results::aggregate::Aggregate;
 use crate::results::counting::WorkloadCounts;
 use crate::results::model::{self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict};
 use crate::results::record;
+use crate::terms::threshold::{Metric, Threshold};
 use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
 use words::{percent, percent_beside};

@@ -6,11 +6,11 @@ use super::limits;
 use crate::base::units::beside_limit;
 use crate::measure::latency::SampleId;
 use crate::measure::log::WorkloadHeader;
-use crate::plan::sla::Outliers;
 use crate::results::RallySums;
 use crate::results::aggregate::{Aggregate, WorkloadStats};
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Criterion, Outcome, Severity};
+use crate::terms::sla::Outliers;
 
 /// Judges one workload.
 #[must_use]

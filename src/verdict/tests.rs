@@ -10,9 +10,9 @@ use crate::measure::generator::{Generator, WorkerVitals};
 use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::plan::sla::Sla;
-use crate::plan::tags::Names;
-use crate::plan::threshold::parse;
+use crate::terms::sla::Sla;
+use crate::terms::tags::Names;
+use crate::terms::threshold::parse;
 
 /// The runs of a simulation, and how many of them may get a wrong verdict: 5 % plus three standard deviations.
 /// `cargo bench --bench gates` has thousands.

@@ -15,11 +15,11 @@ use crate::base::statistics::mean::{Batch, Mean, Powers};
 use crate::base::statistics::order::{rank, share_above};
 use crate::base::units::beside_limit;
 use crate::measure::latency::SampleId;
-use crate::plan::threshold::{Event, Metric, Operator, Statistic, Threshold};
 use crate::results::batched::{By, merged};
 use crate::results::counting::{Series, Slice};
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome};
+use crate::terms::threshold::{Event, Metric, Operator, Statistic, Threshold};
 
 /// The accepted probability of an error.
 pub const ALPHA: f64 = 0.05;

@@ -10,11 +10,11 @@ use crate::base::statistics::mean::Mean;
 use crate::base::statistics::order::{at_percentile, at_rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::TraceTree;
-use crate::plan::threshold::{Figure, Metric, Statistic, Threshold, Unit};
 use crate::results::functions::Functions;
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome, TraceState};
 use crate::results::{selection, trace};
+use crate::terms::threshold::{Figure, Metric, Statistic, Threshold, Unit};
 
 /// A mean gets bounds only with this many traces.
 const TRACES_MIN: usize = 20;
@@ -229,7 +229,7 @@ fn of_mean(threshold: &Threshold, values: &[f64], is_time: bool, all: bool) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::threshold::parse;
+    use crate::terms::threshold::parse;
 
     /// 50 traces that take 1 ms to 50 ms. The ranks are SciPy's. The 95th percentile has too few samples above it for
     /// an upper bound, so it cannot get PASS.

@@ -662,7 +662,8 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
     use bench::client::guard::Guard;
     use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
     use bench::client::pool::Pool;
-    use bench::client::{Phases, Request, headers::HeaderBlock, tls, url::BaseUrl};
+    use bench::client::{Request, headers::HeaderBlock, tls, url::BaseUrl};
+    use bench::measure::phases::Phases;
 
     let folder = tempfile::tempdir().unwrap();
     let closes = |farewell: &'static str| {

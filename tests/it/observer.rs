@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bench::measure::ids::RunIds;
-use bench::plan::control::ControlShare;
+use bench::terms::control::ControlShare;
 use serde_json::Value;
 
 use crate::server::Server;

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 
 /// The modules with their ranks, as in `src/lib.rs`.
-const RANKS: [(&str, u8); 19] = [
+const RANKS: [(&str, u8); 20] = [
     ("base", 0),
     ("osprofiler", 1),
-    ("client", 1),
     ("config", 2),
-    ("plan", 3),
-    ("import", 3),
+    ("import", 2),
+    ("terms", 3),
     ("measure", 4),
-    ("iteration", 5),
-    ("runner", 6),
-    ("results", 7),
-    ("collect", 8),
-    ("receive", 8),
-    ("analysis", 8),
-    ("verdict", 8),
+    ("client", 5),
+    ("results", 5),
+    ("analysis", 6),
+    ("verdict", 6),
+    ("collect", 6),
+    ("receive", 6),
+    ("plan", 6),
+    ("iteration", 7),
+    ("runner", 8),
     ("report", 9),
     ("demo", 9),
     ("rally", 9),

@@ -17,7 +17,6 @@ use bench::measure::ids::RunIds;
 use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::rows::Rows;
 use bench::measure::sample::{Ended, IterationSample};
-use bench::plan::control::ControlShare;
 use bench::receive::Taker;
 use bench::receive::spool::sampling::Wanted;
 use bench::receive::spool::segments::Folder;
@@ -25,6 +24,7 @@ use bench::receive::spool::stored::Stored;
 use bench::receive::spool::{Counts, Limits, Spool};
 use bench::results::aggregate::Aggregate;
 use bench::results::choice::{Side, choose};
+use bench::terms::control::ControlShare;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! Samples as a load makes them, for the benchmarks that record, read and merge many of them.
 
 use bench::base::ids::IdSpace;
-use bench::client::Phases;
+use bench::measure::phases::Phases;
 use bench::measure::sample::{ActionSample, IterationSample};
 use serde_json::{Value, json};
 use uuid::Uuid;

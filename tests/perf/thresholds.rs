@@ -5,10 +5,10 @@ use std::path::Path;
 use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::rows::Rows;
 use bench::measure::sample::{Ended, IterationSample};
-use bench::plan::sla::Sla;
-use bench::plan::threshold::{Threshold, parse};
 use bench::results::aggregate::Aggregate;
 use bench::results::model::Outcome;
+use bench::terms::sla::Sla;
+use bench::terms::threshold::{Threshold, parse};
 use bench::verdict::{Evidence, judge};
 use serde_json::json;
 

@@ -11,12 +11,12 @@ use bench::measure::ids::RunIds;
 use bench::measure::rows::IterationHead;
 use bench::measure::sample::Ended;
 use bench::osprofiler::spans::{Link, Span, protobuf};
-use bench::plan::control::ControlShare;
 use bench::receive::simulated::Direct;
 use bench::receive::spool::sampling::Wanted;
 use bench::receive::spool::segments::Disk;
 use bench::receive::spool::{Counts, KeptTrace, Limits, Spool};
 use bench::receive::wire::request_of;
+use bench::terms::control::ControlShare;
 use fastrand::Rng;
 use uuid::Uuid;
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::base::diagnostics::Source;
 use crate::base::masking::{is_known, names_secret};
+use crate::base::named_secrets::named_secrets;
 use crate::base::yaml::{self, Kind, Node};
 use crate::harness::error::HarnessError;
 use crate::import::secrets::{is_secret_name, split_scheme};
-use crate::iteration::named_secrets;
 
 use super::LaunchOptions;
 

@@ -3,10 +3,10 @@
 use super::Run;
 use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked;
+use crate::base::named_secrets::without_secrets;
 use crate::base::secret::redacted_url;
 use crate::harness::host;
 use crate::harness::shards::Part;
-use crate::iteration::without_secrets;
 use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
 
 impl Run {

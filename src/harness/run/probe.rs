@@ -22,12 +22,12 @@ use crate::measure::sample::Ended;
 use crate::osprofiler::record::Record;
 use crate::osprofiler::report::TraceTree;
 use crate::plan::Workload;
-use crate::plan::control::ControlShare;
 use crate::plan::probe::{FIRST_NUMBER, PROBE};
 use crate::plan::step::actions;
 use crate::report::probe::{self as words, Missing};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::Stop;
+use crate::terms::control::ControlShare;
 
 /// A collector gets this long to have the trace.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(5);

@@ -19,8 +19,8 @@ use crate::base::complaint::Complaint;
 use crate::base::units::{format_ns, write_duration};
 use crate::measure::log::{Began, ShardHeader};
 use crate::plan::shard::Shard;
-use crate::plan::threshold::Threshold;
 use crate::plan::{Plan, SEED_MAX};
+use crate::terms::threshold::Threshold;
 
 use super::environment::Environment;
 use super::error::HarnessError;

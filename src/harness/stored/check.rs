@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::{self, Kind, Node};
-use crate::config::check::did_you_mean;
 use crate::config::sla::{self as config, SlaFile};
 use crate::config::{Document, Rejected, schema};
 use crate::harness::error::HarnessError;
@@ -12,8 +12,8 @@ use crate::harness::options::YamlFile;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::{files, judging, writing};
 use crate::measure::log::{RunLog, WorkloadHeader};
-use crate::plan::sla::Sla;
-use crate::plan::tags::{Names, Tags};
+use crate::terms::sla::Sla;
+use crate::terms::tags::{Names, Tags};
 
 /// Which run to judge, and by what.
 #[derive(Clone, Debug)]

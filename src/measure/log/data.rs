@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::config::data::{OnEnd, Order, Per};
-use crate::plan::data::Allocation;
+use crate::terms::allocation::Allocation;
 
 const ORDERS: [(&str, Order); 3] =
     [("sequential", Order::Sequential), ("shuffled", Order::Shuffled), ("random", Order::Random)];

@@ -14,10 +14,10 @@ use super::environment::Environment;
 use super::rally::RallyTask;
 use super::shard::{MergedShard, ShardHeader};
 use super::{criteria, data};
-use crate::plan::control::ControlShare;
-use crate::plan::data::Allocation;
-use crate::plan::sla::Sla;
-use crate::plan::tags::Names;
+use crate::terms::allocation::Allocation;
+use crate::terms::control::ControlShare;
+use crate::terms::sla::Sla;
+use crate::terms::tags::Names;
 
 /// What ran: enough to read the samples without the scenario.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -144,7 +144,7 @@ impl WorkloadHeader {
 mod percent {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::plan::control::ControlShare;
+    use crate::terms::control::ControlShare;
 
     pub(super) fn serialize<S: Serializer>(share: &ControlShare, serializer: S) -> Result<S::Ok, S::Error> {
         share.percent().serialize(serializer)

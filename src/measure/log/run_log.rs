@@ -13,7 +13,7 @@ use super::{End, Frame, Header, LogError, LogFile};
 use crate::measure::errors::NumberedFailure;
 use crate::measure::ids::RunIds;
 use crate::measure::rows::Rows;
-use crate::plan::sla::Sla;
+use crate::terms::sla::Sla;
 
 thread_local! {
     static DECODES: Cell<u64> = const { Cell::new(0) };

@@ -3,8 +3,8 @@
 mod golden;
 
 use super::*;
-use crate::client::Phases;
 use crate::measure::errors::Failure;
+use crate::measure::phases::Phases;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use proptest::prelude::*;
 use reader::LogReader;

@@ -6,8 +6,8 @@ use crate::base::template::Value;
 use crate::config::data::{DataMap, OnEnd, Order, Per};
 
 use super::Row;
-use super::allocation::{Allocation, Taker};
 use super::stored::{Stored, json_row};
+use crate::terms::allocation::{Allocation, Taker};
 
 /// Rows with a name, and who gets which.
 #[derive(Debug)]

@@ -4,15 +4,12 @@
 //! number of the iteration or user, so a run can be repeated and divided among workers. Only iterations whose templates
 //! use the data read rows.
 
-mod allocation;
 mod csv;
 mod feeder;
 mod index;
-mod order;
 mod records;
 mod stored;
 
-pub use allocation::{Allocation, Taker};
 pub use feeder::Feeder;
 
 use std::collections::BTreeSet;
@@ -28,7 +25,7 @@ use crate::config::scenario::Scenario;
 
 use super::Workload;
 use super::compiler::Compiler;
-use super::runner::{Model, Open};
+use crate::terms::runner::{Model, Open};
 use records::Problem;
 use stored::Stored;
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::masking;
 use crate::base::secret::Secret;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::{self, Kind, Node};
 use crate::base::yaml_place::{at, first_key, key_span};
 use crate::client::catalog::Interface;
@@ -18,7 +19,6 @@ use crate::client::options::{DnsOptions, Version};
 use crate::client::service_types;
 use crate::client::tls::TlsOptions;
 use crate::client::url::BaseUrl;
-use crate::config::check::did_you_mean;
 use crate::config::reference::Reference;
 use crate::plan::include::moved;
 

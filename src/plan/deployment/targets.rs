@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, first_key};
 use crate::client::catalog::{Catalog, Interface, Wanted, is_version};
 use crate::client::service_types::{self, ServiceType, microversion_headers};
 use crate::client::url::{BaseUrl, Origin};
 use crate::config::Rejected;
-use crate::config::check::did_you_mean;
 use crate::config::deployment as config;
 use crate::config::reference::Reference;
 use crate::config::target::{CatalogDefaults, Service, Target};

@@ -4,19 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::template::Text;
 use crate::base::yaml::Node;
-use crate::config::check::did_you_mean;
 use crate::config::step;
 
 use super::{Named, Step};
 use crate::plan::json::JsonTemplate;
-use crate::plan::tags::Tags;
-
-/// What a group of steps has in place of a request.
-pub const GROUP: &str = "group";
-/// What a group of steps that run at the same time has in place of a request.
-pub const TOGETHER: &str = "together";
+use crate::terms::groups::{GROUP, TOGETHER};
+use crate::terms::tags::Tags;
 
 /// A key of groups that requests have, too.
 const TAGS: &str = "tags";

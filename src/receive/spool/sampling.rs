@@ -2,7 +2,7 @@
 //!
 //! After the load, [`crate::results::choice`] chooses slow, typical and failed iterations from the log. It draws from
 //! all iterations up to a response time that is known only at the end. But which iterations it *can* still choose is
-//! known at any time, by the same code (`results::candidates`), and only ever becomes less: about
+//! known at any time, by the same code ([`crate::measure::candidates`]), and only ever becomes less: about
 //! `n · ln(N / n)` of `N`. These are kept, with the slowest and with the first ones of every fault. So the choice after
 //! the load, which needs nothing but the log, has the spans of each iteration that it names, and a threshold need not
 //! be guessed.
@@ -13,9 +13,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::base::clock::Nanos;
+use crate::measure::candidates::{Group, groups};
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::Ended;
-use crate::results::candidates::{Group, groups};
 
 /// How many iterations of each fault are kept, besides a random sample of the failed ones.
 const FIRST_OF_FAULT: u8 = 3;

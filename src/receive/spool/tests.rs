@@ -18,9 +18,9 @@ use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::{IterationHead, Rows};
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::spans::{Span, protobuf};
-use crate::plan::control::ControlShare;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::choose;
+use crate::terms::control::ControlShare;
 
 const WANTED: Wanted = Wanted { traces: (4, 3), slowest: 5 };
 const WORKLOADS: u16 = 2;

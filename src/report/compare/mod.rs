@@ -20,13 +20,13 @@ pub const VERSION: u32 = 1;
 /// The JSON Schema (draft-07) of two runs side by side.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    crate::config::schema::draft07::<TwoRuns>()
+    crate::base::json_schema::draft07::<TwoRuns>()
 }
 
 /// The JSON Schema (draft-07) of a run against its history.
 #[must_use]
 pub fn history_schema() -> serde_json::Value {
-    crate::config::schema::draft07::<AgainstHistory>()
+    crate::base::json_schema::draft07::<AgainstHistory>()
 }
 
 /// A run that is compared.

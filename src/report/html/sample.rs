@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::mix;
-use crate::client::Phases;
 use crate::harness::judging;
 use crate::measure::errors::{Failure, NumberedFailure};
 use crate::measure::log::{End, Header, LogWriter};
+use crate::measure::phases::Phases;
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Record, Timestamp};

@@ -180,7 +180,7 @@ pub(super) mod tests {
             scenario: "a \"title\"\\\n".to_owned(),
             deployment: "d".to_owned(),
             shard: None,
-            ids: RunIds::new(Uuid::from_u128(7), crate::plan::control::ControlShare::NONE),
+            ids: RunIds::new(Uuid::from_u128(7), crate::terms::control::ControlShare::NONE),
             started_unix_ns: 1_700_000_000_000_000_000,
         }
     }

@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::{scheme_of, secrets_of};
 use crate::base::masking::{names_secret, secret_spans};
+use crate::base::named_secrets::named_secrets;
 use crate::base::shell::{self, octal, quoted};
-use crate::iteration::named_secrets;
-use crate::iteration::observe::{Exchange, Observation};
+use crate::measure::observation::{Exchange, Observation};
 
 /// A longer body is passed through a pipe: an argument has a limit.
 const ARGUMENT_BYTES_MAX: usize = 64 << 10;

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use crate::base::clock::saturating_nanos;
 use crate::base::digits;
 use crate::base::masking::names_secret;
+use crate::base::named_secrets::without_secrets;
 use crate::base::units::format_ns;
 use crate::base::visible::{on_one_line, visible};
-use crate::client::Phases;
-use crate::iteration::observe::{Answered, Checked, Exchange, Observation};
-use crate::iteration::without_secrets;
+use crate::measure::observation::{Answered, Checked, Exchange, Observation};
+use crate::measure::phases::Phases;
 use crate::report::document::terminal::Style;
 
 /// So much of a body is shown, in characters.

@@ -26,7 +26,7 @@ pub const VERSION: u32 = 1;
 /// The JSON Schema (draft-07) of `ab.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    crate::config::schema::draft07::<Paired>()
+    crate::base::json_schema::draft07::<Paired>()
 }
 
 /// The whole document.

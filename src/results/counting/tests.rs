@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::measure::sample::{ActionSample, IterationSample};
-use crate::plan::threshold::parse;
+use crate::terms::threshold::parse;
 
 const MS: Nanos = 1_000_000;
 

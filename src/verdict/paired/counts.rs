@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::metric::Metric;
 use crate::base::statistics::counts::{CountDifference, Counts};
-use crate::plan::threshold::selector::Selector;
-use crate::plan::threshold::{Figure, Metric as OfThreshold, Statistic, parse_metric};
 use crate::results::model::Outcome;
+use crate::terms::threshold::selector::Selector;
+use crate::terms::threshold::{Figure, Metric as OfThreshold, Statistic, parse_metric};
 
 /// Counts are judged from this number of pairs.
 pub(super) const PAIRS_MIN: usize = 3;

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::counts::RoundCounts;
 use super::metric::Metric;
+use crate::base::similar::did_you_mean;
 use crate::base::statistics::order::{same_percentile, samples_for};
-use crate::config::check::did_you_mean;
 use crate::measure::latency::Latency;
 use crate::results::aggregate::Aggregate;
 

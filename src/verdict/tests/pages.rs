@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::osprofiler::functions::model::{Builder, Function};
-use crate::plan::threshold::{Metric, Statistic};
 use crate::results::functions::Functions;
 use crate::results::stored::StoredRun;
+use crate::terms::threshold::{Metric, Statistic};
 use crate::verdict::compare::{Weighed, failures, ratios};
 use crate::verdict::paired::{Round, Series};
 use crate::verdict::traces::{Sampled, of_figures};

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::client::{Phases, Retransmits};
 use crate::measure::errors::Failure;
 use crate::measure::generator::{Generator, WorkerVitals};
+use crate::measure::phases::{Phases, Retransmits};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::plan::control::ControlShare;
-use crate::plan::sla::{Outliers, Sla};
-use crate::plan::threshold::{self, Threshold};
+use crate::terms::control::ControlShare;
+use crate::terms::sla::{Outliers, Sla};
+use crate::terms::threshold::{self, Threshold};
 
 /// Everything that is read of a log.
 #[derive(Debug, PartialEq)]

@@ -6,7 +6,7 @@
 //! of `N` iterations, whatever the limit is. The order of iterations does not matter, so several logs of a run give the
 //! same sample.
 //!
-//! What may be in the sample only ever becomes less. So [`crate::receive`] can decide while the load runs which traces
+//! What may be in the sample only ever becomes less. So the receiver of spans can decide while the load runs which traces
 //! to keep, by the same code, and is told which of them it can let go.
 
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,16 +21,18 @@ const INTERVAL_FIRST_NS: Nanos = 1_000_000;
 
 /// An iteration that may be in the sample.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate<T> {
-    pub(super) rank: u64,
-    pub(super) key: u64,
+pub struct Candidate<T> {
+    /// Its rank.
+    pub rank: u64,
+    /// Its random key.
+    pub key: u64,
     /// What is known of it.
-    pub(super) item: T,
+    pub item: T,
 }
 
 /// The iterations that may be in a sample.
 #[derive(Clone, Debug)]
-pub(super) struct Ranked<T> {
+pub struct Ranked<T> {
     limit: usize,
     kept: Vec<Candidate<T>>,
     /// At this number, useless iterations are removed.
@@ -41,13 +43,13 @@ pub(super) struct Ranked<T> {
 
 impl<T> Ranked<T> {
     /// For samples of `limit` iterations.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, kept: Vec::new(), prune_at: 4 * limit.max(8), steps: Vec::new() }
     }
 
     /// Adds an iteration, if it may be in a sample; `gone` gets those that no longer can.
     #[inline]
-    pub(super) fn offer(&mut self, rank: u64, key: u64, item: impl FnOnce() -> T, gone: &mut impl FnMut(T)) {
+    pub fn offer(&mut self, rank: u64, key: u64, item: impl FnOnce() -> T, gone: &mut impl FnMut(T)) {
         if self.takes(rank, key) {
             self.keep(Candidate { rank, key, item: item() }, gone);
         }
@@ -90,7 +92,7 @@ impl<T> Ranked<T> {
     }
 
     /// Makes the sample smaller from here on.
-    pub(super) fn limit_to(&mut self, limit: usize, gone: &mut impl FnMut(T)) {
+    pub fn limit_to(&mut self, limit: usize, gone: &mut impl FnMut(T)) {
         self.limit = self.limit.min(limit);
         self.prune(gone);
     }
@@ -107,7 +109,7 @@ impl<T> Ranked<T> {
     }
 
     /// The sample up to a rank, smallest keys first.
-    pub(super) fn up_to(&self, rank: u64) -> Vec<&Candidate<T>> {
+    pub fn up_to(&self, rank: u64) -> Vec<&Candidate<T>> {
         let mut sample: Vec<&Candidate<T>> =
             self.kept.iter().filter(|candidate| candidate.rank <= rank).collect();
         sample.sort_unstable_by_key(|candidate| candidate.key);
@@ -116,19 +118,19 @@ impl<T> Ranked<T> {
     }
 
     /// The number of iterations that may be in a sample.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.kept.len()
     }
 
     /// The size of a sample.
-    pub(super) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit
     }
 }
 
 /// The same for each interval of start times. The intervals cover the run, and each with iterations has candidates.
 #[derive(Clone, Debug)]
-pub(super) struct RankedInTime<T> {
+pub struct RankedInTime<T> {
     limit: usize,
     interval_ns: Nanos,
     intervals: BTreeMap<u64, Ranked<T>>,
@@ -138,13 +140,13 @@ pub(super) struct RankedInTime<T> {
 
 impl<T> RankedInTime<T> {
     /// For samples of `limit` iterations from each interval.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, interval_ns: INTERVAL_FIRST_NS, intervals: BTreeMap::new(), covered: (u64::MAX, 0) }
     }
 
     /// As [`Ranked::offer`].
     #[inline]
-    pub(super) fn offer(
+    pub fn offer(
         &mut self,
         rank: u64,
         key: u64,
@@ -188,13 +190,13 @@ impl<T> RankedInTime<T> {
     }
 
     /// Makes the samples smaller from here on.
-    pub(super) fn limit_to(&mut self, limit: usize, gone: &mut impl FnMut(T)) {
+    pub fn limit_to(&mut self, limit: usize, gone: &mut impl FnMut(T)) {
         self.limit = self.limit.min(limit);
         self.intervals.values_mut().for_each(|interval| interval.limit_to(limit, gone));
     }
 
     /// The samples of all intervals together, smallest keys first.
-    pub(super) fn up_to(&self, rank: u64) -> Vec<&Candidate<T>> {
+    pub fn up_to(&self, rank: u64) -> Vec<&Candidate<T>> {
         let mut sample: Vec<&Candidate<T>> =
             self.intervals.values().flat_map(|interval| interval.up_to(rank)).collect();
         sample.sort_unstable_by_key(|candidate| candidate.key);
@@ -202,12 +204,12 @@ impl<T> RankedInTime<T> {
     }
 
     /// The number of iterations that may be in a sample.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.intervals.values().map(Ranked::len).sum()
     }
 
     /// The size of a sample of an interval.
-    pub(super) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit
     }
 }

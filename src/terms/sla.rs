@@ -8,9 +8,9 @@ use super::tags::Names;
 use super::threshold::{self, Subject, Threshold, usual_delay_ns};
 use crate::base::clock::saturating_nanos;
 use crate::base::diagnostics::Fault;
+use crate::base::similar::did_you_mean;
 use crate::base::yaml::{Kind, Node};
 use crate::base::yaml_place::{at, item, key_span};
-use crate::config::check::did_you_mean;
 use crate::config::sla as config;
 
 /// The shortest window. A shorter one would contain too few samples to judge.
