@@ -8,7 +8,7 @@ const NEVER: [(&str, &[&str]); 23] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     // Knows of scenarios.
-    ("client/", &["workload", "Workload", "Scenario", "crate::plan"]),
+    ("client/", &["workload", "Workload", "Scenario", "crate::plan", "crate::config"]),
     // Resolves: what a file names is read by `plan`.
     ("config/", &["std::fs", "std::net", "std::env", "open_regular", "Engine"]),
     // Does I/O beyond the files that the YAML names.
