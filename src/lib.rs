@@ -24,32 +24,36 @@
 //!
 //! Your own program can run a scenario with [`harness::run`]; the command line does the same.
 //!
-//! # The modules, by rank
+//! # The crates, from the ground up
 //!
-//! A module may import only modules of a lower rank, and none of the same rank. A test checks every `use`.
+//! Each folder of `src` is a crate, and this one shows them all under one name. A crate uses only crates above it in this
+//! table; what a crate may not reach at all is in `tests/it/walls.rs`, and words that it may not have in
+//! `tests/it/rooms.rs`.
 //!
-//! | rank | module | purpose | what it must not do |
-//! |---|---|---|---|
-//! | 0 | [`base`] | clocks, ids, secrets, units, YAML with positions, diagnostics, templates | know of load tests |
-//! | 1 | [`osprofiler`] | OSProfiler in Rust, a separate crate: points, signing, middleware, notifiers, collectors, trees | know of bench |
-//! | 2 | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
-//! | 2 | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
-//! | 3 | [`terms`] | what a run is asked for: the load, whose rows it takes, how good the results must be | know of steps, HTTP or files |
-//! | 4 | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
-//! | 5 | [`client`] | HTTP: connections, phases, limits, TLS; the only module that uses hyper's client and reqwest | know of scenarios |
-//! | 5 | [`results`] | the versioned result model and the run directory, made from the log | print; know how a load is made |
-//! | 6 | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
-//! | 6 | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
-//! | 6 | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
-//! | 6 | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
-//! | 6 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
-//! | 7 | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
-//! | 8 | [`runner`] | when iterations start and stop | know what an iteration does |
-//! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
-//! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by lower ranks |
-//! | 9 | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
-//! | 10 | [`harness`] | the life cycle of a run, of a comparison of two builds, and of stored runs | read arguments, print or exit |
-//! | 11 | [`cli`] | arguments, terminal, exit codes | contain logic |
+//! | crate | purpose | what it must not do |
+//! |---|---|---|
+//! | [`base`] | clocks, ids, secrets and their masking, units, safe text | know of load tests, OSProfiler or HTTP |
+//! | [`text`] | YAML with positions, diagnostics, templates, files, programs | know of load tests |
+//! | [`statistics`] | tests and intervals, checked against SciPy | know what the numbers mean |
+//! | [`osprofiler`] | OSProfiler in Rust: points, signing, middleware, notifiers, collectors, trees; for services, too | know of bench |
+//! | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
+//! | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
+//! | [`terms`] | what a run is asked for: the load, whose rows it takes, how good the results must be | know of steps, HTTP or files |
+//! | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
+//! | [`results`] | the versioned result model and the run directory, made from the log | print; know how a load is made |
+//! | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
+//! | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
+//! | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
+//! | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
+//! | [`client`] | HTTP: connections, phases, limits, TLS; the only crate here that uses reqwest and h2 | know of scenarios |
+//! | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
+//! | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
+//! | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
+//! | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
+//! | [`runner`] | when iterations start and stop | know what an iteration does |
+//! | [`demo`] | the embedded, instrumented service and its collector | be used by the load |
+//! | [`harness`] | the life cycle of a run, of a comparison of two builds, and of stored runs | read arguments, print or exit |
+//! | [`cli`] | arguments, terminal, exit codes | contain logic |
 //!
 //! # Invariants
 //!
@@ -70,17 +74,7 @@
 //!    ([`base::secret`]).
 //! 8. **All external input is hostile.** It is bounded before it is decoded, and escaped when shown.
 
-pub mod analysis;
-pub mod cli;
-pub mod collect;
-pub mod demo;
-pub mod harness;
-pub mod import;
-pub mod rally;
-pub mod report;
-pub mod verdict;
-
-// These are compiled as a crate of their own, harder than the rest: see `engine.rs`.
-pub use engine::{
-    base, client, config, iteration, measure, osprofiler, plan, receive, results, runner, terms,
+pub use {
+    analysis, base, cli, client, collect, config, demo, harness, import, iteration, measure, osprofiler,
+    plan, rally, receive, report, results, runner, statistics, terms, text, verdict,
 };

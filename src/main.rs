@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(bench::cli::main(std::env::args_os()))
+    ExitCode::from(bench::cli::main(env!("BENCH_VERSION"), std::env::args_os()))
 }

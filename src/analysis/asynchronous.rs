@@ -10,11 +10,11 @@ use std::collections::{HashMap, HashSet};
 use super::foreign::foreign;
 use super::polls::{polls, waiting_for};
 use super::statement;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::spans::meaning::{CLIENT, CONSUMER, KIND, PRODUCER, SERVER};
-use crate::osprofiler::spans::read::LINK;
-use crate::results::client_points::REPORTER;
-use crate::results::rpc::{CLOCKS_DIFFER_US, caller_of, is_same_process};
+use osprofiler::report::{Point, TraceTree};
+use osprofiler::spans::meaning::{CLIENT, CONSUMER, KIND, PRODUCER, SERVER};
+use osprofiler::spans::read::LINK;
+use results::client_points::REPORTER;
+use results::rpc::{CLOCKS_DIFFER_US, caller_of, is_same_process};
 
 /// A point that ends later than its parent by no more than this was waited for.
 const TOLERANCE_US: u64 = 5_000;
@@ -263,8 +263,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::analysis::breakdown::break_down;
-    use crate::analysis::sample_trees::{at, iteration, linked, with};
+    use crate::breakdown::break_down;
+    use crate::sample_trees::{at, iteration, linked, with};
 
     #[test]
     fn what_nobody_waited_for_takes_no_time_of_the_response() {

@@ -6,8 +6,8 @@
 //! tree). A kind is guilty only if the bootstrap bounds, the effect size and self times without clocks agree;
 //! otherwise it is a candidate. Shares explain a difference; they do not prove a cause.
 
-use crate::base::statistics::order::at_percentile;
-use crate::results::model::OwnTime;
+use results::model::OwnTime;
+use statistics::order::at_percentile;
 
 /// A guilty kind needs this many slow traces.
 pub const SLOW_MIN: usize = 20;

@@ -15,10 +15,10 @@ use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, RESOLUTION_US, Shift};
 use super::statement;
 use super::wholes::{self, Whole};
-use crate::base::parallel;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{ACTION, REPORTER};
-use crate::results::rpc::{QUEUE, caller_of};
+use base::parallel;
+use osprofiler::report::{Point, TraceTree};
+use results::client_points::{ACTION, REPORTER};
+use results::rpc::{QUEUE, caller_of};
 
 /// A kind of trace point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -329,7 +329,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::analysis::sample_trees::{at, iteration, with};
+    use crate::sample_trees::{at, iteration, with};
 
     /// Calls of 3 ms to a host whose clock is 50 ms ahead, with answers as long; both clocks count whole milliseconds, so the
     /// answers lie 50 and 51 ms late. `late_every` answers outlive their calls by much.

@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::causes::{Compared, of_workload};
 use super::places::Population;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::choice::Side;
-use crate::results::client_points::{ACTION, ITERATION, REPORTER};
-use crate::results::model::{Comparison, NoFinding};
+use measure::sample::IterationSample;
+use osprofiler::report::{Point, TraceTree};
+use results::choice::Side;
+use results::client_points::{ACTION, ITERATION, REPORTER};
+use results::model::{Comparison, NoFinding};
 
 /// The points of every iteration, and how long each takes in microseconds.
 const POINTS: [(&str, u64); 8] = [

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::points::{Kind, PairTraces};
-use crate::base::statistics::counts::{CountDifference, Counts};
+use statistics::counts::{CountDifference, Counts};
 
 /// The error probability of a bound, over all kinds.
 const ALPHA: f64 = 0.01;
@@ -81,8 +81,8 @@ fn change(kind: &Kind, seen: &CountDifference, alpha: f64) -> Option<CallChange>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::points::Points;
-    use crate::osprofiler::report::{Point, TraceTree};
+    use crate::points::Points;
+    use osprofiler::report::{Point, TraceTree};
 
     fn tree(calls: &[(&str, usize)]) -> TraceTree {
         let point = |name: &str| Point {

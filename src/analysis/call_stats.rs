@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::osprofiler::report::TraceTree;
+use osprofiler::report::TraceTree;
 
 /// A kind of point, in the place of a function in `pstats`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,10 +14,10 @@ use super::moments::{UnderWay, moments};
 use super::places::{Population, places};
 use super::some::{CALLERS_MIN, Called, called_by_some};
 use super::tails::{SLOW_PERCENT, Tail, tails};
-use crate::measure::sample::{Ended, IterationSample};
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
-use crate::results::model::{Comparison, Explanation, Missing, NoFinding, Overall, SlowMoments};
+use measure::sample::{Ended, IterationSample};
+use osprofiler::report::TraceTree;
+use results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
+use results::model::{Comparison, Explanation, Missing, NoFinding, Overall, SlowMoments};
 
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
@@ -254,10 +254,10 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    use crate::osprofiler::functions::model::{Builder, Function};
-    use crate::osprofiler::record::Record;
-    use crate::results::client_points::REPORTER;
-    use crate::results::functions::Functions;
+    use osprofiler::functions::model::{Builder, Function};
+    use osprofiler::record::Record;
+    use results::client_points::REPORTER;
+    use results::functions::Functions;
 
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
     fn calling(called: &[(&str, &str, u32, u32)], until_us: u32) -> TraceTree {

@@ -9,10 +9,10 @@ use super::compared::Traces;
 use super::comparison::judge;
 use super::levels::Level;
 use super::places::{Population, places};
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
-use crate::results::model::ClientComparison;
+use measure::sample::IterationSample;
+use osprofiler::report::TraceTree;
+use results::choice::Side;
+use results::model::ClientComparison;
 
 /// Fewer slow iterations say nothing.
 const SLOW_MIN: usize = 10;
@@ -58,9 +58,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::osprofiler::report::Point;
-    use crate::results::client_points::{ACTION, ITERATION, REPORTER};
-    use crate::results::model::Series;
+    use osprofiler::report::Point;
+    use results::client_points::{ACTION, ITERATION, REPORTER};
+    use results::model::Series;
 
     const TOTAL: u64 = 600;
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::feature::{AT_LEAST, Feature, POINT_CHARS_MAX};
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{
+use osprofiler::report::{Point, TraceTree};
+use results::client_points::{
     self, ACTION, CONNECT, ITERATION, OUT_OF_ORDER, REPORTER, SEGMENTS_RESENT, SYNS_RESENT,
 };
 
@@ -125,7 +125,7 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::record::{Info, Record};
+    use osprofiler::record::{Info, Record};
 
     #[test]
     fn the_client_knows_connections_addresses_rows_statuses_and_sizes() {

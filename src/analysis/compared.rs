@@ -11,11 +11,11 @@ use super::breakdown::{Breakdowns, break_down};
 use super::contrast::{Points, points_of};
 use super::levels::{Level, at_level};
 use super::usual::lacking;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::choice::Side;
-use crate::results::client_points::REPORTER;
-use crate::results::functions::Functions;
+use measure::sample::IterationSample;
+use osprofiler::report::{Point, TraceTree};
+use results::choice::Side;
+use results::client_points::REPORTER;
+use results::functions::Functions;
 
 /// A fetched iteration, with the client's points and the services'.
 pub struct Compared {

@@ -20,8 +20,8 @@ use super::polls::{PAUSE, is_one_request_more};
 use super::proportion::acquit;
 use super::spread::spread;
 use super::whole_calls::{Repeated, repeated};
-use crate::results::client_points::REPORTER;
-use crate::results::model::{
+use results::client_points::REPORTER;
+use results::model::{
     ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding, Overall, SlowMoments,
 };
 

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::base::statistics::order::at_percentile;
-use crate::base::statistics::shares::difference_bounds;
-use crate::osprofiler::report::{Point, TraceTree};
+use osprofiler::report::{Point, TraceTree};
+use statistics::order::at_percentile;
+use statistics::shares::difference_bounds;
 
 /// Each side needs this many traces with the kind.
 const TRACES_MIN: usize = 10;

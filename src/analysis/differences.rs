@@ -12,10 +12,10 @@ use std::collections::{BTreeSet, HashMap};
 use super::feature::{Feature, is_bound};
 use super::features;
 use super::numbers;
-use crate::base::parallel;
-use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
-use crate::osprofiler::report::TraceTree;
-use crate::results::model::{AttributeDifference, AttributeValue, Differences};
+use base::parallel;
+use osprofiler::report::TraceTree;
+use results::model::{AttributeDifference, AttributeValue, Differences};
+use statistics::shares::{adjusted, chance_of_more, difference_bounds};
 
 /// Each side needs this many traces.
 const TRACES_MIN: usize = 10;

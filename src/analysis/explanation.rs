@@ -18,11 +18,11 @@ use super::breakdown::{Kind, is_outside};
 use super::compared::Traces;
 use super::own_time::largest;
 use super::proportion::is_of_service;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::choice::Side;
-use crate::results::client_points::{REPORTER, SCHEDULING_DELAY};
-use crate::results::model::{Basis, ComparedKind, Comparison, Culprit, Explanation, OwnTime, Place};
+use measure::sample::IterationSample;
+use osprofiler::report::{Point, TraceTree};
+use results::choice::Side;
+use results::client_points::{REPORTER, SCHEDULING_DELAY};
+use results::model::{Basis, ComparedKind, Comparison, Culprit, Explanation, OwnTime, Place};
 
 /// Fewer typical traces have no mean to compare with.
 const TYPICAL_MIN: usize = 5;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::results::model::AttributeValue;
+use results::model::AttributeValue;
 
 /// The attribute of a point's name and kind of call.
 pub(super) const POINT: &str = "point";

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::client_features;
 use super::feature::{Feature, POINT, POINT_CHARS_MAX};
 use super::statement;
-use crate::osprofiler::info::SharedInfo;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::spans::meaning::RESOURCE;
-use crate::results::client_points::REPORTER;
+use osprofiler::info::SharedInfo;
+use osprofiler::report::{Point, TraceTree};
+use osprofiler::spans::meaning::RESOURCE;
+use results::client_points::REPORTER;
 
 /// The depth to which a point's info is searched.
 const DEPTH_MAX: usize = 4;

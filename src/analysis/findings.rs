@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::explanation;
-use crate::results::model::{Explanation, Finding, Place, SlowIteration};
+use results::model::{Explanation, Finding, Place, SlowIteration};
 
 /// The slowest iterations by what explains them, the largest group first.
 #[must_use]
@@ -69,7 +69,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::model::{Basis, IterationOutcome, IterationRow, TraceState};
+    use results::model::{Basis, IterationOutcome, IterationRow, TraceState};
 
     fn slow(trace_id: Uuid) -> SlowIteration {
         SlowIteration {

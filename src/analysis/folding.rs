@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::asynchronous::waited;
 use super::statement;
-use crate::osprofiler::report::{Point, TraceTree};
+use osprofiler::report::{Point, TraceTree};
 
 /// Traces of up to this many points have no small parts: a screen holds them.
 const POINTS_ON_A_SCREEN: usize = 40;

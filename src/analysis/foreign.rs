@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::polls::{polls, waiting_for};
 use super::statement;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::rpc::{QUEUE, RPC, caller_of, is_same_process, method};
+use osprofiler::report::{Point, TraceTree};
+use results::rpc::{QUEUE, RPC, caller_of, is_same_process, method};
 
 /// A server's point that begins this much later than the one that the call was for is not part of the same call.
 const LATER_US: u64 = 1_000_000;

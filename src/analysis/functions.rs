@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::base::statistics::order::at_percentile;
-use crate::osprofiler::functions::model::{FunctionProfile, SAMPLES_MIN};
-use crate::results::functions::Functions;
-use crate::results::model::{ComparedFunction, ComparedFunctions, FunctionNode};
+use osprofiler::functions::model::{FunctionProfile, SAMPLES_MIN};
+use results::functions::Functions;
+use results::model::{ComparedFunction, ComparedFunctions, FunctionNode};
+use statistics::order::at_percentile;
 
 /// A function is named if its share is certainly at least this.
 const SHARE_MIN: f64 = 0.2;
@@ -252,7 +252,7 @@ fn sorted(node: &Node) -> Vec<(&str, &Node)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::functions::model::{Builder, Function};
+    use osprofiler::functions::model::{Builder, Function};
 
     /// An operation of this many milliseconds: each function with its mean, sampled at 100 Hz.
     fn sampled(random: &mut fastrand::Rng, parts: &[(&[&str], f64)]) -> (Functions, f64) {

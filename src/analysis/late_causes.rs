@@ -12,12 +12,12 @@ use super::causes;
 use super::compared::Compared;
 use super::late_work::{from_the_start, to_the_end};
 use super::places::Population;
-use crate::base::clock::Nanos;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
-use crate::results::functions::Functions;
-use crate::results::model::{LateIteration, LateWork, NoFinding};
+use base::clock::Nanos;
+use measure::sample::IterationSample;
+use osprofiler::report::TraceTree;
+use results::choice::Side;
+use results::functions::Functions;
+use results::model::{LateIteration, LateWork, NoFinding};
 
 /// Late iterations that are shown.
 const LATEST_MAX: usize = 10;

@@ -18,10 +18,10 @@ use super::asynchronous::{
 };
 use super::polls::{polls, waiting_for};
 use super::statement;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::spans::read::LINK;
-use crate::results::client_points::{ITERATION, SCHEDULING_DELAY};
-use crate::results::rpc::{QUEUE, caller_of};
+use osprofiler::report::{Point, TraceTree};
+use osprofiler::spans::read::LINK;
+use results::client_points::{ITERATION, SCHEDULING_DELAY};
+use results::rpc::{QUEUE, caller_of};
 
 /// The name of a point for the time that a message waited until its work began.
 pub const WAITING_IN_QUEUE: &str = "waiting in the queue";
@@ -343,8 +343,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::analysis::breakdown::break_down;
-    use crate::analysis::sample_trees::{At, at, iteration, linked, with};
+    use crate::breakdown::break_down;
+    use crate::sample_trees::{At, at, iteration, linked, with};
 
     #[test]
     fn the_end_of_the_last_point_counts_on_the_clients_clock() {

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use super::attribution::{Breakdown, Lies, Part};
 use super::breakdown::{Breakdowns, Kind};
-use crate::results::client_points::REPORTER;
-use crate::results::rpc::QUEUE;
+use results::client_points::REPORTER;
+use results::rpc::QUEUE;
 
 /// The name of the kind that all points of a service are.
 pub const ALL_POINTS: &str = "all trace points";

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use super::causes::{Causes, Compared, of_workload};
 use super::places::Population;
-use crate::measure::sample::{ActionSample, IterationSample};
-use crate::osprofiler::record::{Record, Timestamp};
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
-use crate::results::client_points::{ACTION, ITERATION, REPORTER};
+use measure::sample::{ActionSample, IterationSample};
+use osprofiler::record::{Record, Timestamp};
+use osprofiler::report::TraceTree;
+use results::choice::Side;
+use results::client_points::{ACTION, ITERATION, REPORTER};
 
 const SLOW: usize = 24;
 const TYPICAL: usize = 50;

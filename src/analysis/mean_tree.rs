@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{asynchronous, statement};
-use crate::osprofiler::report::{Point, TraceTree, reporter};
-use crate::results::model::ComparedNode;
+use osprofiler::report::{Point, TraceTree, reporter};
+use results::model::ComparedNode;
 
 /// At most this many nodes go to the results: the longest, with all nodes above them.
 const SHOWN_MAX: usize = 300;
@@ -180,7 +180,7 @@ fn us(us: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::record::{Info, Record};
+    use osprofiler::record::{Info, Record};
     use proptest::prelude::*;
 
     /// A trace of points (id, parent, name, start, end), in microseconds; id 0 is the base.

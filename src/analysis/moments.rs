@@ -4,7 +4,7 @@
 //! for their own reasons have neighbours too, but only as many as their number lets expect. Only the client's own figures
 //! are used. Nothing here may name a cause.
 
-use crate::results::model::SlowMoments;
+use results::model::SlowMoments;
 
 /// Fewer slow iterations have no moments.
 const SLOW_MIN: usize = 10;

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use super::feature::{AT_LEAST, BELOW, Feature};
 use super::features;
-use crate::base::parallel;
-use crate::osprofiler::report::TraceTree;
-use crate::results::model::{AttributeValue, Correlation};
+use base::parallel;
+use osprofiler::report::TraceTree;
+use results::model::{AttributeValue, Correlation};
 
 /// Fewer different values are told one by one.
 const DISTINCT_MIN: usize = 4;

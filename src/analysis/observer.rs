@@ -10,11 +10,11 @@
 //! Limit: slowdown that profiled iterations cause in their neighbours affects both groups and is not measured. Nothing
 //! here may guess from too few samples.
 
-use crate::base::statistics::binomial::Share;
-use crate::base::statistics::order::{at_rank, rank};
-use crate::results::aggregate::Sides;
-use crate::results::model::{EffectAt, ObserverEffect};
-use crate::terms::control::ControlShare;
+use results::aggregate::Sides;
+use results::model::{EffectAt, ObserverEffect};
+use statistics::binomial::Share;
+use statistics::order::{at_rank, rank};
+use terms::control::ControlShare;
 
 /// The percentiles that are compared if both groups have enough samples.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -93,8 +93,8 @@ fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::statistics::order::binomial_cdf;
-    use crate::measure::ids::RunIds;
+    use measure::ids::RunIds;
+    use statistics::order::binomial_cdf;
     use uuid::Uuid;
 
     fn share(percent: f64) -> ControlShare {

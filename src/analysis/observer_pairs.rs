@@ -5,9 +5,9 @@
 //! distribution (the sign test, and its interval, of Conover, Practical Nonparametric Statistics, 3rd edition, 3.4). The
 //! pairs run one after another, so this is the cost of an idle service; under load it may be larger.
 
-use crate::base::statistics::binomial::Share;
-use crate::base::statistics::order::{at_percentile, at_rank};
-use crate::results::model::{EffectAt, ObserverEffect};
+use results::model::{EffectAt, ObserverEffect};
+use statistics::binomial::Share;
+use statistics::order::{at_percentile, at_rank};
 
 /// The error probability of each bound.
 const TAIL: f64 = 0.025;

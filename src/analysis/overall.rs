@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::attribution::{Attribution, Breakdown};
 use super::breakdown::Kind;
 use super::proportion::is_of_service;
-use crate::results::model::{Overall, SlowMoments, WholePattern};
+use results::model::{Overall, SlowMoments, WholePattern};
 
 /// Services explain at least this share of the gap.
 const SERVICES_MIN: f64 = 0.6;

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use super::asynchronous;
 use super::breakdown::{Kind, kind};
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{ACTION, REPORTER, SCHEDULING_DELAY};
+use measure::sample::IterationSample;
+use osprofiler::report::{Point, TraceTree};
+use results::client_points::{ACTION, REPORTER, SCHEDULING_DELAY};
 
 /// The largest part of an iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,8 +105,8 @@ fn covered(mut open: Vec<(u64, u64)>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::sample::ActionSample;
-    use crate::osprofiler::record::{Info, Record};
+    use measure::sample::ActionSample;
+    use osprofiler::record::{Info, Record};
 
     /// An iteration of a client whose request takes this long after this queue time, with a service's points as (id,
     /// parent, name, start, end) in milliseconds.

@@ -14,8 +14,8 @@ mod rhythm;
 
 use std::collections::BTreeSet;
 
-use crate::measure::sample::IterationSample;
-use crate::results::model::{Series, SlowPlaces};
+use measure::sample::IterationSample;
+use results::model::{Series, SlowPlaces};
 
 /// The workload that the slow iterations are from.
 #[derive(Clone, Debug, Default)]

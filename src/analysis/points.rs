@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::base::statistics::counts::Counts;
-use crate::base::statistics::paired::{Estimate, mean_and_sd, student_upper};
-use crate::osprofiler::report::TraceTree;
-use crate::results::functions::Functions;
+use osprofiler::report::TraceTree;
+use results::functions::Functions;
+use statistics::counts::Counts;
+use statistics::paired::{Estimate, mean_and_sd, student_upper};
 
 use super::functions::own_function;
 use super::statement;

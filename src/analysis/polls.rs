@@ -6,8 +6,8 @@
 //! no traced service worked is a pause, and nobody's fault but the interval's, unless the work is not traced. A poll tells
 //! times only as finely as its interval: what takes a little longer may need one more request, and so a whole pause more.
 
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{ACTION, REPORTER};
+use osprofiler::report::{Point, TraceTree};
+use results::client_points::{ACTION, REPORTER};
 
 /// The name of the kind of a poll's time in which no traced service worked.
 pub const PAUSE: &str = "pause between polls";

@@ -10,8 +10,8 @@
 use super::attribution::{Attribution, Breakdown, Cause, mean_of, percentile};
 use super::breakdown::Kind;
 use super::late_work::{WAITING_IN_QUEUE, WAITING_TO_BEGIN, is_waiting};
-use crate::results::client_points::REPORTER;
-use crate::results::rpc::QUEUE;
+use results::client_points::REPORTER;
+use results::rpc::QUEUE;
 
 /// The rest grew by at most this part of what the kind grew by, each relative to its time in typical traces.
 const REST_GROWTH_MAX: f64 = 0.35;

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use crate::osprofiler::profile_log::{Line, LineError};
-use crate::osprofiler::report::TraceTree;
+use osprofiler::profile_log::{Line, LineError};
+use osprofiler::report::TraceTree;
 
 /// Mistral's script takes a longer text for an id, so it leaves out 1000 s with microseconds.
 const DURATION_CHARS_MAX: usize = 10;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::osprofiler::record::{Info, Record, Timestamp};
-use crate::osprofiler::report::TraceTree;
+use osprofiler::record::{Info, Record, Timestamp};
+use osprofiler::report::TraceTree;
 
 /// Of the second in which all tests are.
 const ANCHOR_NS: u64 = 1_700_000_000_000_000_000;

@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use super::causes::{Causes, Compared, of_workload};
 use super::places::Population;
-use crate::base::parallel;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::choice::Side;
-use crate::results::client_points::{ACTION, ITERATION, REPORTER};
-use crate::results::model::WholePattern;
+use base::parallel;
+use measure::sample::IterationSample;
+use osprofiler::report::{Point, TraceTree};
+use results::choice::Side;
+use results::client_points::{ACTION, ITERATION, REPORTER};
+use results::model::WholePattern;
 
 const ITERATIONS: usize = 700;
 const CONCURRENCY: usize = 4;

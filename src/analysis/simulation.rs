@@ -13,12 +13,12 @@ use uuid::Uuid;
 use super::causes::{Causes, Compared, of_workload};
 use super::findings;
 use super::places::Population;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::record::{Record, Timestamp};
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
-use crate::results::client_points::SCHEDULING_DELAY;
-use crate::results::model::{
+use measure::sample::IterationSample;
+use osprofiler::record::{Record, Timestamp};
+use osprofiler::report::TraceTree;
+use results::choice::Side;
+use results::client_points::SCHEDULING_DELAY;
+use results::model::{
     Basis, Comparison, Explanation, IterationOutcome, IterationRow, NoFinding, Place, SlowIteration,
     TraceState,
 };
@@ -337,5 +337,5 @@ fn causes_are_told_with_all_their_figures() {
             explanations.iter().step_by(11).for_each(|one| writeln!(page, "{one:?}").unwrap());
         }
     }
-    engine::compare_page!("causes", &page);
+    text::compare_page!("causes", &page);
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::base::statistics::order::at_percentile;
+use statistics::order::at_percentile;
 
 /// Some clocks count whole milliseconds, such as JavaScript's: a smaller difference does not show a drift.
 pub(super) const RESOLUTION_US: i64 = 1_000;

@@ -11,7 +11,7 @@
 
 use super::compared::Traces;
 use super::polls::PAUSE;
-use crate::base::statistics::ranks::chance_of_later;
+use statistics::ranks::chance_of_later;
 
 /// So many slow iterations must make the call: a finding by fewer would rest on too little.
 pub(super) const CALLERS_MIN: usize = 5;

@@ -6,8 +6,8 @@
 //! takes is told by its own time, as in the trace. Nothing here may name a cause.
 
 use super::contrast::Points;
-use crate::base::statistics::order::at_percentile;
-use crate::results::model::CallSpread;
+use results::model::CallSpread;
+use statistics::order::at_percentile;
 
 /// The calls that matter make at least this share of the difference.
 const MATTERS: f64 = 0.8;

@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::causes::{Compared, of_workload};
 use super::places::Population;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::record::{Record, Timestamp};
-use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
-use crate::results::client_points::{ACTION, ITERATION, REPORTER};
-use crate::results::model::OwnTime;
+use measure::sample::IterationSample;
+use osprofiler::record::{Record, Timestamp};
+use osprofiler::report::TraceTree;
+use results::choice::Side;
+use results::client_points::{ACTION, ITERATION, REPORTER};
+use results::model::OwnTime;
 
 /// The kind of a point's span, and the service that reported it.
 type By = (&'static str, &'static str);

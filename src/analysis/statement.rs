@@ -1,8 +1,8 @@
 //! Points by their kind of call: what they did, without the values that differ from call to call.
 
-pub use crate::osprofiler::statement::{path, sql};
+pub use osprofiler::statement::{path, sql};
 
-use crate::osprofiler::report::Point;
+use osprofiler::report::Point;
 
 /// The kind of call: its detail with literals and ids replaced; empty for a point without details.
 #[must_use]

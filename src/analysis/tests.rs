@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::call_stats::{CallStats, Calls, Function, SortKey};
 use super::ranking::Ranking;
-use crate::osprofiler::profile_log::each_line;
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::TraceTree;
+use osprofiler::profile_log::each_line;
+use osprofiler::record::Record;
+use osprofiler::report::TraceTree;
 
 /// The name, total, longest and number of each row.
 fn ranked(log: &str, all: bool) -> (Vec<(String, String, String, u64)>, Ranking) {

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::feature::POINT;
 use super::features;
 use super::statement;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::rpc::QUEUE;
+use osprofiler::report::{Point, TraceTree};
+use results::rpc::QUEUE;
 
 /// At most this many rows; points of others are counted.
 const ROWS_MAX: usize = 5_000;

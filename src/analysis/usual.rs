@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::asynchronous::{answers, is_call};
 use super::attribution::percentile;
 use super::breakdown::Breakdowns;
-use crate::osprofiler::report::TraceTree;
-use crate::results::client_points::REPORTER;
+use osprofiler::report::TraceTree;
+use results::client_points::REPORTER;
 
 /// What this share of typical traces have is usual: answers of other services, without and with a sign of losses, and calls
 /// within a service. A part of the answers may come from a cache, or from a host that reports nothing.

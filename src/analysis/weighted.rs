@@ -43,7 +43,7 @@ fn add(calls: &mut Calls, other: &Calls, weight: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::call_stats::{Function, FunctionStats};
+    use crate::call_stats::{Function, FunctionStats};
 
     #[test]
     fn each_part_counts_as_often_as_it_weighs() {

@@ -12,7 +12,7 @@ use super::attribution::{
 };
 use super::compared::Traces;
 use super::wholes::{Whole, each_with_open};
-use crate::results::client_points::REPORTER;
+use results::client_points::REPORTER;
 
 /// More calls explain at least this share of the gap, together.
 const EXPLAINED_MIN: f64 = 0.5;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::osprofiler::report::TraceTree;
+use osprofiler::report::TraceTree;
 
 /// The points of one kind in a trace, each with everything below it. Of points of a kind within each other, only the
 /// outermost counts.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::units::parse_duration;
-use crate::harness::ab::{AbOptions, Compared, PreparedAb, SideOptions};
-use crate::harness::{HarnessError, Interrupt};
-use crate::report::document::terminal;
-use crate::report::pairs;
-use crate::verdict::paired::AbMetric;
+use base::units::parse_duration;
+use harness::ab::{AbOptions, Compared, PreparedAb, SideOptions};
+use harness::{HarnessError, Interrupt};
+use report::document::terminal;
+use report::pairs;
+use verdict::paired::AbMetric;
 
 use super::exit::Exit;
 use super::gate::{annotate_criteria, step_summary};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::harness::HarnessError;
-use crate::harness::stored::{CheckOptions, check};
+use harness::HarnessError;
+use harness::stored::{CheckOptions, check};
 
 use super::exit::Exit;
 use super::gate::GateArguments;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::harness::contexts::{CleanupOptions, cleanup};
-use crate::harness::options::Environment;
-use crate::harness::{HarnessError, Interrupt, runs};
+use harness::contexts::{CleanupOptions, cleanup};
+use harness::options::Environment;
+use harness::{HarnessError, Interrupt, runs};
 
 use super::exit::Exit;
 use super::output::{self, say};

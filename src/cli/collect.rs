@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::secret::Secret;
-use crate::base::units::parse_duration;
-use crate::harness::options::Environment;
-use crate::harness::stored::{CollectOptions, collect};
-use crate::harness::{HarnessError, Interrupt};
+use base::secret::Secret;
+use base::units::parse_duration;
+use harness::options::Environment;
+use harness::stored::{CollectOptions, collect};
+use harness::{HarnessError, Interrupt};
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};

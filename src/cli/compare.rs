@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::base::files::write_output;
-use crate::harness::HarnessError;
-use crate::harness::stored::{CompareOptions, Form, compare};
-use crate::report::document::terminal::Style;
-use crate::verdict::paired::Metric;
+use harness::HarnessError;
+use harness::stored::{CompareOptions, Form, compare};
+use report::document::terminal::Style;
+use text::files::write_output;
+use verdict::paired::Metric;
 
 use super::exit::Exit;
 use super::output;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::harness::HarnessError;
-use crate::harness::demo::StandaloneDemo;
+use harness::HarnessError;
+use harness::demo::StandaloneDemo;
 
 use super::exit::Exit;
 use super::output;

@@ -1,7 +1,7 @@
 //! Exit codes: the contract with CI jobs. Only this file maps errors and results to codes.
 
-use crate::base::files::is_interrupted;
-use crate::harness::{Conclusion, HarnessError, Kind};
+use harness::{Conclusion, HarnessError, Kind};
+use text::files::is_interrupted;
 
 /// How a command ended; documented in `--help` and the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::harness::HarnessError;
-use crate::harness::stored::{ExportOptions, export_file, export_to};
-use crate::results::export::{Format, Table};
+use harness::HarnessError;
+use harness::stored::{ExportOptions, export_file, export_to};
+use results::export::{Format, Table};
 
 use super::exit::Exit;
 use super::output;
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, HarnessError> {
     };
     for sentence in &missing {
         let text = format!("{sentence}; everything that can be read was exported");
-        Shown::new(false).sink().event(&crate::harness::Event::Warning(&text));
+        Shown::new(false).sink().event(&harness::Event::Warning(&text));
     }
     Ok(Exit::Ok)
 }

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::harness::options::{RallyReports, ReportOptions, TracesMode};
-use crate::harness::{Finished, HarnessError};
-use crate::report::{annotations, terminal};
-use crate::results::model::{Criterion, Results};
+use harness::options::{RallyReports, ReportOptions, TracesMode};
+use harness::{Finished, HarnessError};
+use report::{annotations, terminal};
+use results::model::{Criterion, Results};
 
 use super::exit::Exit;
 use super::output;

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 
-use crate::config::schema;
-use crate::harness::HarnessError;
-use crate::report::{compare, pairs};
-use crate::results::directory::write_at_once;
-use crate::results::json::schema as results_schema;
+use config::schema;
+use harness::HarnessError;
+use report::{compare, pairs};
+use results::directory::write_at_once;
+use results::json::schema as results_schema;
 
 use super::exit::Exit;
 use super::{Arguments, SchemaKind, output};
@@ -34,8 +34,8 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, HarnessEr
     Ok(Exit::Ok)
 }
 
-pub(super) fn man(dir: &Path) -> Result<Exit, HarnessError> {
-    let mut command = Arguments::command().disable_help_subcommand(true);
+pub(super) fn man(version: &'static str, dir: &Path) -> Result<Exit, HarnessError> {
+    let mut command = Arguments::command().version(version).disable_help_subcommand(true);
     command.build();
     std::fs::create_dir_all(dir).and_then(|()| pages(command, dir)).map_err(|error| {
         let dir = dir.display();

@@ -3,7 +3,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::base::similar::did_you_mean;
+use text::similar::did_you_mean;
 
 /// Words of other programs, the commands of bench that they are looked for in, and what does it here.
 const HINTS: [(&[&str], &[&str], &str); 18] = [
@@ -79,7 +79,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::Arguments;
+    use crate::Arguments;
 
     #[test]
     fn words_of_other_programs_have_an_answer_and_others_no_wrong_one() {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::harness::HarnessError;
-use crate::harness::import::{ImportOptions, Imported, Source, import};
-use crate::import::{har, openapi};
+use harness::HarnessError;
+use harness::import::{ImportOptions, Imported, Source, import};
+use import::{har, openapi};
 
 use super::exit::Exit;
 use super::output;

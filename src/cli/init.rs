@@ -1,7 +1,7 @@
 //! `bench init`.
 
-use crate::harness::HarnessError;
-use crate::harness::init::{InitOptions, init};
+use harness::HarnessError;
+use harness::init::{InitOptions, init};
 
 use super::exit::Exit;
 use super::import::{OutputArguments, say};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 
-use crate::base::complaint::Complaint;
-use crate::base::units::parse_duration;
-use crate::harness::launch::{KubernetesOptions, LaunchOptions, SlurmOptions};
-use crate::harness::{HarnessError, LoadOptions};
+use base::complaint::Complaint;
+use base::units::parse_duration;
+use harness::launch::{KubernetesOptions, LaunchOptions, SlurmOptions};
+use harness::{HarnessError, LoadOptions};
 
 use super::exit::Exit;
 use super::{Arguments, Command, output};

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::units::parse_duration;
-use crate::harness::merge::{MergeOptions, merge};
-use crate::harness::options::Environment;
-use crate::harness::stored::{CollectOptions, collect};
-use crate::harness::{Event, Finished, HarnessError, Interrupt};
+use base::units::parse_duration;
+use harness::merge::{MergeOptions, merge};
+use harness::options::Environment;
+use harness::stored::{CollectOptions, collect};
+use harness::{Event, Finished, HarnessError, Interrupt};
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};

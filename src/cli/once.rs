@@ -1,9 +1,9 @@
 //! `bench run --once`.
 
-use crate::harness::single::single;
-use crate::harness::{HarnessError, Interrupt, RunOptions};
-use crate::report::once::{self, Detail, curl};
-use crate::report::trace;
+use harness::single::single;
+use harness::{HarnessError, Interrupt, RunOptions};
+use report::once::{self, Detail, curl};
+use report::trace;
 
 use super::exit::Exit;
 use super::output::{self, Stream};

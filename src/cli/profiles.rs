@@ -1,6 +1,6 @@
 //! Where services leave profiles.
 
-use crate::collect::profiles::ProfileSource;
+use collect::profiles::ProfileSource;
 
 /// The option for profiles.
 #[derive(Debug, clap::Args)]

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::base::clock::saturating_nanos;
-use crate::base::shell;
-use crate::base::units::format_ns;
-use crate::base::visible::on_one_line;
-use crate::harness::progress_line::figures;
-use crate::harness::{Event, Events, Sink, WorkloadProgress};
-use crate::report::pairs::progress as pair_line;
+use base::clock::saturating_nanos;
+use base::units::format_ns;
+use base::visible::on_one_line;
+use harness::progress_line::figures;
+use harness::{Event, Events, Sink, WorkloadProgress};
+use report::pairs::progress as pair_line;
+use text::shell;
 
 use super::output::{self, Bar, Stream, say};
 

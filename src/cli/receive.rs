@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::units::parse_bytes;
-use crate::harness::receive::{ReceiveOptions, receive};
-use crate::harness::{HarnessError, Interrupt};
+use base::units::parse_bytes;
+use harness::receive::{ReceiveOptions, receive};
+use harness::{HarnessError, Interrupt};
 
 use super::exit::Exit;
 use super::output;

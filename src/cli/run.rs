@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::harness::options::{Environment, OtlpHeader, TaskArguments, WatchOptions};
-use crate::harness::otlp_options::otlp_url;
-use crate::harness::url_run::UrlRun;
-use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
-use crate::plan::SEED_MAX;
-use crate::plan::references::Env;
+use harness::options::{Environment, OtlpHeader, TaskArguments, WatchOptions};
+use harness::otlp_options::otlp_url;
+use harness::url_run::UrlRun;
+use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
+use plan::SEED_MAX;
+use plan::references::Env;
 
-use crate::base::complaint::Complaint;
-use crate::plan::given::Given;
+use base::complaint::Complaint;
+use plan::given::Given;
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::base::units::format_bytes;
-use crate::harness::options::Environment;
-use crate::harness::{HarnessError, runs};
-use crate::report::document::terminal;
-use crate::report::runs::document;
+use base::units::format_bytes;
+use harness::options::Environment;
+use harness::{HarnessError, runs};
+use report::document::terminal;
+use report::runs::document;
 
 use super::exit::Exit;
 use super::output::{self, say};

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::clock::from_rfc3339;
-use crate::base::complaint::Complaint;
-use crate::base::units::parse_duration;
-use crate::harness::options::ShardOptions;
-use crate::plan::shard::Shard;
+use base::complaint::Complaint;
+use base::units::parse_duration;
+use harness::options::ShardOptions;
+use plan::shard::Shard;
+use text::times::from_rfc3339;
 
 /// Part of a load.
 #[derive(Clone, Debug, clap::Args)]

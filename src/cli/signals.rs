@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{HarnessError, Interrupt};
+use harness::{HarnessError, Interrupt};
 
 use super::exit::Exit;
 
@@ -38,7 +38,7 @@ pub(super) fn interrupt_by_signals(
     let listen = async move {
         signals.next().await;
         interrupt.interrupt();
-        crate::base::files::interrupt();
+        text::files::interrupt();
         signals.next().await;
         last_words();
         std::process::exit(i32::from(Exit::Interrupted as u8));

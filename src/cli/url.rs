@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::files::open_named;
-use crate::base::units::parse_duration;
-use crate::harness::HarnessError;
-use crate::harness::url_run::UrlRun;
-use crate::plan::http;
-use crate::plan::overrides::LoadShape;
+use base::units::parse_duration;
+use harness::HarnessError;
+use harness::url_run::UrlRun;
+use plan::http;
+use plan::overrides::LoadShape;
+use text::files::open_named;
 
 /// A body from a file or a pipe is not larger than this, in bytes.
 const BODY_BYTES_MAX: u64 = 1 << 20;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::harness::LoadOptions;
-use crate::harness::files::{self, Valid};
-use crate::harness::options::Environment;
+use harness::LoadOptions;
+use harness::files::{self, Valid};
+use harness::options::Environment;
 
 use super::exit::{self, Exit};
 use super::output;

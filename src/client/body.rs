@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt as _;
 
 use super::error::ClientError;
-use crate::base::files::open_regular;
+use text::files::open_regular;
 
 /// How much of a file is read at once.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::base::complaint::Complaint;
+use base::complaint::Complaint;
 
 use super::service_types::ServiceType;
 use super::url::{BaseUrl, Origin};

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use http::HeaderMap;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 
-use crate::base::masking;
-use crate::base::percent;
-use crate::base::secret::Secret;
+use base::masking;
+use base::percent;
+use base::secret::Secret;
 
 use super::plain::{PlainClient, PlainError};
 use super::tokens::{self, Token};

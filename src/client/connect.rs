@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::base::clock::{now, saturating_nanos};
+use base::clock::{now, saturating_nanos};
 
 use super::error::ClientError;
 use super::options::{Settings, Version};
@@ -23,7 +23,7 @@ use super::proxy::Proxy;
 use super::resolve::{Resolved, Resolver};
 use super::retransmits::{self, Ends};
 use super::url::Origin;
-use crate::measure::phases::Phases;
+use measure::phases::Phases;
 
 /// How long an address may be silent before the next one is tried, too.
 const NEXT_ATTEMPT: Duration = Duration::from_millis(250);

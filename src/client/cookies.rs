@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use http::header::{DATE, SET_COOKIE};
 
-use crate::base::charset;
-use crate::base::clock::now;
+use base::clock::now;
+use text::charset;
 
 use super::url::Origin;
 
@@ -353,7 +353,7 @@ fn is_trustworthy(origin: &Origin, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::url::BaseUrl;
+    use crate::url::BaseUrl;
     use http::HeaderValue;
     use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Host;
 
-use crate::base::complaint::Complaint;
+use base::complaint::Complaint;
 
 use super::error::ClientError;
 use super::url::Origin;
@@ -201,7 +201,7 @@ fn is_special(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::url::BaseUrl;
+    use crate::url::BaseUrl;
 
     fn origin(url: &str) -> Origin {
         BaseUrl::parse(url).unwrap().origin

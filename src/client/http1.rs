@@ -15,7 +15,7 @@ use http::{Method, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio_util::io::poll_read_buf;
 
-use crate::base::clock::{now, saturating_nanos};
+use base::clock::{now, saturating_nanos};
 
 use super::body::{Content, Source};
 use super::buffers::{self, BUFFER_BYTES};
@@ -26,7 +26,7 @@ use super::options::{Limits, Settings};
 use super::proxy::unauthorized;
 use super::retransmits::{Span, Wire};
 use super::{Answer, Request};
-use crate::measure::phases::Phases;
+use measure::phases::Phases;
 
 /// Bodies up to this size are sent in the same write as the head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;

@@ -21,7 +21,7 @@ use http::header::{
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 
-use crate::base::clock::{now, saturating_nanos};
+use base::clock::{now, saturating_nanos};
 
 use super::body::{Content, Source};
 use super::connect::{Opened, Stream};
@@ -32,7 +32,7 @@ use super::headers::HeaderBlock;
 use super::options::Limits;
 use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Request};
-use crate::measure::phases::Phases;
+use measure::phases::Phases;
 
 /// How much a server may send before it is read: for a single answer, and for all.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;

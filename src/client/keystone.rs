@@ -4,8 +4,8 @@
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::base::masking;
-use crate::base::secret::Secret;
+use base::masking;
+use base::secret::Secret;
 
 use super::catalog::Catalog;
 use super::plain::{PlainAnswer, PlainClient, PlainError};

@@ -33,7 +33,7 @@ pub struct PlainAnswer {
 
 /// Why there is no answer: one line, shown without secrets.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", crate::base::masking::masked(.0))]
+#[error("{}", base::masking::masked(.0))]
 pub struct PlainError(pub String);
 
 /// Resolves names in the same way as the load.

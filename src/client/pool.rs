@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use http::header::COOKIE;
 
-use crate::base::clock::saturating_nanos;
-use crate::base::lists::push_frugally;
+use base::clock::saturating_nanos;
+use base::lists::push_frugally;
 
 use super::body::Content;
 use super::cookies::Jar;
@@ -26,8 +26,8 @@ use super::redirect::Hop;
 use super::url::Origin;
 use super::worker::Worker;
 use super::{Answer, Request};
-use crate::measure::observation::Followed;
-use crate::measure::phases::Phases;
+use measure::observation::Followed;
+use measure::phases::Phases;
 
 /// The most origins with kept connections; redirects may lead to many.
 const SLOTS_MAX: usize = 64;

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::base::complaint::Complaint;
-use crate::base::masking;
-use crate::base::percent;
-use crate::base::secret::Secret;
+use base::complaint::Complaint;
+use base::masking;
+use base::percent;
+use base::secret::Secret;
 
 use super::error::ClientError;
 use super::url::Origin;
@@ -248,7 +248,7 @@ fn shares_bits(network: IpAddr, address: IpAddr, bits: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::url::BaseUrl;
+    use crate::url::BaseUrl;
 
     #[test]
     fn proxies_are_read_or_refused() {

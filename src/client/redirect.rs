@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
-use crate::base::masking::masked;
+use base::masking::masked;
 
 use super::body::Content;
 use super::error::ClientError;
@@ -165,8 +165,8 @@ pub(super) fn location_text(value: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::guard::HostPattern;
-    use crate::client::url::BaseUrl;
+    use crate::guard::HostPattern;
+    use crate::url::BaseUrl;
     use bytes::Bytes;
     use http::HeaderValue;
     use proptest::prelude::*;

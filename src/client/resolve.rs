@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::now;
+use base::clock::now;
 
 use super::dns::{self, Found, LookupError, Servers};
 use super::error::{ClientError, is_exhausted};

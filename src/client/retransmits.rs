@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::measure::phases::{Retransmits, SLOW_CONNECT};
+use measure::phases::{Retransmits, SLOW_CONNECT};
 
 /// The kernel waits for at least this long before it repeats the last segment of what it sent (`TCP_RTO_MIN`).
 const SLOW: Duration = Duration::from_millis(200);
@@ -122,7 +122,7 @@ impl Wire {
     /// Notes the same of a request that is given up now, for [`take_cut_off`].
     pub(super) fn cut_off(&self, ends: impl FnOnce() -> Option<Ends>, started: Instant, written: Instant) {
         let mut noted = Retransmits::default();
-        let span = Span { started, written, ended: crate::base::clock::now() };
+        let span = Span { started, written, ended: base::clock::now() };
         self.note(ends, span, 0, &mut noted);
         if !noted.is_none() {
             CUT_OFF.set(Some((started, noted)));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::base::clock::{now, saturating_nanos};
+use base::clock::{now, saturating_nanos};
 
 use super::connect::Connector;
 use super::error::ClientError;
@@ -19,7 +19,7 @@ use super::http2::SharedHttp2;
 use super::options::Version;
 use super::url::Origin;
 use super::{Answer, Request};
-use crate::measure::phases::Phases;
+use measure::phases::Phases;
 
 /// The most origins with kept connections; redirects may lead to many.
 const ORIGINS_MAX: usize = 256;

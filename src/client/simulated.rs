@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::base::clock::now;
+use base::clock::now;
 
 /// Opens connections.
 pub trait Network {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::masking;
-use crate::base::secret::Secret;
+use base::masking;
+use base::secret::Secret;
 
 /// The longest token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;

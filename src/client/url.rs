@@ -2,8 +2,8 @@
 
 use url::Url;
 
-use crate::base::complaint::Complaint;
-use crate::base::percent;
+use base::complaint::Complaint;
+use base::percent;
 
 /// Where requests go: scheme, host and port, or a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

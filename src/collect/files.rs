@@ -17,13 +17,13 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::base::files::{open_named, open_regular};
-use crate::osprofiler::compat::ReportStyle;
-use crate::osprofiler::driver::TRACE_RECORDS_MAX;
-use crate::osprofiler::profile_log::{self, LineError};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
-use crate::osprofiler::report::TraceTree;
-use crate::osprofiler::spans::{Decoded, Span, SpanError, jaeger, json as json_spans, read};
+use osprofiler::compat::ReportStyle;
+use osprofiler::driver::TRACE_RECORDS_MAX;
+use osprofiler::profile_log::{self, LineError};
+use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use osprofiler::report::TraceTree;
+use osprofiler::spans::{Decoded, Span, SpanError, jaeger, json as json_spans, read};
+use text::files::{open_named, open_regular};
 
 use self::lines::First;
 use self::shape::Shape;

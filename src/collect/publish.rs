@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use crate::base::secret::Secret;
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::notifier::{Notifier as _, QueueNotifier};
-use crate::osprofiler::record::Record;
+use base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::notifier::{Notifier as _, QueueNotifier};
+use osprofiler::record::Record;
 
 /// The most records in the queue.
 const WAITING_MAX: usize = 16_384;

@@ -1,8 +1,8 @@
 //! The newest trace of a collector, to tell why one trace is missing.
 
-use crate::base::secret::Secret;
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::summary::TraceQuery;
+use base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::summary::TraceQuery;
 
 /// The time of the newest trace, in the format of records (UTC); `None` if the collector holds none.
 ///

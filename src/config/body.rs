@@ -7,7 +7,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 /// A string, a number or a boolean.
 #[derive(Clone, Debug)]

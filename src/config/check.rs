@@ -9,16 +9,16 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use crate::base::diagnostics::{Fault, Shown};
-use crate::base::units::parse_duration;
-use crate::base::yaml::{DEPTH_MAX, Key, Kind, Node};
+use base::units::parse_duration;
+use text::diagnostics::{Fault, Shown};
+use text::yaml::{DEPTH_MAX, Key, Kind, Node};
 
 use super::deployment::Slowdown;
 use super::matching::{fits, resolve, with_most_keys};
 use super::reference::ShareText;
 use super::shown::{is_public, is_switch};
 
-use crate::base::similar::did_you_mean;
+use text::similar::did_you_mean;
 
 /// All faults of structure. Messages quote only what `shown` allows.
 #[must_use]

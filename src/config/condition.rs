@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 /// A condition on a value: the value that it must have, or comparisons.
 #[derive(Clone, Debug)]

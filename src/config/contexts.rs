@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::base::digits;
+use text::digits;
 
 /// What is made in the cloud before the load, and deleted after it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::base::complaint::Complaint;
-use crate::base::digits;
-use crate::base::units::parse_percent;
+use base::complaint::Complaint;
+use base::units::parse_percent;
+use text::digits;
 
 use super::auth::{OAuth2, TokenCommand};
 use super::body::Lines;

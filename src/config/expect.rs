@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 use super::condition::{Condition, TextCondition};
 use super::reference::DurationText;

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use crate::base::diagnostics::Source;
-use crate::base::masking::{MASK, names_secret};
-use crate::base::yaml::{self, Kind, Node};
+use base::masking::{MASK, names_secret};
+use text::diagnostics::Source;
+use text::yaml::{self, Kind, Node};
 
 /// Bytes of a text that are kept.
 pub const BYTES_MAX: usize = 64 << 10;
@@ -177,12 +177,12 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::scenario::Scenario;
-    use crate::config::{self, schema};
+    use crate::scenario::Scenario;
+    use crate::schema;
 
     fn kept(text: &str) -> String {
         let source = Source::new("s.yaml", text);
-        let document = config::read::<Scenario>(source, &schema::SCENARIO);
+        let document = crate::read::<Scenario>(source, &schema::SCENARIO);
         let document = document.unwrap_or_else(|rejected| panic!("{:?}", rejected.faults));
         without_secrets(&document.source)
     }

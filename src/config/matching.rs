@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::{Kind, Node};
+use text::similar::did_you_mean;
+use text::yaml::{Kind, Node};
 
 /// The schema that a `$ref` refers to, or the schema itself.
 pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 /// The fewest pairs: with fewer, the cost has no bounds.
 pub const PAIRS_MIN: u32 = 6;

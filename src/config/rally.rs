@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::base::digits;
+use text::digits;
 
 use super::reference::{Reference, SecretReference};
 

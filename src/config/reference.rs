@@ -7,12 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{self, Serialize, SerializeMap as _, Serializer};
 
-use crate::base::complaint::Complaint;
-use crate::base::digits;
-use crate::base::secret::Secret;
-use crate::base::units::{
-    BYTES_MAX, parse_bytes, parse_duration, parse_percent, write_bytes, write_duration,
-};
+use base::complaint::Complaint;
+use base::secret::Secret;
+use base::units::{BYTES_MAX, parse_bytes, parse_duration, parse_percent, write_bytes, write_duration};
+use text::digits;
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///

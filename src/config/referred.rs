@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use crate::base::ids::mix;
-use crate::base::yaml::{Kind, Node};
+use base::ids::mix;
+use text::yaml::{Kind, Node};
 
 use super::reference::Reference;
 
@@ -141,8 +141,8 @@ fn hash(texts: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::diagnostics::Source;
-    use crate::base::yaml;
+    use text::diagnostics::Source;
+    use text::yaml;
 
     /// The steps after the replacement, as JSON, and the variables.
     fn taken(step: &str) -> (String, Vec<String>) {

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 use super::one_of::one_of;
 use super::reference::DurationText;
@@ -288,7 +288,7 @@ impl<'de> Deserialize<'de> for WarmUp {
         use serde::de::Error;
         match digits::rounded(deserializer)? {
             Value::String(text) => {
-                crate::base::units::parse_duration(&text).map(Self::For).map_err(D::Error::custom)
+                base::units::parse_duration(&text).map(Self::For).map_err(D::Error::custom)
             }
             map @ Value::Object(_) => WarmUpTimes::deserialize(map)
                 .map(|warm_up| Self::Times(warm_up.times))
@@ -331,15 +331,13 @@ impl<'de> Deserialize<'de> for DurationOrSeconds {
         match digits::rounded(deserializer)? {
             Value::Number(number) => {
                 let seconds = number.as_f64().unwrap_or(-1.0);
-                let most = crate::base::units::DURATION_MAX.as_secs_f64();
+                let most = base::units::DURATION_MAX.as_secs_f64();
                 if !(0.0..=most).contains(&seconds) {
                     return Err(D::Error::custom("seconds must be between 0 and 30 days"));
                 }
                 Ok(Self(std::time::Duration::from_secs_f64(seconds)))
             }
-            Value::String(text) => {
-                crate::base::units::parse_duration(&text).map(Self).map_err(D::Error::custom)
-            }
+            Value::String(text) => base::units::parse_duration(&text).map(Self).map_err(D::Error::custom),
             _ => Err(D::Error::custom("expected seconds or a duration such as 30s")),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::base::json_schema::draft07;
+use text::json_schema::draft07;
 
 use super::deployment::Deployment;
 use super::rally::RallyDocument;

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::base::diagnostics::Shown;
-use crate::base::yaml::{Key, Kind, Node};
+use text::diagnostics::Shown;
+use text::yaml::{Key, Kind, Node};
 
-use crate::base::similar::did_you_mean;
+use text::similar::did_you_mean;
 
 use super::matching::{fits, resolve, with_most_keys};
 use super::reference::Reference;

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 use super::reference::DurationText;
 
@@ -205,8 +205,8 @@ pub struct SlaOfWorkload {
 mod tests {
     use serde_json::Value;
 
-    use crate::base::yaml;
-    use crate::config::{check, schema};
+    use crate::{check, schema};
+    use text::yaml;
 
     /// Which criteria Rally 5.1.1 accepts, just inside and just outside its limits. Made by
     /// tests/vectors/gate/limits.py.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};

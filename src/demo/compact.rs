@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::files::create_private;
-use crate::base::secret::Secret;
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::record::Record;
+use base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::record::Record;
+use text::files::create_private;
 
 /// Smaller files stay as they are, with every trace: `bench collect` can still fetch others.
 pub(super) const BYTES_MIN: u64 = 8 << 20;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::flow::Flow;
-use crate::base::clock::saturating_nanos;
-use crate::plan::deployment::Demo as Options;
+use base::clock::saturating_nanos;
+use plan::deployment::Demo as Options;
 
 /// The number of look-ups that share a plan of misses.
 const BLOCK_LEN: u64 = 1_000;

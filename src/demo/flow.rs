@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::osprofiler::record::Info;
-use crate::osprofiler::trace::{Scope, Trace};
+use osprofiler::record::Info;
+use osprofiler::trace::{Scope, Trace};
 
 /// The parent of further points. It has no effect for a request that is not traced.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::database::{self as db, Database, RoleCache};
 use super::flow::Flow;
 use super::tokens::{Tokens, VALID_FOR_S};
-use crate::base::clock::rfc3339;
-use crate::plan::deployment::Demo as Options;
+use plan::deployment::Demo as Options;
+use text::times::rfc3339;
 
 /// The number of users besides `admin`: `user-1`, `user-2`, …
 pub(super) const USERS: usize = 50;

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::notifier::{Notifier, NotifierReport, QueueNotifier};
-use crate::osprofiler::record::Record;
+use osprofiler::driver::Collector;
+use osprofiler::notifier::{Notifier, NotifierReport, QueueNotifier};
+use osprofiler::record::Record;
 
 /// The largest number of waiting records: a burst of 2,000 requests makes about 36,000.
 pub(super) const QUEUE_LEN: usize = 131_072;

@@ -20,12 +20,12 @@ use tower_layer::Layer as _;
 use super::recorder::Recorder;
 use super::service::{Handler, Shared};
 use super::{DemoError, Summary};
-use crate::base::secret::Secret;
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::notifier::{Notifier, NotifierReport};
-use crate::osprofiler::record::Identity;
-use crate::osprofiler::verifying::ServerKeys;
-use crate::osprofiler::web::{ProfilerLayer, ProfilerService};
+use base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::notifier::{Notifier, NotifierReport};
+use osprofiler::record::Identity;
+use osprofiler::verifying::ServerKeys;
+use osprofiler::web::{ProfilerLayer, ProfilerService};
 
 /// The largest number of connections served at the same time.
 pub(super) const CONNECTIONS_MAX: usize = 4_096;

@@ -21,8 +21,8 @@ use tower_service::Service;
 use super::flow::Flow;
 use super::identity::Identity;
 use super::requests::{json_answer, refusal};
-use crate::osprofiler::signing::{X_TRACE_HMAC, X_TRACE_INFO};
-use crate::osprofiler::trace::Trace;
+use osprofiler::signing::{X_TRACE_HMAC, X_TRACE_INFO};
+use osprofiler::trace::Trace;
 
 /// Longer bodies (bytes) are refused.
 pub(super) const BODY_LEN_MAX: usize = 64 * 1024;

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Demo, Options, Summary, thread_name};
-use crate::osprofiler::driver::Collector;
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::signing::Signer;
+use osprofiler::driver::Collector;
+use osprofiler::record::Record;
+use osprofiler::report::{Point, TraceTree};
+use osprofiler::signing::Signer;
 
 /// A kept-alive connection.
 struct Client(BufReader<TcpStream>);

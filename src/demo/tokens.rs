@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use crate::base::hex;
+use base::hex;
 
 /// The validity of a token, in seconds.
 pub(super) const VALID_FOR_S: u64 = 3_600;

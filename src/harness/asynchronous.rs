@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::analysis::asynchronous;
-use crate::analysis::late_causes::{self, EndedWork};
-use crate::analysis::late_work;
-use crate::analysis::places::Population;
-use crate::base::clock::Nanos;
-use crate::base::parallel;
-use crate::collect::Fetched;
-use crate::measure::latency::SampleId;
-use crate::measure::sample::IterationSample;
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::TraceTree;
-use crate::results::aggregate::Aggregate;
-use crate::results::choice::Chosen;
-use crate::results::client_points;
-use crate::results::functions::without;
-use crate::results::model::LateWork;
-use crate::results::trace::StoredTrace;
-use crate::verdict::asynchronous::{Sample, Work};
+use analysis::asynchronous;
+use analysis::late_causes::{self, EndedWork};
+use analysis::late_work;
+use analysis::places::Population;
+use base::clock::Nanos;
+use base::parallel;
+use collect::Fetched;
+use measure::latency::SampleId;
+use measure::sample::IterationSample;
+use osprofiler::record::Record;
+use osprofiler::report::TraceTree;
+use results::aggregate::Aggregate;
+use results::choice::Chosen;
+use results::client_points;
+use results::functions::without;
+use results::model::LateWork;
+use results::trace::StoredTrace;
+use verdict::asynchronous::{Sample, Work};
 
 /// A clock that is ahead by less is not moved because of what ended when traces were read.
 const CLOCKS_APART_NS: Nanos = 1_000_000_000;

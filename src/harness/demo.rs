@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::secret::Secret;
-use crate::client::url::BaseUrl;
-use crate::demo::{Demo, Summary};
-use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
+use base::secret::Secret;
+use client::url::BaseUrl;
+use demo::{Demo, Summary};
+use plan::deployment::{DEFAULT_TARGET, Deployment};
 
 use super::error::HarnessError;
 
@@ -69,7 +69,7 @@ impl StandaloneDemo {
         let folder = folder.or(temporary.as_ref().map(|folder| folder.0.as_path())).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)
             .map_err(|error| failed(format!("{} cannot be made: {error}", folder.display())))?;
-        let demo = start(crate::plan::deployment::Demo::default(), folder)?;
+        let demo = start(plan::deployment::Demo::default(), folder)?;
         if let Some(path) = deployment {
             write_deployment(path, &demo)?;
         }
@@ -96,13 +96,13 @@ fn write_deployment(path: &Path, demo: &Demo) -> Result<(), HarnessError> {
         serde_json::Value::from(demo.hmac_key().expose()),
         serde_json::Value::from(demo.connection_string().expose()),
     );
-    crate::base::files::write_output(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
+    text::files::write_output(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
         HarnessError::failed(format!("cannot write the deployment file {}: {error}", path.display()))
             .remedy("choose another path")
     })
 }
 
-fn start(options: crate::plan::deployment::Demo, folder: &Path) -> Result<Demo, HarnessError> {
+fn start(options: plan::deployment::Demo, folder: &Path) -> Result<Demo, HarnessError> {
     Demo::start(options, folder).map_err(|error| {
         let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let words: Vec<String> = causes.map(ToString::to_string).collect();

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::base::diagnostics;
-use crate::config::Rejected;
-use crate::measure::log::LogError;
+use config::Rejected;
+use measure::log::LogError;
+use text::diagnostics;
 
 /// The kind of an error: a program decides by it, for example about its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Kind {
     /// The options contradict each other, or ask for something impossible.
     Usage,

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::plan::Plan;
-use crate::verdict::paired::{CountRow, Names, Row};
+use plan::Plan;
+use verdict::paired::{CountRow, Names, Row};
 
 /// Something that happened.
-#[non_exhaustive]
 pub enum Event<'a> {
     /// The files of a run were read and its directory was made.
     Started {

@@ -1,15 +1,15 @@
 //! A plan in words, before it runs: what `bench validate --explain` prints.
 
-use crate::base::masking::masked;
-use crate::base::units::write_duration;
-use crate::client::url::BaseUrl;
-use crate::config::Document as Read;
-use crate::config::scenario::Scenario;
-use crate::plan::Plan;
-use crate::plan::deployment::is_awaited;
-use crate::plan::explain::{self, Explained, Requests, Shape, StepLine};
-use crate::report::document::terminal::{self, Style};
-use crate::report::document::{Block, Cell, Column, Document, Line, Table};
+use base::masking::masked;
+use base::units::write_duration;
+use client::url::BaseUrl;
+use config::Document as Read;
+use config::scenario::Scenario;
+use plan::Plan;
+use plan::deployment::is_awaited;
+use plan::explain::{self, Explained, Requests, Shape, StepLine};
+use report::document::terminal::{self, Style};
+use report::document::{Block, Cell, Column, Document, Line, Table};
 
 /// The plan of a scenario as text, without a line break at its end. `programs` are those that the load starts.
 #[must_use]

@@ -5,17 +5,17 @@ use std::path::Path;
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::files::open_named;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml;
-use crate::config::{Document, Rejected, scenario::Scenario};
-use crate::plan::deployment::Deployment;
-use crate::plan::references::Env;
-use crate::plan::step::actions;
-use crate::plan::{self, Plan, include, scenario};
-use crate::rally;
-use crate::report::document::terminal::Style;
+use config::{Document, Rejected, scenario::Scenario};
+use plan::deployment::Deployment;
+use plan::references::Env;
+use plan::step::actions;
+use plan::{self, Plan, include, scenario};
+use rally;
+use report::document::terminal::Style;
+use text::diagnostics::{Fault, Source};
+use text::files::open_named;
+use text::similar::did_you_mean;
+use text::yaml;
 
 use super::demo;
 use super::error::HarnessError;

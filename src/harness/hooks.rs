@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::base::clock::RunClock;
-use crate::base::masking::masked;
-use crate::base::programs::{self, Ended};
-use crate::base::units::format_ns;
-use crate::measure::log::HookRun;
-use crate::plan::Plan;
-use crate::rally::hooks::{Hook, Unit};
-use crate::runner::Progress;
-use crate::runner::observers::Observer;
-use crate::runner::stop::Stop;
+use base::clock::RunClock;
+use base::masking::masked;
+use base::units::format_ns;
+use measure::log::HookRun;
+use plan::Plan;
+use rally::hooks::{Hook, Unit};
+use runner::Progress;
+use runner::observers::Observer;
+use runner::stop::Stop;
+use text::programs::{self, Ended};
 
 /// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(600);

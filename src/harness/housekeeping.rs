@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::client::plain::PlainClient;
-use crate::iteration::credentials::Credentials;
-use crate::plan::Plan;
-use crate::runner::stop::{Stop, StopReason};
+use client::plain::PlainClient;
+use iteration::credentials::Credentials;
+use plan::Plan;
+use runner::stop::{Stop, StopReason};
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};

@@ -3,8 +3,9 @@
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::base::{files, shell};
-use crate::import::{Draft, ImportError, Written, curl, har, openapi};
+use import::{Draft, ImportError, Written, curl, har, openapi};
+use text::files;
+use text::shell;
 
 use super::error::HarnessError;
 use super::event;

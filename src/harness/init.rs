@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::import::{openapi, starter};
+use import::{openapi, starter};
 
 use super::error::HarnessError;
 use super::import::{Imported, beside, reader, refused, stem, write};

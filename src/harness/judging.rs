@@ -6,33 +6,31 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::analysis::asynchronous::is_linked;
-use crate::analysis::causes::{self, Compared};
-use crate::analysis::places::Population;
-use crate::analysis::{
-    client_comparison, explanation, findings, foreign, observer, observer_pairs, statement,
-};
-use crate::base::parallel;
-use crate::base::statistics::order::at_percentile;
-use crate::collect::{Fetched, FetchedTrace};
-use crate::measure::latency::SampleId;
-use crate::measure::log::{LogError, LogFile, RunLog};
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::lost::{self, Lost};
-use crate::report::mixed;
-use crate::report::probe::{self, NO_POINTS, NO_SPANS};
-use crate::report::screen;
-use crate::results::aggregate::Aggregate;
-use crate::results::build;
-use crate::results::choice::{self, Chosen, Side};
-use crate::results::client_points::REPORTER;
-use crate::results::directory::RunDirectory;
-use crate::results::functions::without;
-use crate::results::head;
-use crate::results::model::{Asynchronous, Results, SlowIteration, TraceState, Workload};
-use crate::results::trace::{Filed, StoredRecords, StoredTrace, excuse_usual};
-use crate::verdict::traces::Sampled;
-use crate::verdict::{self, Evidence};
+use analysis::asynchronous::is_linked;
+use analysis::causes::{self, Compared};
+use analysis::places::Population;
+use analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs, statement};
+use base::parallel;
+use collect::{Fetched, FetchedTrace};
+use measure::latency::SampleId;
+use measure::log::{LogError, LogFile, RunLog};
+use osprofiler::report::{Point, TraceTree};
+use report::lost::{self, Lost};
+use report::mixed;
+use report::probe::{self, NO_POINTS, NO_SPANS};
+use report::screen;
+use results::aggregate::Aggregate;
+use results::build;
+use results::choice::{self, Chosen, Side};
+use results::client_points::REPORTER;
+use results::directory::RunDirectory;
+use results::functions::without;
+use results::head;
+use results::model::{Asynchronous, Results, SlowIteration, TraceState, Workload};
+use results::trace::{Filed, StoredRecords, StoredTrace, excuse_usual};
+use statistics::order::at_percentile;
+use verdict::traces::Sampled;
+use verdict::{self, Evidence};
 
 use super::asynchronous;
 use super::error::{HarnessError, Kind};
@@ -333,7 +331,7 @@ fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workloa
 }
 
 /// Judges a stored run again; `change` may replace the criteria in its header.
-pub(crate) fn read_again(
+pub fn read_again(
     run_dir: &Path,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::collect::mask_record;
-use crate::measure::log::{Header, RunLog};
-use crate::osprofiler::record::Record;
-use crate::receive::spool::stored::{Stored, StoredError};
-use crate::results::directory::RunDirectory;
-use crate::results::head;
-use crate::results::model::Received;
+use collect::mask_record;
+use measure::log::{Header, RunLog};
+use osprofiler::record::Record;
+use receive::spool::stored::{Stored, StoredError};
+use results::directory::RunDirectory;
+use results::head;
+use results::model::Received;
 
 /// The kept traces of a run.
 pub(super) struct Kept {

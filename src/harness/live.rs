@@ -21,15 +21,15 @@ use tokio::runtime::Runtime;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::base::clock::saturating_nanos;
-use crate::client::plain::PlainClient;
-use crate::client::tls;
-use crate::measure::meter::{Elsewhere, Meter};
-use crate::measure::recorder::Batch;
-use crate::plan::Plan;
-use crate::report::metrics::{RunFacts, openmetrics, otlp};
-use crate::runner::Progress;
-use crate::runner::observers::Observer;
+use base::clock::saturating_nanos;
+use client::plain::PlainClient;
+use client::tls;
+use measure::meter::{Elsewhere, Meter};
+use measure::recorder::Batch;
+use plan::Plan;
+use report::metrics::{RunFacts, openmetrics, otlp};
+use runner::Progress;
+use runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};

@@ -1,14 +1,14 @@
-//! Ends the load when an `abort_on_fail` threshold is certain to fail ([`crate::verdict::live`]).
+//! Ends the load when an `abort_on_fail` threshold is certain to fail ([`verdict::live`]).
 
-use crate::base::clock::saturating_nanos;
-use crate::measure::ids::RunIds;
-use crate::measure::recorder::Batch;
-use crate::measure::rows::Rows;
-use crate::plan::{Plan, step};
-use crate::runner::Progress;
-use crate::runner::observers::Observer;
-use crate::runner::stop::{Stop, StopReason};
-use crate::verdict::live::LiveThresholds;
+use base::clock::saturating_nanos;
+use measure::ids::RunIds;
+use measure::recorder::Batch;
+use measure::rows::Rows;
+use plan::{Plan, step};
+use runner::Progress;
+use runner::observers::Observer;
+use runner::stop::{Stop, StopReason};
+use verdict::live::LiveThresholds;
 
 /// Watches a load, on the coordinator's thread.
 pub(super) struct LiveGate {

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::named_secrets::without_secrets;
-use crate::collect::profiles::ProfileSource;
-use crate::iteration::observe::Observed;
-use crate::plan::given::Given;
-use crate::plan::overrides::LoadShape;
-use crate::plan::scenario;
+use collect::profiles::ProfileSource;
+use iteration::observe::Observed;
+use plan::given::Given;
+use plan::overrides::LoadShape;
+use plan::scenario;
+use text::named_secrets::without_secrets;
 
 pub use super::environment::Environment;
 pub use super::otlp_options::OtlpHeader;

@@ -2,8 +2,9 @@
 
 use http::header::{HeaderName, HeaderValue};
 
-use crate::base::files::open_named;
-use crate::base::{masking, percent};
+use base::masking;
+use base::percent;
+use text::files::open_named;
 
 use super::environment::Environment;
 

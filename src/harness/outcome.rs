@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::results::model::{Outcome, Results, RunStatus};
-use crate::results::trace::StoredTrace;
+use results::model::{Outcome, Results, RunStatus};
+use results::trace::StoredTrace;
 
 use super::error::HarnessError;
 use super::writing::Written;
 
 /// How a run, a comparison or a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Conclusion {
     /// It ran, and every criterion holds, or there are none.
     Good,

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::base::shell;
-use crate::report::html::{self, Shown, relative_url};
-use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::Results;
-use crate::results::trace::StoredTrace;
+use report::html::{self, Shown, relative_url};
+use results::directory::{RunDirectory, write_at_once};
+use results::model::Results;
+use results::trace::StoredTrace;
+use text::shell;
 
 use super::error::HarnessError;
 use super::options::TracesMode;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::collect::mask_record;
-use crate::measure::ids::RunIds;
-use crate::osprofiler::record::Record;
-use crate::receive::spool::stored::records_of;
+use collect::mask_record;
+use measure::ids::RunIds;
+use osprofiler::record::Record;
+use receive::spool::stored::records_of;
 
 /// No more bytes of the probe's trace are kept.
 const BYTES_MAX: usize = 4 << 20;

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::measure::ids::RunIds;
-use crate::plan::Plan;
-use crate::runner::Progress;
-use crate::runner::observers::Observer;
-use crate::terms::control::ControlShare;
+use measure::ids::RunIds;
+use plan::Plan;
+use runner::Progress;
+use runner::observers::Observer;
+use terms::control::ControlShare;
 
 use super::event::{Event, Sink, WorkloadProgress};
 

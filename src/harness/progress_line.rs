@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::event::WorkloadProgress;
-use crate::base::clock::saturating_nanos;
-use crate::base::units::format_ns;
-use crate::report::words::NO_TIME;
+use base::clock::saturating_nanos;
+use base::units::format_ns;
+use report::words::NO_TIME;
 
 /// A queue time below this comes from timers, not from a queue.
 const QUEUE_TIME_SHOWN_NS: u64 = 1_000_000;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::plain::PlainClient;
-use crate::report::metrics::otlp;
+use client::plain::PlainClient;
+use report::metrics::otlp;
 
 use super::event::{Event, Sink};
 use super::otlp_options::OtlpHeader;

@@ -2,13 +2,13 @@
 
 use std::io::Read as _;
 
-use crate::base::diagnostics::Source;
-use crate::base::files::open_named;
-use crate::base::shell;
-use crate::base::yaml;
-use crate::config::Rejected;
-use crate::plan::deployment::{self, Deployment};
-use crate::plan::references::Env;
+use config::Rejected;
+use plan::deployment::{self, Deployment};
+use plan::references::Env;
+use text::diagnostics::Source;
+use text::files::open_named;
+use text::shell;
+use text::yaml;
 
 use super::error::HarnessError;
 use super::options::{Environment, YamlFile};

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::options::DnsOptions;
-use crate::client::plain::PlainClient;
-use crate::client::tls::{self, TlsOptions};
-use crate::collect::mask_record;
-use crate::receive::counts::Counts;
-use crate::receive::file::{SpanFile, Written};
-use crate::receive::forward::Target;
-use crate::receive::server::{Options, Receiver};
+use client::options::DnsOptions;
+use client::plain::PlainClient;
+use client::tls::{self, TlsOptions};
+use collect::mask_record;
+use receive::counts::Counts;
+use receive::file::{SpanFile, Written};
+use receive::forward::Target;
+use receive::server::{Options, Receiver};
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::client::plain::PlainClient;
-use crate::collect::{Fetched, mask_record};
-use crate::measure::ids::RunIds;
-use crate::measure::latency::SampleId;
-use crate::measure::recorder::Batch;
-use crate::plan::Plan;
-use crate::plan::shard::Shard;
-use crate::receive::Taker;
-use crate::receive::forward::Target;
-use crate::receive::listen;
-use crate::receive::server::{Options, Receiver};
-use crate::receive::spool::sampling::Wanted;
-use crate::receive::spool::segments::Folder;
-use crate::receive::spool::{Limits, Spool};
-use crate::results::model::Received;
-use crate::runner::observers::Observer;
+use client::plain::PlainClient;
+use collect::{Fetched, mask_record};
+use measure::ids::RunIds;
+use measure::latency::SampleId;
+use measure::recorder::Batch;
+use plan::Plan;
+use plan::shard::Shard;
+use receive::Taker;
+use receive::forward::Target;
+use receive::listen;
+use receive::server::{Options, Receiver};
+use receive::spool::sampling::Wanted;
+use receive::spool::segments::Folder;
+use receive::spool::{Limits, Spool};
+use results::model::Received;
+use runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::probe_spans::ProbeSpans;

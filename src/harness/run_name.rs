@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 
-use crate::base::clock::rfc3339;
+use text::times::rfc3339;
 
 /// How many characters of the run's id.
 const ID_CHARS: usize = 8;

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::files::make_directory;
-use crate::client::options::Version;
-use crate::harness::error::{HarnessError, Kind};
-use crate::harness::event::{Event, Sink};
-use crate::harness::interrupt::Interrupt;
-use crate::harness::options::RunOptions;
-use crate::harness::run;
-use crate::iteration::observe::Observed;
-use crate::measure::observation::Observation;
-use crate::plan::Plan;
-use crate::report::once::curl::Connecting;
-use crate::results::model::{Results, RunStatus};
-use crate::results::trace::StoredTrace;
+use crate::error::{HarnessError, Kind};
+use crate::event::{Event, Sink};
+use crate::interrupt::Interrupt;
+use crate::options::RunOptions;
+use crate::run;
+use client::options::Version;
+use iteration::observe::Observed;
+use measure::observation::Observation;
+use plan::Plan;
+use report::once::curl::Connecting;
+use results::model::{Results, RunStatus};
+use results::trace::StoredTrace;
+use text::files::make_directory;
 
 /// A directory that is removed at the end.
 pub(super) struct Temporary(PathBuf);
@@ -75,7 +75,7 @@ impl Single {
         if results.run.status == RunStatus::Interrupted {
             return Some(HarnessError::new(Kind::Interrupted, "interrupted before the end"));
         }
-        let failed = |workload: &&crate::results::model::Workload| workload.iterations.ok == 0;
+        let failed = |workload: &&results::model::Workload| workload.iterations.ok == 0;
         let teardown = results.notes.iter().find(|note| note.starts_with("teardown failed"));
         let workload = results.workloads.iter().find(failed).map(|workload| {
             let message = workload.errors.first().map_or("it did not end", |error| &error.message);

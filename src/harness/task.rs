@@ -4,16 +4,16 @@ use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::visible::on_one_line;
-use crate::config::{Document, Rejected, scenario::Scenario};
-use crate::measure::log::RallyTask;
-use crate::plan::deployment::{self, DEFAULT_TARGET, Deployment};
-use crate::plan::references::Env;
-use crate::rally::args::Arguments;
-use crate::rally::hooks::Hook;
-use crate::rally::template::{Rendered, render};
-use crate::rally::{self, Files, Task};
+use base::visible::on_one_line;
+use config::{Document, Rejected, scenario::Scenario};
+use measure::log::RallyTask;
+use plan::deployment::{self, DEFAULT_TARGET, Deployment};
+use plan::references::Env;
+use rally::args::Arguments;
+use rally::hooks::Hook;
+use rally::template::{Rendered, render};
+use rally::{self, Files, Task};
+use text::diagnostics::{Fault, Source};
 
 use super::error::HarnessError;
 use super::options::{Environment, LoadOptions, TaskArguments, YamlFile};

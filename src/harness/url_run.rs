@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::digits;
-use crate::base::files;
-use crate::base::masking::hide_as_written;
-use crate::base::secret::redacted_url;
-use crate::base::yaml_text::Comments;
-use crate::config;
-use crate::config::runner::{Constant, Runner};
-use crate::import::secrets::{Variables, is_secret_name, secret};
-use crate::plan::overrides::LoadShape;
+use base::masking::hide_as_written;
+use base::secret::redacted_url;
+use config;
+use config::runner::{Constant, Runner};
+use import::secrets::{Variables, is_secret_name, secret};
+use plan::overrides::LoadShape;
+use text::digits;
+use text::files;
+use text::yaml_text::Comments;
 
 use super::error::HarnessError;
 use super::options::YamlFile;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::options::YamlFile;
-use crate::base::yaml::{Kind, Node};
-use crate::config;
+use config;
+use text::yaml::{Kind, Node};
 
 /// The name of the deployment that is made.
 const NAME: &str = "URLs of the scenario";
@@ -64,7 +64,7 @@ fn origin(url: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::yaml;
+    use text::yaml;
 
     #[test]
     fn whole_urls_amount_to_targets() {

@@ -5,17 +5,17 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::base::files::write_output;
-use crate::base::shell;
-use crate::measure::log::RunLog;
-use crate::rally;
-use crate::report::{badge, html, junit, markdown};
-use crate::results::aggregate::Aggregate;
-use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::head;
-use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
-use crate::results::trace::StoredTrace;
-use crate::results::{IterationColumns, json, record};
+use measure::log::RunLog;
+use rally;
+use report::{badge, html, junit, markdown};
+use results::aggregate::Aggregate;
+use results::directory::{RunDirectory, write_at_once};
+use results::head;
+use results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
+use results::trace::StoredTrace;
+use results::{IterationColumns, json, record};
+use text::files::write_output;
+use text::shell;
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-use crate::base::percent;
+use base::percent;
 
 use super::draft::{Draft, Step};
 use super::exact;

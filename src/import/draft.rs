@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::yaml;
-use crate::base::yaml_text::{self, Comments};
+use text::yaml;
+use text::yaml_text::{self, Comments};
 
 use super::ImportError;
 use super::multipart::{self, Field};
@@ -172,7 +172,7 @@ const PROFILER: &str = "\
 ";
 
 fn comment_line(line: &str) -> String {
-    format!("# {}\n", crate::base::visible::on_one_line(line))
+    format!("# {}\n", base::visible::on_one_line(line))
 }
 
 fn text(value: &Value, comments: &Comments) -> Result<String, ImportError> {

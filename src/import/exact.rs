@@ -1,6 +1,6 @@
 //! What a step sends in other bytes than were recorded, though it means the same: each import says so.
 
-use crate::base::digits;
+use text::digits;
 
 use super::request::{Body, FORM, Recorded, encoded, essence, form_pairs, is_json, json_body};
 

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::base::digits;
-use crate::base::{percent, yaml};
+use base::percent;
+use text::digits;
+use text::yaml;
 
 use super::multipart::{self, Field};
 use super::replace::{Replace, escaped};

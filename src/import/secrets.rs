@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::masking::names_secret;
-use crate::base::yaml_text::Comments;
+use base::masking::names_secret;
+use text::yaml_text::Comments;
 
 /// The variables of a scenario that is being made. Equal secrets share one variable.
 #[derive(Debug, Default)]
-pub(crate) struct Variables {
+pub struct Variables {
     entries: Vec<Entry>,
     /// Names of extracted values.
     reserved: Vec<String>,
@@ -29,7 +29,7 @@ struct Entry {
 impl Variables {
     /// The variable that stands for a secret. Its value comes from the environment variable of the same name in upper
     /// case.
-    pub(crate) fn secret(&mut self, hint: &str, secret: &str) -> String {
+    pub fn secret(&mut self, hint: &str, secret: &str) -> String {
         if let Some(known) = self.entries.iter().find(|entry| entry.secret.as_deref() == Some(secret)) {
             return known.name.clone();
         }
@@ -106,13 +106,13 @@ impl Variables {
     }
 
     /// The names of the environment variables that must be set, in order.
-    pub(crate) fn environment(&self) -> Vec<String> {
+    pub fn environment(&self) -> Vec<String> {
         let names = self.entries.iter().filter_map(|entry| entry.value.get("env")?.as_str());
         names.map(str::to_owned).collect()
     }
 
     /// The value of the key `variables`, and comments on it.
-    pub(crate) fn written(&self, comments: &mut Comments) -> Map<String, Value> {
+    pub fn written(&self, comments: &mut Comments) -> Map<String, Value> {
         let mut map = Map::new();
         for entry in &self.entries {
             if let Some(comment) = &entry.comment {
@@ -191,7 +191,7 @@ fn snake(hint: &str, chars_max: usize) -> String {
 }
 
 /// True if a header, parameter or member of this name probably has a secret as its value.
-pub(crate) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const WHOLE: [&str; 27] = [
         // SQL: `CREATE USER u IDENTIFIED BY '…'`.
         "identified_by",
@@ -292,7 +292,7 @@ fn has_credentials(value: &str) -> bool {
 
 /// The scheme of a header such as `Authorization`, with the space after it, and what follows; the scheme is empty if it is
 /// none that is known.
-pub(crate) fn split_scheme(value: &str) -> (&str, &str) {
+pub fn split_scheme(value: &str) -> (&str, &str) {
     const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "Digest "];
     let scheme = SCHEMES
         .iter()
@@ -301,7 +301,7 @@ pub(crate) fn split_scheme(value: &str) -> (&str, &str) {
 }
 
 /// The template for a value that is a secret.
-pub(crate) fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
+pub fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
     if !is_secret(name, value) {
         variables.keep(name, value);
         return None;

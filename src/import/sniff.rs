@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::base::percent;
+use base::percent;
 
 use super::replace::{Replace, escaped};
 use super::secrets::{is_secret, is_secret_value};
@@ -151,8 +151,8 @@ fn secrets(text: &str) -> Vec<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::request::SecretsOnly;
-    use crate::import::secrets::Variables;
+    use crate::request::SecretsOnly;
+    use crate::secrets::Variables;
 
     #[test]
     fn secrets_are_found_however_they_are_written() {

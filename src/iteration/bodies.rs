@@ -9,10 +9,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderValue;
 
-use crate::base::template::{TemplateError, Variables};
-use crate::client::body::{Content, Part, Parts};
-use crate::plan::action::Action;
-use crate::plan::body::{Body, FieldContent, Multipart, escaped};
+use client::body::{Content, Part, Parts};
+use plan::action::Action;
+use plan::body::{Body, FieldContent, Multipart, escaped};
+use text::template::{TemplateError, Variables};
 
 use super::request::render_pairs;
 

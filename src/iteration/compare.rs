@@ -9,18 +9,18 @@ use std::fmt::{self, Display};
 use http::HeaderName;
 use serde_json::Value as Json;
 
-use crate::base::digits::{self, Decimal};
-use crate::base::masking::names_secret;
-use crate::base::template::{TemplateError, Variables};
-use crate::base::visible::on_one_line;
-use crate::config::condition::JsonType;
-use crate::measure::errors::Seen;
-use crate::plan::compare::{Condition, Operand, Side, Test};
-use crate::plan::condition::Path;
+use base::masking::names_secret;
+use base::visible::on_one_line;
+use config::condition::JsonType;
+use measure::errors::Seen;
+use plan::compare::{Condition, Operand, Side, Test};
+use plan::condition::Path;
+use text::digits::{self, Decimal};
+use text::template::{TemplateError, Variables};
 
 use super::excerpt::{quote, short};
-use crate::base::named_secrets::without_named_secrets;
-use crate::measure::observation::Checked;
+use measure::observation::Checked;
+use text::named_secrets::without_named_secrets;
 
 /// The most characters of what a check expects.
 const EXPECTED_CHARS_MAX: usize = 120;

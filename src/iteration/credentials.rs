@@ -13,13 +13,13 @@ use base64::Engine as _;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use minijinja::value::{Object, ObjectRepr};
 
-use crate::base::masking;
-use crate::base::programs;
-use crate::base::secret::Secret;
-use crate::base::template::Value;
-use crate::client::plain::{PlainClient, PlainError};
-use crate::client::{client_credentials, keystone, tokens};
-use crate::plan::deployment::{Auth, TokenCommand};
+use base::masking;
+use base::secret::Secret;
+use client::plain::{PlainClient, PlainError};
+use client::{client_credentials, keystone, tokens};
+use plan::deployment::{Auth, TokenCommand};
+use text::programs;
+use text::template::Value;
 
 use refusals::Refusals;
 

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::base::ids::mix;
-use crate::base::template::{Value, Variables};
-use crate::plan::contexts::{CONTEXT, USER, UserChoice};
-use crate::plan::probe::PROBE;
+use base::ids::mix;
+use plan::contexts::{CONTEXT, USER, UserChoice};
+use plan::probe::PROBE;
+use text::template::{Value, Variables};
 
 use super::credentials::Credentials;
 

@@ -1,10 +1,10 @@
 //! The beginning of an answer's body, fit to be stored beside a failure and shown.
 
-use crate::base::masking::masked_with;
-use crate::base::named_secrets::without_secrets;
-use crate::base::template::Variables;
-use crate::base::visible::on_one_line;
-use crate::client::BEGINNING_BYTES;
+use base::masking::masked_with;
+use base::visible::on_one_line;
+use client::BEGINNING_BYTES;
+use text::named_secrets::without_secrets;
+use text::template::Variables;
 
 /// A quote has at most this many characters.
 const CHARS_MAX: usize = 200;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_secret_of_a_row_is_hidden_in_base64_and_hexadecimal() {
         let mut variables = Variables::new(std::sync::Arc::default());
-        variables.hide(vec![crate::base::template::Value::from("hunter-two-and-three")]);
+        variables.hide(vec![text::template::Value::from("hunter-two-and-three")]);
         for text in [
             "x hunter-two-and-three",
             "x aHVudGVyLXR3by1hbmQtdGhyZWU=",

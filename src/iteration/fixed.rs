@@ -8,12 +8,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
-use crate::base::template::TemplateError;
-use crate::client::body::Content;
-use crate::client::headers::HeaderBlock;
-use crate::client::url::push_escaped_path;
-use crate::plan::action::Action;
-use crate::plan::propagation::Propagation;
+use client::body::Content;
+use client::headers::HeaderBlock;
+use client::url::push_escaped_path;
+use plan::action::Action;
+use plan::propagation::Propagation;
+use text::template::TemplateError;
 
 use super::bodies::{content_type, literal_body};
 use super::credentials::Credentials;

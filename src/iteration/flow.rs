@@ -7,18 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::clock::{now, saturating_nanos};
-use crate::base::lists::push_frugally;
-use crate::base::masking::masked_with;
-use crate::base::template::{self, TemplateError, Text, Value, Variables, allowance};
-use crate::base::units::format_ns;
-use crate::measure::errors::Failure;
-use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
-use crate::measure::sample::{ActionSample, Ended};
-use crate::plan::action::Action;
-use crate::plan::json::JsonTemplate;
-use crate::plan::step::Step;
-use crate::plan::step::flow::{Flow, Group, LogText};
+use base::clock::{now, saturating_nanos};
+use base::lists::push_frugally;
+use base::masking::masked_with;
+use base::units::format_ns;
+use measure::errors::Failure;
+use measure::rows::REQUESTS_OF_ITERATION_MAX;
+use measure::sample::{ActionSample, Ended};
+use plan::action::Action;
+use plan::json::JsonTemplate;
+use plan::step::Step;
+use plan::step::flow::{Flow, Group, LogText};
+use text::template::{self, TemplateError, Text, Value, Variables, allowance};
 
 use super::compare::Fault;
 use super::lane::{Attempted, Branch, Lane, Pass};
@@ -400,9 +400,8 @@ mod tests {
 
     #[test]
     fn alternatives_are_chosen_as_often_as_their_weights_say() {
-        let think = |ms| {
-            vec![Step::Think(crate::plan::step::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))]
-        };
+        let think =
+            |ms| vec![Step::Think(plan::step::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))];
         let alternatives = [(70.0, think(1)), (0.0, think(2)), (29.0, think(3)), (1.0, Vec::new())];
         let mut random = fastrand::Rng::with_seed(7);
         let mut counts = [0; 4];

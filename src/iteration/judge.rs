@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::base::charset;
-use crate::base::digits;
-use crate::base::template::{self, Value, Variables};
-use crate::base::units::format_ns;
-use crate::client::Answer;
-use crate::client::cookies::Jar;
-use crate::client::error::ClientError;
-use crate::client::refusal;
-use crate::config::expect::StatusRange;
-use crate::measure::errors::Seen;
-use crate::plan::action::Action;
-use crate::plan::compare::Condition;
-use crate::plan::condition::{Expect, Extract, Path, Place};
+use base::units::format_ns;
+use client::Answer;
+use client::cookies::Jar;
+use client::error::ClientError;
+use client::refusal;
+use config::expect::StatusRange;
+use measure::errors::Seen;
+use plan::action::Action;
+use plan::compare::Condition;
+use plan::condition::{Expect, Extract, Path, Place};
+use text::charset;
+use text::digits;
+use text::template::{self, Value, Variables};
 
 use super::compare::{self, Fault, Found, Subject, Verdict};
 use super::excerpt::{self, short};
-use crate::measure::observation::Checked;
+use measure::observation::Checked;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.
 const LIMIT: &str = "client";
@@ -65,7 +65,7 @@ impl<'a> Judged<'a> {
         let expect = &action.expect;
         self.check_status(expect)?;
         if let Some(limit) = expect.latency.filter(|limit| duration > *limit) {
-            let limit = format_ns(crate::base::clock::saturating_nanos(limit));
+            let limit = format_ns(base::clock::saturating_nanos(limit));
             return Err(("latency", format!("slower than {limit}")));
         }
         for (name, condition) in &expect.headers {
@@ -146,7 +146,7 @@ impl<'a> Judged<'a> {
             holds: expect.accepts(self.answer.status.as_u16()),
         });
         all.extend(expect.latency.map(|limit| {
-            let words = |time| format_ns(crate::base::clock::saturating_nanos(time));
+            let words = |time| format_ns(base::clock::saturating_nanos(time));
             Checked {
                 what: "the time".to_owned(),
                 expected: format!("is at most {}", words(limit)),

@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::base::clock::{Nanos, now, saturating_nanos};
-use crate::base::ids::mix;
-use crate::base::lists::push_frugally;
-use crate::base::masking::masked_with;
-use crate::base::template::{TemplateError, Variables, allowance, text_of};
-use crate::base::units::format_ns;
-use crate::client::cookies::Jar;
-use crate::client::decode;
-use crate::client::headers::HeaderBlock;
-use crate::client::pool::Pool;
-use crate::client::{Answer, Request, take_cut_off};
-use crate::measure::errors::Seen;
-use crate::measure::phases::{Phases, Retransmits};
-use crate::measure::sample::{ActionSample, Ended};
-use crate::osprofiler::derived::DerivedProfiler;
-use crate::osprofiler::signing::BaseSigner;
-use crate::plan::action::Action;
-use crate::plan::condition::Extract;
-use crate::plan::propagation::Propagation;
+use base::clock::{Nanos, now, saturating_nanos};
+use base::ids::mix;
+use base::lists::push_frugally;
+use base::masking::masked_with;
+use base::units::format_ns;
+use client::cookies::Jar;
+use client::decode;
+use client::headers::HeaderBlock;
+use client::pool::Pool;
+use client::{Answer, Request, take_cut_off};
+use measure::errors::Seen;
+use measure::phases::{Phases, Retransmits};
+use measure::sample::{ActionSample, Ended};
+use osprofiler::derived::DerivedProfiler;
+use osprofiler::signing::BaseSigner;
+use plan::action::Action;
+use plan::condition::Extract;
+use plan::propagation::Propagation;
+use text::template::{TemplateError, Variables, allowance, text_of};
 
 use super::Context;
 use super::bodies::render_body;
@@ -38,7 +38,7 @@ use super::fixed::FixedParts;
 use super::judge::Judged;
 use super::observe;
 use super::request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
-use crate::measure::observation::{Checked, Exchange, Observation};
+use measure::observation::{Checked, Exchange, Observation};
 
 /// What all lanes of one iteration share.
 pub(super) struct Pass<'a> {

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use http::header::{COOKIE, HOST};
 
-use crate::client::{Answer, Request};
-use crate::measure::observation::{Answered, Observation, Sent};
+use client::{Answer, Request};
+use measure::observation::{Answered, Observation, Sent};
 
 /// More observations are counted only.
 const OBSERVATIONS_MAX: usize = 10_000;

@@ -1,11 +1,11 @@
 //! Repeats the request of an action until a condition holds. All attempts are one sample and one trace point.
 
-use crate::base::clock::{now, saturating_nanos};
-use crate::base::template::{TemplateError, Variables};
-use crate::base::units::format_ns;
-use crate::measure::sample::{ActionSample, Ended};
-use crate::plan::action::Action;
-use crate::plan::poll::Poll;
+use base::clock::{now, saturating_nanos};
+use base::units::format_ns;
+use measure::sample::{ActionSample, Ended};
+use plan::action::Action;
+use plan::poll::Poll;
+use text::template::{TemplateError, Variables};
 
 use super::compare::Fault;
 use super::flow::holds;

@@ -3,12 +3,12 @@
 use http::header::HeaderName;
 use uuid::Uuid;
 
-use crate::base::template::{TemplateError, Text, Variables};
-use crate::client::headers::HeaderBlock;
-use crate::client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
-use crate::osprofiler::signing::{TraceHeaders, traceparent};
-use crate::plan::action::Action;
-use crate::plan::propagation::Propagation;
+use client::headers::HeaderBlock;
+use client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
+use osprofiler::signing::{TraceHeaders, traceparent};
+use plan::action::Action;
+use plan::propagation::Propagation;
+use text::template::{TemplateError, Text, Variables};
 
 static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");

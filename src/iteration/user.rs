@@ -6,24 +6,24 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use crate::base::clock::{Nanos, now, saturating_nanos};
-use crate::base::template::Variables;
-use crate::client::cookies::{CookieMode, Jar};
-use crate::config::data::Per;
-use crate::measure::errors::Failure;
-use crate::measure::sample::{Ended, IterationSample};
-use crate::plan::data::Feeder;
-use crate::plan::probe::PROBE;
-use crate::plan::step::Step;
-use crate::terms::allocation::Taker;
-use crate::terms::runner::Runner;
+use base::clock::{Nanos, now, saturating_nanos};
+use client::cookies::{CookieMode, Jar};
+use config::data::Per;
+use measure::errors::Failure;
+use measure::sample::{Ended, IterationSample};
+use plan::data::Feeder;
+use plan::probe::PROBE;
+use plan::step::Step;
+use terms::allocation::Taker;
+use terms::runner::Runner;
+use text::template::Variables;
 
 use super::Context;
 use super::ONCE;
 use super::crowd::Sender;
 use super::flow::Ending;
 use super::lane::{Branch, Lane, Pass};
-use crate::measure::observation::Observation;
+use measure::observation::Observation;
 
 /// Which iteration to run.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 //! time is restored to the nanosecond. If a time can be predicted from others (an iteration's end from
 //! the end of its last request, a request's waiting from its other phases), only the remainder is stored.
 
-use crate::measure::phases::{Phases, Retransmits};
+use crate::phases::{Phases, Retransmits};
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
 use super::rows::{IterationHead, Rows};

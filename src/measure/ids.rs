@@ -6,8 +6,8 @@
 use uuid::Uuid;
 
 use super::latency::SampleId;
-use crate::base::ids::{IdSpace, mix};
-use crate::terms::control::ControlShare;
+use base::ids::{IdSpace, mix};
+use terms::control::ControlShare;
 
 /// What a run's seed determines about its iterations.
 #[derive(Clone, Copy, Debug, PartialEq)]

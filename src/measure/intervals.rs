@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 
 /// The most intervals.
-pub(crate) const INTERVALS_MAX: u64 = 120;
+pub const INTERVALS_MAX: u64 = 120;
 const STEP_FIRST_NS: u64 = 1_000_000;
 
 /// What is known of each interval.
 #[derive(Clone, Debug)]
-pub(crate) struct Intervals<T> {
+pub struct Intervals<T> {
     step_ns: u64,
     /// The number of the first interval, counted from the run's anchor.
     first: u64,
@@ -29,7 +29,7 @@ impl<T> Default for Intervals<T> {
 impl<T: Default> Intervals<T> {
     /// The interval that contains this time. `merge` adds the second of two intervals to the first.
     #[inline]
-    pub(crate) fn at(&mut self, ns: u64, merge: impl Fn(&mut T, T)) -> &mut T {
+    pub fn at(&mut self, ns: u64, merge: impl Fn(&mut T, T)) -> &mut T {
         let (from, until, place) = self.last;
         if ns < from || ns >= until {
             return self.find(ns, merge);
@@ -63,7 +63,7 @@ impl<T: Default> Intervals<T> {
     }
 
     /// Doubles the length of every interval.
-    pub(crate) fn double(&mut self, merge: impl Fn(&mut T, T)) {
+    pub fn double(&mut self, merge: impl Fn(&mut T, T)) {
         let numbers = self.first..;
         let mut merged: VecDeque<T> = VecDeque::with_capacity(self.intervals.len() / 2 + 1);
         let first = self.first / 2;
@@ -78,22 +78,22 @@ impl<T: Default> Intervals<T> {
     }
 
     /// The length of an interval.
-    pub(crate) fn step_ns(&self) -> u64 {
+    pub fn step_ns(&self) -> u64 {
         self.step_ns
     }
 
     /// When the first interval begins, from the run's anchor.
-    pub(crate) fn start_ns(&self) -> u64 {
+    pub fn start_ns(&self) -> u64 {
         self.first.saturating_mul(self.step_ns)
     }
 
     /// How many intervals there are, from the first to the last that has something.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.intervals.len() as u64
     }
 
     /// All intervals, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.intervals.iter()
     }
 }

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use hdrhistogram::{Counter, Histogram};
 
-use crate::base::clock::Nanos;
-use crate::base::statistics::order::rank;
+use base::clock::Nanos;
+use statistics::order::rank;
 
 /// Longer values are counted as this value: a day.
 pub const VALUE_NS_MAX: Nanos = 24 * 3600 * 1_000_000_000;

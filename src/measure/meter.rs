@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 use super::errors::NumberedFailure;
 use super::latency::SampleId;

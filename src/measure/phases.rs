@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 /// A connection that takes this long was asked for again: the kernel does so after 1 s (RFC 6298, section 2).
 pub const SLOW_CONNECT: Duration = Duration::from_millis(900);

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 /// The number of steps in rank for which the largest useful key is known.
 const STEPS_MAX: usize = 64;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::base::clock::{Nanos, now};
+use base::clock::{Nanos, now};
 
 use super::errors::{Failure, FailureTable, NumberedFailure};
 use super::latency::{SampleId, VALUE_NS_MAX};
@@ -97,7 +97,7 @@ impl Live {
     /// count as longer than every success, and have no time.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Option<Nanos> {
-        let rank = crate::base::statistics::order::rank(self.ended() + self.dropped, percentile)?;
+        let rank = statistics::order::rank(self.ended() + self.dropped, percentile)?;
         super::latency::value_at_rank(&self.response_ns, rank)
     }
 

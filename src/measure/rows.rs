@@ -2,7 +2,7 @@
 //!
 //! Nothing here may allocate per sample: both tables rarely grow, and are sent as a whole.
 
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 use super::latency::SampleId;
 use super::sample::{ActionSample, Ended, IterationSample};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::clock::Nanos;
-use crate::measure::phases::Phases;
+use crate::phases::Phases;
+use base::clock::Nanos;
 
 /// How an iteration or a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::signing::{BaseSigner, TraceHeaders, Traceparent, traceparent};
-use crate::base::ids::IdSpace;
+use base::ids::IdSpace;
 
 /// The usual depth of such traces; deeper stacks use the heap.
 const DEPTH: usize = 4;

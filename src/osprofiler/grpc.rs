@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::record::{Info, IntoInfo};
 use super::trace::failure;
-use crate::base::percent;
+use base::percent;
 
 /// Whether a request's headers are those of a gRPC call.
 pub(super) fn is_call(headers: &HeaderMap) -> bool {

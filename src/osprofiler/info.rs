@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use self::scan::{At, Checked};
 use super::{columns, statement};
-use crate::base::visible::is_plain;
+use base::visible::is_plain;
 
 /// The info of a point: a JSON object.
 pub type Info = Map<String, Value>;

@@ -40,7 +40,7 @@ use super::fields::Fields;
 use super::record::Info;
 use super::trace::current::{self, Flow};
 use super::trace::{Scope, Trace};
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 /// A layer that saves a program the cost of spans that are not recorded: with it,
 /// `registry().with(InstrumentLayer::new()).with(WhileTraced)`, a span made where no profiler is

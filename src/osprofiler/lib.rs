@@ -14,7 +14,9 @@
 //! builds only what it uses. The default feature is `tower` (middleware and clients). Collectors in
 //! files need no feature.
 
-pub mod base;
+/// Secrets, clocks and ids, which the functions here take and give.
+pub use base;
+
 pub mod compat;
 pub mod db;
 pub mod derived;

@@ -19,8 +19,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::verifying::ServerKeys;
-use crate::base::percent;
-use crate::base::secret::Secret;
+use base::percent;
+use base::secret::Secret;
 
 /// Longer files (in bytes) are rejected.
 pub const FILE_LEN_MAX: usize = 4 * 1024 * 1024;

@@ -36,7 +36,7 @@ use super::record::IntoInfo;
 use super::trace::Trace;
 use super::trace::current::{self, Flow, Outcome, Token};
 use super::traced::{Traced, failed};
-use crate::base::secret::Secret;
+use base::secret::Secret;
 
 /// Makes a profiler the current one of this thread until the guard is dropped, as OSProfiler's
 /// `init` does; see [`Trace::init`] for the arguments. If there is one already, that one stays.

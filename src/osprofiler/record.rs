@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::base::civil::parse_us;
 pub use crate::info::Info;
 use crate::info::SharedInfo;
 use crate::sharing::Sharing;
 use crate::text::Text;
 pub use crate::timestamp::Timestamp;
+use base::civil::parse_us;
 
 /// A value that can be a point's info.
 ///

@@ -17,7 +17,7 @@ use super::trace::Trace;
 use super::trace::current;
 use super::traced::{Traced, failed};
 use super::verifying::{ServerKeys, TraceContext, id};
-use crate::base::secret::Secret;
+use base::secret::Secret;
 
 /// The key of a message's context that holds the trace.
 pub const TRACE_INFO: &str = "trace_info";

@@ -15,9 +15,9 @@ use sha1::{Digest, Sha1, block_api};
 use uuid::Uuid;
 
 use super::base64url;
-use crate::base::hex;
-use crate::base::ids::span_id;
-use crate::base::secret::Secret;
+use base::hex;
+use base::ids::span_id;
+use base::secret::Secret;
 
 /// The header that carries base_id and parent_id.
 pub const X_TRACE_INFO: &str = "X-Trace-Info";

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::base::civil::{TEXT_LEN, format_us, parse_us};
 use crate::text::Text;
+use base::civil::{TEXT_LEN, format_us, parse_us};
 
 /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`; or whatever else a collector had in its place.
 ///

@@ -25,8 +25,8 @@ use super::notifier::{self, Notifier, Reporter};
 use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp, bounded_text};
 use super::signing::Signer;
 use super::verifying::TraceContext;
-use crate::base::clock::{Nanos, RunClock, saturating_nanos};
-use crate::base::secret::Secret;
+use base::clock::{Nanos, RunClock, saturating_nanos};
+use base::secret::Secret;
 
 /// The key of a stop's info for how long the point was at work (microseconds): on the processor, or
 /// blocking its thread. Points below it on the same task count too, as in the `cumtime` of Python's

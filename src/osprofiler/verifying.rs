@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::base64url;
 use super::signing::Signer;
-use crate::base::hex;
-use crate::base::secret::Secret;
+use base::hex;
+use base::secret::Secret;
 
 /// Header values longer than this (bytes) are rejected unread; a real one has 140.
 pub const HEADER_LEN_MAX: usize = 8 * 1024;

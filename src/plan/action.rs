@@ -6,14 +6,14 @@ use std::time::Duration;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, Method};
 
-use crate::base::diagnostics::Fault;
-use crate::base::masking;
-use crate::base::similar::did_you_mean;
-use crate::base::template::Text;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::config::body::Lines;
-use crate::config::step::{self, credentials::Credentials};
+use base::masking;
+use config::body::Lines;
+use config::step::{self, credentials::Credentials};
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::template::Text;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::body::Body;
 use super::compiler::Compiler;
@@ -22,10 +22,10 @@ use super::deployment::DEFAULT_TARGET;
 use super::headers::{holds_secret, request_header_line};
 use super::poll::Poll;
 use super::references::UNKNOWN;
-use crate::client::decode;
-use crate::client::options::BODY_BYTES_MAX;
-use crate::client::url::{self, BaseUrl};
-use crate::terms::tags::Tags;
+use client::decode;
+use client::options::BODY_BYTES_MAX;
+use client::url::{self, BaseUrl};
+use terms::tags::Tags;
 
 /// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use http::HeaderValue;
 use sha2::{Digest as _, Sha256};
 
-use crate::base::diagnostics::Fault;
-use crate::base::hex;
-use crate::base::masking::{self, names_secret};
-use crate::base::template::Text;
-use crate::base::yaml::{Kind, Node};
-use crate::base::yaml_place::{at, item, key_span};
-use crate::client::body::{FileContent, Part};
-use crate::config::body::{Field, FilePart, Ordered, Values};
-use crate::config::step;
+use base::hex;
+use base::masking::{self, names_secret};
+use client::body::{FileContent, Part};
+use config::body::{Field, FilePart, Ordered, Values};
+use config::step;
+use text::diagnostics::Fault;
+use text::template::Text;
+use text::yaml::{Kind, Node};
+use text::yaml_place::{at, item, key_span};
 
 use super::compiler::Compiler;
 use super::headers::{hide_secrets_of, is_written_secret};
@@ -177,7 +177,7 @@ impl Compiler<'_> {
             if file.length() > FILE_BYTES_KEPT {
                 return Ok(Part::File(Arc::new(file)));
             }
-            crate::base::files::read_regular(&full).map(|content| Part::Bytes(Bytes::from(content)))
+            text::files::read_regular(&full).map(|content| Part::Bytes(Bytes::from(content)))
         });
         match part {
             Ok(part) => Some(BodyFile { part, content_type }),

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use regex::Regex;
 use serde_json::Value as Json;
 
-use crate::base::diagnostics::Fault;
-use crate::base::digits;
-use crate::base::template::{self, TemplateError, Text, Variables};
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, key_span};
-use crate::config::condition::{self, Comparisons, JsonType};
+use config::condition::{self, Comparisons, JsonType};
+use text::diagnostics::Fault;
+use text::digits;
+use text::template::{self, TemplateError, Text, Variables};
+use text::yaml::Node;
+use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
 use super::json::JsonTemplate;
@@ -203,10 +203,16 @@ impl Compiler<'_> {
     }
 }
 
-/// The condition that a YAML text stands for; the variable `n` is known.
-#[cfg(test)]
+/// For tests: the condition that a YAML text stands for; the variable `n` is known.
+///
+/// # Errors
+///
+/// The faults of the text.
+#[cfg(any(test, feature = "simulation"))]
 pub fn compiled(text: &str) -> Result<Condition, Vec<String>> {
-    use crate::base::{diagnostics::Source, template::Engine, yaml};
+    use text::diagnostics::Source;
+    use text::template::Engine;
+    use text::yaml;
     let root = yaml::parse(&Source::new("t", text)).map_err(|faults| said(&faults))?;
     let config = serde_path_to_error::deserialize(root.to_value());
     let config: condition::Condition = config.map_err(|error| vec![error.to_string()])?;
@@ -225,7 +231,7 @@ pub fn compiled(text: &str) -> Result<Condition, Vec<String>> {
         requests_optional: false,
         faults: Vec::new(),
         warnings: Vec::new(),
-        http: crate::config::http::Http::default(),
+        http: config::http::Http::default(),
         nesting: super::nesting::Nesting::default(),
         folder: std::path::PathBuf::new(),
         included: Vec::new(),
@@ -236,7 +242,7 @@ pub fn compiled(text: &str) -> Result<Condition, Vec<String>> {
     if compiler.faults.is_empty() { Ok(condition) } else { Err(said(&compiler.faults)) }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 fn said(faults: &[Fault]) -> Vec<String> {
     faults.iter().map(|fault| fault.message.clone()).collect()
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::base::diagnostics::Fault;
-use crate::base::template::{Engine, Value};
-use crate::base::yaml::Node;
-use crate::client::url::BaseUrl;
-use crate::config::http;
+use client::url::BaseUrl;
+use config::http;
+use text::diagnostics::Fault;
+use text::template::{Engine, Value};
+use text::yaml::Node;
 
 use super::deployment::Deployment;
 use super::nesting::Nesting;

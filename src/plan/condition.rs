@@ -7,13 +7,13 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json_path::JsonPath;
 
-use crate::base::diagnostics::Fault;
-use crate::base::digits;
-use crate::base::masking::names_secret;
-use crate::base::template::{self, Value};
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, key_span};
-use crate::config::expect::{self, StatusRange};
+use base::masking::names_secret;
+use config::expect::{self, StatusRange};
+use text::diagnostics::Fault;
+use text::digits;
+use text::template::{self, Value};
+use text::yaml::Node;
+use text::yaml_place::{at, key_span};
 
 use super::compare::{Condition, Test};
 use super::compiler::Compiler;

@@ -1,9 +1,9 @@
 //! Finds faults in a collector's connection string before anything connects.
 
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::Node;
-use crate::osprofiler::driver::{Collector, DriverError, schemes};
+use osprofiler::driver::{Collector, DriverError, schemes};
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::yaml::Node;
 
 /// The fault of a collector's connection string, if any. It does not show values from the environment or other files.
 pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Fault> {

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::client::service_types::ServiceType;
-use crate::config::contexts as config;
-use crate::config::scenario::Scenario;
+use ::config::contexts as config;
+use ::config::scenario::Scenario;
+use client::service_types::ServiceType;
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::cidr::Cidr;
 use super::compiler::Compiler;
 use super::deployment::Auth;
 
-pub use crate::config::contexts::{Flavor, UserChoice};
+pub use ::config::contexts::{Flavor, UserChoice};
 
 /// The variables that iterations have if contexts are made: everything that was made, and who the iteration is.
 pub const CONTEXT: &str = "context";
@@ -287,7 +287,7 @@ impl Compiler<'_> {
             }
             Some(path) => {
                 let file = self.folder.join(path.strip_prefix("file://").unwrap_or(path));
-                if let Err(error) = crate::base::files::open_regular(&file) {
+                if let Err(error) = text::files::open_regular(&file) {
                     let span = at(node, &["image_url"]).span.clone();
                     let fault = Fault::error(span, format!("cannot read {}: {error}", file.display()));
                     self.faults.push(fault.help("name a file relative to the scenario, or a URL"));

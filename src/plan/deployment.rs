@@ -11,27 +11,27 @@ mod targets;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::masking;
-use crate::base::secret::{Secret, redacted_url};
-use crate::base::yaml::{self, Node};
-use crate::base::yaml_place::{at, first_key, item, key_span};
-use crate::config::body::Lines;
-use crate::config::reference::{Reference, SecretReference};
-use crate::config::{Document, Rejected, deployment as config, rally, schema};
-use crate::osprofiler::driver::Collector;
+use ::config::body::Lines;
+use ::config::reference::{Reference, SecretReference};
+use ::config::{Document, Rejected, deployment as config, rally, schema};
+use base::complaint::Complaint;
+use base::masking;
+use base::secret::{Secret, redacted_url};
+use osprofiler::driver::Collector;
+use text::diagnostics::{Fault, Source};
+use text::yaml::{self, Node};
+use text::yaml_place::{at, first_key, item, key_span};
 
 use super::connection;
 use super::headers::{holds_secret, request_header, request_header_line};
 use super::references::{self, Env};
-use crate::client::client_credentials::Grant;
-use crate::client::guard::HostPattern;
-use crate::client::keystone::Credentials;
-use crate::client::options::{DnsOptions, Version};
-use crate::client::proxy::Proxies;
-use crate::client::tls::TlsOptions;
-use crate::client::url::{BaseUrl, Origin, endpoint_uses_tls};
+use client::client_credentials::Grant;
+use client::guard::HostPattern;
+use client::keystone::Credentials;
+use client::options::{DnsOptions, Version};
+use client::proxy::Proxies;
+use client::tls::TlsOptions;
+use client::url::{BaseUrl, Origin, endpoint_uses_tls};
 
 pub use auth::TokenCommand;
 pub use spans::Spans;
@@ -176,11 +176,10 @@ pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rej
         }
     } else if rally_cloud(&root).is_some() {
         let root = without_nulls(root);
-        let document = crate::config::from_node::<rally::RallyDocument>(source, root, faults, &schema::RALLY);
+        let document = ::config::from_node::<rally::RallyDocument>(source, root, faults, &schema::RALLY);
         resolve(document, &schema::RALLY, &mut resolver, Resolver::rally)
     } else {
-        let document =
-            crate::config::from_node::<config::Deployment>(source, root, faults, &schema::DEPLOYMENT);
+        let document = ::config::from_node::<config::Deployment>(source, root, faults, &schema::DEPLOYMENT);
         resolve(document, &schema::DEPLOYMENT, &mut resolver, Resolver::ours)
     }
 }
@@ -198,11 +197,11 @@ fn resolve<'a, T: serde::de::DeserializeOwned>(
             _ => Err(Rejected { source: document.source, faults: std::mem::take(&mut resolver.faults) }),
         },
         Err(mut rejected) => {
-            if let Some(rest) = crate::config::salvage(&rejected, schema) {
+            if let Some(rest) = ::config::salvage(&rejected, schema) {
                 resolver.partial = true;
                 read(resolver, &rest);
                 let further = std::mem::take(&mut resolver.faults);
-                crate::config::add_independent(&mut rejected.faults, further);
+                ::config::add_independent(&mut rejected.faults, further);
             }
             Err(rejected)
         }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, first_key, key_span};
-use crate::config::end::End;
-use crate::config::scenario::{Fetch, Scenario};
+use config::end::End;
+use config::scenario::{Fetch, Scenario};
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::{at, first_key, key_span};
 
 use super::compiler::Compiler;
 use super::{Plan, Workload};
-use crate::osprofiler::driver::Collector;
-use crate::terms::sla::Sla;
-use crate::terms::threshold::Metric;
+use osprofiler::driver::Collector;
+use terms::sla::Sla;
+use terms::threshold::Metric;
 
 /// How long to wait for spans after the last response, if the scenario does not say.
 pub const DEADLINE: Duration = Duration::from_secs(10);

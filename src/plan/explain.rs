@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::base::digits;
-use crate::base::masking::masked;
-use crate::base::template::Text;
-use crate::base::units::write_duration;
-use crate::config::Document;
-use crate::config::reference::Reference;
-use crate::config::scenario::{Scenario, variable_reference};
+use base::masking::masked;
+use base::units::write_duration;
+use config::Document;
+use config::reference::Reference;
+use config::scenario::{Scenario, variable_reference};
+use text::digits;
+use text::template::Text;
 
 use super::action::Action;
 use super::body::Body;
@@ -20,8 +20,8 @@ use super::deployment::is_awaited;
 use super::step::Step;
 use super::step::flow::{Flow, Pause};
 use super::{Plan, Workload};
-use crate::terms::runner::Model;
-use crate::terms::threshold::{Condition, Event, Figure, Metric, Statistic};
+use terms::runner::Model;
+use terms::threshold::{Condition, Event, Figure, Metric, Statistic};
 
 /// How many points of a load's shape are computed.
 pub const SHAPE_POINTS: usize = 60;

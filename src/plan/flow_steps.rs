@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::diagnostics::Fault;
-use crate::base::masking::{self, names_secret};
-use crate::base::template::Text;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::config::step;
-use crate::config::step::flow::{self as config, Assignments, Think};
+use ::config::step;
+use ::config::step::flow::{self as config, Assignments, Think};
+use base::masking::{self, names_secret};
+use text::diagnostics::Fault;
+use text::template::Text;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::compiler::Compiler;
 use super::headers::is_written_secret;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::base::complaint::Complaint;
-use crate::base::masking::{self, MASK, names_secret};
-use crate::base::secret::Secret;
-use crate::config::reference::Reference;
+use base::complaint::Complaint;
+use base::masking::{self, MASK, names_secret};
+use base::secret::Secret;
+use config::reference::Reference;
 
 use super::references::{self, Env};
 

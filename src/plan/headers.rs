@@ -1,7 +1,7 @@
 //! Headers in deployments and scenarios: which values are allowed, and which are secrets.
 
-use crate::base::complaint::Complaint;
-use crate::base::masking;
+use base::complaint::Complaint;
+use base::masking;
 
 /// Whether a header's value in a file may be a secret: any value except a short one or one of a header that is always
 /// public.

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::base::complaint::Complaint;
-use crate::client::options::Version;
-use crate::config::deployment::HttpVersion;
+use base::complaint::Complaint;
+use client::options::Version;
+use config::deployment::HttpVersion;
 
 const DNS_PORT: u16 = 53;
 

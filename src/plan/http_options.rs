@@ -1,18 +1,18 @@
 //! The HTTP options of a run, from its deployment and its scenario.
 
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::at;
-use crate::client::cookies::CookieMode;
-use crate::client::guard::Guard;
-use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Resend};
-use crate::client::url::Origin;
-use crate::config::http::{self, Http};
+use client::cookies::CookieMode;
+use client::guard::Guard;
+use client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Resend};
+use client::url::Origin;
+use config::http::{self, Http};
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::at;
 
 use super::Workload;
 use super::compiler::Compiler;
 use super::deployment::Deployment;
-use crate::terms::runner::Model;
+use terms::runner::Model;
 
 /// The HTTP options of a run. `literals` are the origins of the scenario's targets and complete URLs.
 pub(super) fn options(

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::similar::did_you_mean;
-use crate::base::yaml;
-use crate::base::yaml_place::{at, key_span};
-use crate::config::step::flow::StepsFile;
-use crate::config::{Document, Rejected, schema, step};
+use config::step::flow::StepsFile;
+use config::{Document, Rejected, schema, step};
+use text::diagnostics::{Fault, Source};
+use text::similar::did_you_mean;
+use text::yaml;
+use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
 use super::step::flow::Flow;
@@ -138,7 +138,7 @@ fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
 /// # Errors
 /// What is wrong with its structure.
 pub fn count(source: Source) -> Result<usize, Rejected> {
-    let document: Document<StepsFile> = crate::config::read(source, &schema::STEPS)?;
+    let document: Document<StepsFile> = config::read(source, &schema::STEPS)?;
     Ok(document.value.steps.len())
 }
 
@@ -156,17 +156,17 @@ enum Unread {
 fn read(path: &Path) -> Result<Document<StepsFile>, Unread> {
     let mut bytes = Vec::new();
     let limit = yaml::BYTES_MAX as u64 + 1;
-    let file = crate::base::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    let file = text::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     file.map_err(Unread::Missing)?;
     let source = yaml::source(&path.display().to_string(), &bytes).map_err(|faulty| {
         let (source, fault) = *faulty;
         Unread::Rejected(Box::new(Rejected { source, faults: vec![fault] }))
     })?;
-    crate::config::read(source, &schema::STEPS).map_err(|rejected| Unread::Rejected(Box::new(rejected)))
+    config::read(source, &schema::STEPS).map_err(|rejected| Unread::Rejected(Box::new(rejected)))
 }
 
 /// A fault of an included file, at the place that names it.
-pub(in crate::plan) fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
+pub(crate) fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
     let place = match &fault.span {
         Some(inner) => {
             let before = source.text.get(..inner.start).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! JSON with templates in it, compiled into fixed text and the values to fill in.
 
-use crate::base::digits;
-use crate::base::template::{Engine, TemplateError, Text, Variables};
+use text::digits;
+use text::template::{Engine, TemplateError, Text, Variables};
 
 /// A JSON value with templates, which are filled in for every use.
 pub struct JsonTemplate {
@@ -112,8 +112,8 @@ fn push_raw(segments: &mut Vec<Segment>, json: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::template::Value;
     use std::sync::Arc;
+    use text::template::Value;
 
     #[test]
     fn texts_in_json_are_filled_in_and_escaped() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::terms::tags::Tags;
+use terms::tags::Tags;
 
 /// The state of compiling one list of steps with those within it.
 #[derive(Default)]

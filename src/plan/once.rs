@@ -1,9 +1,9 @@
 //! A plan for one iteration of each workload, to look at.
 
 use super::Plan;
-use crate::terms::control::ControlShare;
-use crate::terms::runner::Runner;
-use crate::terms::sla::Sla;
+use terms::control::ControlShare;
+use terms::runner::Runner;
+use terms::sla::Sla;
 
 impl Plan {
     /// Makes each workload a single profiled iteration without criteria, one after another.

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::complaint::Complaint;
-use crate::config::runner::{
-    Constant, ConstantForDuration, DurationOrSeconds, Rate, Rps, Runner, Serial, WarmUp,
-};
-use crate::config::scenario::Scenario;
+use base::complaint::Complaint;
+use config::runner::{Constant, ConstantForDuration, DurationOrSeconds, Rate, Rps, Runner, Serial, WarmUp};
+use config::scenario::Scenario;
 
 /// The load that the caller wants instead of the scenario's. What is absent stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::template::Text;
+use text::template::Text;
 
 /// How to repeat the request of an action.
 pub struct Poll {

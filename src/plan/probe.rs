@@ -1,6 +1,6 @@
 //! The probe: what runs before the load, outside its numbering.
 
-use crate::config::probe::{PAIRS_MAX, PAIRS_MIN, Probe as Written};
+use config::probe::{PAIRS_MAX, PAIRS_MIN, Probe as Written};
 
 use super::Plan;
 

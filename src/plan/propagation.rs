@@ -3,12 +3,12 @@
 //! OSProfiler's need an HMAC key; without one nothing of OSProfiler is sent (Rally's OSProfiler integration has the same
 //! rule). W3C's Trace Context needs none. Nothing here may make an id or send anything.
 
-use crate::base::diagnostics::Fault;
-use crate::base::secret::{Secret, redacted_url};
-use crate::base::yaml::Node;
-use crate::base::yaml_place::item;
-use crate::config::deployment::TraceHeader;
-use crate::osprofiler::driver::Collector;
+use base::secret::{Secret, redacted_url};
+use config::deployment::TraceHeader;
+use osprofiler::driver::Collector;
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::item;
 
 /// The headers of a profiled request to a target.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

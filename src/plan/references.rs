@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::base::complaint::Complaint;
-use crate::base::files::open_named;
-use crate::base::secret::Secret;
-use crate::config::reference::Reference;
+use base::complaint::Complaint;
+use base::secret::Secret;
+use config::reference::Reference;
+use text::files::open_named;
 
 /// How references are resolved. Passed in by the only module that may read the environment.
 #[derive(Clone, Copy)]

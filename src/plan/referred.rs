@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::masking;
-use crate::base::template::Value;
-use crate::config::reference::Reference;
-use crate::config::referred::Referred;
+use base::complaint::Complaint;
+use base::masking;
+use config::reference::Reference;
+use config::referred::Referred;
+use text::diagnostics::Fault;
+use text::template::Value;
 
 use super::compiler::Compiler;
 use super::references::resolve;

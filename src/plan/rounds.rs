@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::complaint::Complaint;
-use crate::config::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
-use crate::config::scenario::Scenario;
+use base::complaint::Complaint;
+use config::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
+use config::scenario::Scenario;
 
 /// A scenario without a warm-up gets this share of a round as its warm-up: a tenth.
 const WARM_UP_SHARE: u32 = 10;

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::hex;
-use crate::base::masking::{self, names_secret};
-use crate::base::similar::did_you_mean;
-use crate::base::template::{self, Engine, Value};
-use crate::base::yaml::{self, Node};
-use crate::base::yaml_place::{at, first_key, item, key_span};
-use crate::client::url::BaseUrl;
-use crate::config::end::End;
-use crate::config::kept;
-use crate::config::scenario::{self as config, Scenario};
-use crate::config::{Document, Rejected, runner as config_runner, schema, step as config_step};
+use ::config::end::End;
+use ::config::kept;
+use ::config::scenario::{self as config, Scenario};
+use ::config::{Document, Rejected, runner as config_runner, schema, step as config_step};
+use base::hex;
+use base::masking::{self, names_secret};
+use client::url::BaseUrl;
+use text::diagnostics::{Fault, Source};
+use text::similar::did_you_mean;
+use text::template::{self, Engine, Value};
+use text::yaml::{self, Node};
+use text::yaml_place::{at, first_key, item, key_span};
 
 use super::compiler::Compiler;
 use super::contexts::{self, Contexts};
@@ -31,11 +31,11 @@ use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::step::{self, Step};
 use super::{Plan, Traces, Workload};
-use crate::terms::control::ControlShare;
-use crate::terms::runner::{Model, Runner};
-use crate::terms::sla::Sla;
-use crate::terms::tags::Names;
-use crate::terms::threshold::Metric;
+use terms::control::ControlShare;
+use terms::runner::{Model, Runner};
+use terms::sla::Sla;
+use terms::tags::Names;
+use terms::threshold::Metric;
 
 pub use super::compiler::{BUILT_IN, RUN};
 
@@ -51,7 +51,7 @@ const ACTIONS_MAX: usize = 1000;
 /// # Errors
 /// Every fault found.
 pub fn read(source: Source) -> Result<Document<Scenario>, Rejected> {
-    crate::config::read(source, &schema::SCENARIO)
+    ::config::read(source, &schema::SCENARIO)
 }
 
 /// The deployment file that a scenario names, and the place of the name. The path is relative to the scenario.
@@ -179,10 +179,10 @@ pub fn find_further(
     options: &Options,
     env: Env<'_>,
 ) {
-    let Some(rest) = crate::config::salvage::<Scenario>(rejected, &schema::SCENARIO) else { return };
+    let Some(rest) = ::config::salvage::<Scenario>(rejected, &schema::SCENARIO) else { return };
     let whole = yaml::parse_all(&rejected.source).0;
     let (_, faults, _) = compile(file, &rest, deployment, whole.as_ref(), options, env);
-    crate::config::add_independent(&mut rejected.faults, faults);
+    ::config::add_independent(&mut rejected.faults, faults);
 }
 
 /// A workload's runner and warm-up, as written.
@@ -231,7 +231,7 @@ fn compile(
     let mut compiler = Compiler {
         engine: Engine::new(),
         deployment,
-        whole: whole.map(|whole| (whole, crate::config::words(whole))),
+        whole: whole.map(|whole| (whole, ::config::words(whole))),
         known: BUILT_IN.iter().chain([&RUN]).map(|name| (*name).to_owned()).collect(),
         env,
         referred: Vec::new(),

@@ -4,10 +4,10 @@
 //! divided by `n`. So every iteration keeps the number that it has in the whole load, no two shards have one in common,
 //! and nothing needs to be agreed while the load runs.
 
-use crate::base::complaint::Complaint;
+use base::complaint::Complaint;
 
 use super::{Plan, Workload};
-use crate::terms::runner::Model;
+use terms::runner::Model;
 
 /// More shards than anybody starts; a larger number is a slip.
 const SHARDS_MAX: u32 = 100_000;

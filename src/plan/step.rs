@@ -5,8 +5,8 @@ pub mod flow;
 use std::sync::Arc;
 
 use super::action::Action;
-use crate::terms::tags::{Names, Tags};
 use flow::{Flow, Group, Pause};
+use terms::tags::{Names, Tags};
 
 /// One step of an iteration.
 pub enum Step {
@@ -23,7 +23,7 @@ pub enum Step {
 pub struct Named {
     /// Its name.
     pub name: Arc<str>,
-    /// Method and path of an action as written; [`GROUP`](crate::terms::groups::GROUP) or [`TOGETHER`](crate::terms::groups::TOGETHER) for a group.
+    /// Method and path of an action as written; [`GROUP`](terms::groups::GROUP) or [`TOGETHER`](terms::groups::TOGETHER) for a group.
     pub label: String,
     /// The tags of an action; a group has none.
     pub tags: Tags,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::config::step;
+use base::complaint::Complaint;
+use config::step;
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::compiler::Compiler;
 use super::nesting::Nesting;

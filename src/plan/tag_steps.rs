@@ -1,12 +1,12 @@
 //! Checks the tags of a step, and gives a group's tags to the actions within it.
 
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, key_span};
-use crate::config::step;
+use config::step;
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
-use crate::terms::tags::Tags;
+use terms::tags::Tags;
 
 /// The most tags of an action, with those of the groups around it.
 const TAGS_MAX: usize = 10;

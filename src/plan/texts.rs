@@ -1,11 +1,11 @@
 //! Compiles texts with templates, and reports names in them that nothing defines.
 
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::template::{self, Text};
-use crate::base::template_names;
-use crate::base::yaml::Node;
-use crate::client::url::BaseUrl;
+use client::url::BaseUrl;
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::template::{self, Text};
+use text::template_names;
+use text::yaml::Node;
 
 use super::compiler::{BUILT_IN, Compiler};
 use super::json::JsonTemplate;
@@ -139,7 +139,7 @@ impl Compiler<'_> {
     /// Refuses the deployment's credentials, such as `{{ auth.password }}`, in all texts below `node`, which are sent to a
     /// host that is not a target.
     pub(super) fn refuse_credentials(&mut self, node: &Node, host: &BaseUrl) {
-        use crate::base::yaml::Kind;
+        use text::yaml::Kind;
         match &node.kind {
             Kind::Text { text, .. } if template_names::uses(text, "auth") => {
                 let message = format!(
@@ -196,7 +196,7 @@ fn unknown_function(name: &str, span: std::ops::Range<usize>) -> Fault {
 
 /// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
 fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
-    use crate::base::yaml::Kind;
+    use text::yaml::Kind;
     match &node.kind {
         Kind::List(items) => items
             .iter()
@@ -211,7 +211,7 @@ fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
 }
 
 fn mentions(node: &Node, name: &str) -> bool {
-    use crate::base::yaml::Kind;
+    use text::yaml::Kind;
     match &node.kind {
         Kind::Text { text, .. } => text.contains('{') && text.contains(name),
         Kind::List(items) => items.iter().any(|item| mentions(item, name)),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::digits;
-use crate::base::template::{self, Value};
-use crate::base::yaml::{self, Kind, Node};
-use crate::config::Rejected;
+use base::complaint::Complaint;
+use config::Rejected;
+use text::diagnostics::{Fault, Source};
+use text::digits;
+use text::template::{self, Value};
+use text::yaml::{self, Kind, Node};
 
 /// Arguments by name. Those that were added later replace earlier ones.
 #[derive(Clone, Debug, Default)]

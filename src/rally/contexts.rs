@@ -1,8 +1,8 @@
 //! Rally's contexts as those of a scenario, which have the same names and keys but for some old ones.
 
-use crate::base::diagnostics::{Fault, Shown};
-use crate::base::yaml::{Kind, Node};
-use crate::config::check::check;
+use config::check::check;
+use text::diagnostics::{Fault, Shown};
+use text::yaml::{Kind, Node};
 
 use super::nodes::{At, as_text};
 use super::scenarios::Files;

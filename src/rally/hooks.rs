@@ -1,9 +1,9 @@
 //! Hooks: programs that a task starts in the middle of its load, such as faults in the service.
 
-use crate::base::diagnostics::Fault;
-use crate::base::shell;
-use crate::base::yaml::{Kind, Node};
-use crate::config::check::check;
+use config::check::check;
+use text::diagnostics::Fault;
+use text::shell;
+use text::yaml::{Kind, Node};
 
 use super::nodes::{as_text, without_nulls};
 use super::schema::TRIGGERS;
@@ -154,7 +154,7 @@ fn trigger(
     faults: &mut Vec<Fault>,
 ) -> Option<Trigger> {
     let settings = without_nulls(settings);
-    let found = check(&settings, schema, &crate::base::diagnostics::Shown::default());
+    let found = check(&settings, schema, &text::diagnostics::Shown::default());
     if !found.is_empty() {
         faults.extend(found);
         return None;

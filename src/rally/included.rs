@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::template::document::Document;
-use crate::base::yaml;
+use text::template::document::Document;
+use text::yaml;
 
 /// How many files may be included, each counted as often as it is.
 const FILES_MAX: usize = 100;

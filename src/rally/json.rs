@@ -10,12 +10,12 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::report::{Part, Task, detail, holds, time};
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::ids::RunIds;
-use crate::measure::log::{HookRun, LogError, RallyWorkload, RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
-use crate::measure::sample::{ActionSample, Ended};
-use crate::results::model::{Counts, Distribution, Results, Workload};
+use measure::errors::{Failure, NumberedFailure};
+use measure::ids::RunIds;
+use measure::log::{HookRun, LogError, RallyWorkload, RunLog, Visitor};
+use measure::rows::{Row, Rows};
+use measure::sample::{ActionSample, Ended};
+use results::model::{Counts, Distribution, Results, Workload};
 
 /// The version of Rally's format.
 const FORMAT: &str = "1.2";
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
             "format_version": FORMAT,
         });
         let criteria = self.task.results.verdict.criteria.iter();
-        let pass = criteria.filter(|c| c.severity == crate::results::model::Severity::Fail).all(holds);
+        let pass = criteria.filter(|c| c.severity == results::model::Severity::Fail).all(holds);
         let facts = json!({
             "uuid": header.run_id,
             "title": task.title,

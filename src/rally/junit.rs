@@ -1,8 +1,8 @@
 //! A run as JUnit XML in the shape of Rally's `junit-xml`: a suite for the task, a case for each workload.
 
 use super::report::{Part, Task, detail, holds, time};
-use crate::measure::log::{Header, HookRun};
-use crate::results::model::Results;
+use measure::log::{Header, HookRun};
+use results::model::Results;
 
 /// The XML.
 #[must_use]

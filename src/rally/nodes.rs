@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::base::digits;
-use crate::base::yaml::{Key, Kind, Node};
+use text::digits;
+use text::yaml::{Key, Kind, Node};
 
 /// Makes nodes at a place.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::measure::log::{Header, HookRun, RallySubtask, RallyTask, RallyWorkload};
-use crate::results::model::{Criterion, Outcome, Results, RunStatus, Severity, Workload};
+use measure::log::{Header, HookRun, RallySubtask, RallyTask, RallyWorkload};
+use results::model::{Criterion, Outcome, Results, RunStatus, Severity, Workload};
 
 /// A run in Rally's terms.
 pub(super) struct Task<'a> {
@@ -88,12 +88,12 @@ pub(super) fn detail(criterion: &Criterion) -> String {
 
 /// `2026-11-23T09:30:00`.
 pub(super) fn time(unix_s: u64) -> String {
-    let text = crate::base::clock::rfc3339(unix_s.saturating_mul(1_000_000_000));
+    let text = text::times::rfc3339(unix_s.saturating_mul(1_000_000_000));
     text.chars().take("2026-11-23T09:30:00".len()).collect()
 }
 
 fn of_scenario(header: &Header) -> RallyTask {
-    let subtask = |workload: &crate::measure::log::WorkloadHeader| {
+    let subtask = |workload: &measure::log::WorkloadHeader| {
         let (runner_type, runner) = workload.runner.iter().next().map_or_else(
             || ("serial".to_owned(), json!({})),
             |(name, settings)| (name.clone(), settings.clone()),

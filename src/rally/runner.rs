@@ -1,8 +1,8 @@
 //! Rally's runners as those of a scenario, which have the same names and keys.
 
-use crate::base::diagnostics::{Fault, Shown};
-use crate::base::yaml::{Key, Kind, Node};
-use crate::config::check::check;
+use config::check::check;
+use text::diagnostics::{Fault, Shown};
+use text::yaml::{Key, Kind, Node};
 
 use super::nodes::{At, as_number, without_nulls};
 use super::schema::RUNNERS;

@@ -1,4 +1,4 @@
-//! The structure of task files, in both versions, and of runners and triggers, as JSON Schemas for [`crate::config::check`].
+//! The structure of task files, in both versions, and of runners and triggers, as JSON Schemas for [`config::check`].
 //!
 //! The limits are those of Rally 5.1 (rally/task/task_cfg.py and the runners' and triggers' schemas).
 

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::{Key, Kind, Node};
-use crate::base::yaml_place::{at, key_span};
-use crate::config::check::check;
+use config::check::check;
+use text::diagnostics::{Fault, Source};
+use text::similar::did_you_mean;
+use text::yaml::{Key, Kind, Node};
+use text::yaml_place::{at, key_span};
 
 use super::nodes::{At, as_text, without_nulls};
 use super::schema;

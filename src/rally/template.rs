@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::diagnostics::{Fault, Shown, Source};
-use crate::base::template::document::{Document, DocumentError};
-use crate::base::yaml;
-use crate::config::Rejected;
+use config::Rejected;
+use text::diagnostics::{Fault, Shown, Source};
+use text::template::document::{Document, DocumentError};
+use text::yaml;
 
 use super::args::Arguments;
 use super::included::{self, Origin, Whole, has_default, tag_length};
@@ -335,7 +335,7 @@ mod tests {
         let fault = &home.faults[0];
         assert_eq!(fault.message, "no (line 4 of macros.yaml)");
         assert!(home.source.text[fault.span.clone().unwrap()].starts_with("{% from"));
-        let shown = crate::base::diagnostics::render(&home.source, &home.faults, false);
+        let shown = text::diagnostics::render(&home.source, &home.faults, false);
         assert!(shown.contains("{% from 'macros.yaml' import runner %}"), "{shown}");
         assert!(rendered.warnings[0].contains("`nobody`"), "{:?}", rendered.warnings);
     }

@@ -130,13 +130,13 @@ proptest! {
     #[test]
     fn literal_values_stay_what_they_are(text in "(.|\\n){0,40}|[{}%# \\r\\n]{0,6}") {
         // What a template of it renders is the text again.
-        let compiled = crate::base::template::Engine::new().compile(&nodes::escaped(&text));
+        let compiled = text::template::Engine::new().compile(&nodes::escaped(&text));
         let compiled = match compiled {
             Ok(compiled) => compiled,
             Err(error) => return Err(TestCaseError::fail(format!("{text:?}: {error:?}"))),
         };
         let mut output = String::new();
-        let variables = crate::base::template::Variables::new(std::sync::Arc::default());
+        let variables = text::template::Variables::new(std::sync::Arc::default());
         compiled.render(&variables, &mut output).unwrap();
         prop_assert_eq!(output, text);
     }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use super::Taker;
 use super::wire::request_of;
-use crate::base::files::create_private;
-use crate::osprofiler::record::Record;
-use crate::osprofiler::spans::{protobuf, read};
+use osprofiler::record::Record;
+use osprofiler::spans::{protobuf, read};
+use text::files::create_private;
 
 /// Messages that wait to be written.
 const MESSAGES_MAX: usize = 4_096;

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::counts::{Counters, add};
-use crate::client::plain::{PlainAnswer, PlainClient};
-use crate::osprofiler::spans::protobuf;
+use client::plain::{PlainAnswer, PlainClient};
+use osprofiler::spans::protobuf;
 
 /// Where to pass everything on to.
 #[derive(Clone)]

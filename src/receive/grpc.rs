@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 
 use super::answer::{AnswerBody, Refusal, accepted_protobuf};
 use super::intake::{Export, Format, Intake, Signal};
-use crate::base::percent;
+use base::percent;
 
 const SERVICES: [(&str, Signal); 3] = [
     ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", Signal::Traces),

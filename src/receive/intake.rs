@@ -21,9 +21,9 @@ use super::counts::{Counters, add};
 use super::forward::{Passed, Queue};
 use super::links::{Links, Recent};
 use super::wire::Request;
-use crate::client::decode::decoded;
-use crate::client::error::ClientError;
-use crate::osprofiler::spans::translate;
+use client::decode::decoded;
+use client::error::ClientError;
+use osprofiler::spans::translate;
 
 /// This much of the reason for a refusal is kept.
 const REASON_CHARS_MAX: usize = 200;

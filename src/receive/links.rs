@@ -10,7 +10,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 
 use bytes::Bytes;
 
-use crate::base::ids::mix;
+use base::ids::mix;
 
 /// More links of a span are not read. OpenTelemetry's SDKs keep 128.
 pub const LINKS_OF_A_SPAN_MAX: usize = 1_024;

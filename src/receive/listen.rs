@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 
-use crate::base::visible::on_one_line;
+use base::visible::on_one_line;
 
 /// Files of a system's processes that are looked at for the one that has a port.
 const DESCRIPTORS_MAX: usize = 200_000;

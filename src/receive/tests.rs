@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::links::Links;
 use super::wire::{Request, SPANS_MAX, WireError};
-use crate::base::hex;
-use crate::osprofiler::spans::translate::{push_varint, to_protobuf};
-use crate::osprofiler::spans::{Event, Kind, Span, json as osprofiler_json, protobuf};
+use base::hex;
+use osprofiler::spans::translate::{push_varint, to_protobuf};
+use osprofiler::spans::{Event, Kind, Span, json as osprofiler_json, protobuf};
 
 /// Spans by trace.
 type ByTrace = BTreeMap<u128, Vec<Span>>;

@@ -12,8 +12,8 @@
 use std::ops::Range;
 
 use super::links::{LINKS_OF_A_SPAN_MAX, Links};
-use crate::osprofiler::spans::schema::{self, Kind, Schema};
-use crate::osprofiler::spans::translate::push_varint;
+use osprofiler::spans::schema::{self, Kind, Schema};
+use osprofiler::spans::translate::push_varint;
 
 /// The largest number of spans of a request.
 pub const SPANS_MAX: usize = 500_000;

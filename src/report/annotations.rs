@@ -1,9 +1,9 @@
 //! The verdict as workflow commands of GitHub Actions: a line beside the job for each criterion that does not hold.
 
 use super::screen;
-use crate::results::model::{Criterion, Outcome, Reason, ReasonKind, Results, Severity};
+use results::model::{Criterion, Outcome, Reason, ReasonKind, Results, Severity};
 
-use crate::base::visible::on_one_line;
+use base::visible::on_one_line;
 
 /// GitHub shows ten annotations of each kind per step.
 const SHOWN_MAX: usize = 10;
@@ -99,8 +99,8 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::sample;
-    use crate::results::model::TraceState;
+    use crate::html::sample;
+    use results::model::TraceState;
 
     /// What no criterion says stands beside the job too, and ids without traces do not.
     #[test]

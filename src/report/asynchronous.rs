@@ -3,8 +3,8 @@
 use super::document::{Cell, Column, Line, Table};
 use super::explanation::Named;
 use super::words::{self, duration};
-use crate::results::model::{Asynchronous, AsynchronousAt, Explanation, LateIteration, Workload};
-use crate::verdict::traces::MISSING_MAX;
+use results::model::{Asynchronous, AsynchronousAt, Explanation, LateIteration, Workload};
+use verdict::traces::MISSING_MAX;
 
 /// Late iterations that a table shows.
 const LATEST_SHOWN: usize = 5;
@@ -100,8 +100,8 @@ fn value(at: &AsynchronousAt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::sample;
-    use crate::results::model::AsynchronousSample;
+    use crate::html::sample;
+    use results::model::AsynchronousSample;
 
     #[test]
     fn both_times_are_said_with_of_how_many() {

@@ -3,7 +3,7 @@
 use super::document::Badge;
 use super::words::{self, NO_TIME, duration, visible};
 use super::{runs, screen};
-use crate::results::model::{ReasonKind, Results, Time};
+use results::model::{ReasonKind, Results, Time};
 
 /// One line of text.
 #[must_use]

@@ -3,9 +3,9 @@
 
 use super::named::name_of;
 use super::texts::{calls, duration, signed};
-use crate::analysis::late_work::{WAITING_AGAIN, WAITING_IN_QUEUE, WAITING_TO_BEGIN};
-use crate::analysis::levels::is_all_points;
-use crate::results::model::{CallSpread, ComparedKind, OwnTime, Place};
+use analysis::late_work::{WAITING_AGAIN, WAITING_IN_QUEUE, WAITING_TO_BEGIN};
+use analysis::levels::is_all_points;
+use results::model::{CallSpread, ComparedKind, OwnTime, Place};
 
 /// What comes after "because".
 pub(super) fn because(kind: &ComparedKind) -> String {

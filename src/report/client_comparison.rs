@@ -6,10 +6,10 @@
 use super::differences;
 use super::document::Line;
 use super::texts::duration;
-use crate::analysis::explanation::QUEUE_TIME;
-use crate::analysis::feature::CLIENT;
-use crate::results::client_points::{ACTION, GROUP, ITERATION, SCHEDULING_DELAY};
-use crate::results::model::{AttributeDifference, ClientComparison, ComparedKind, Comparison};
+use analysis::explanation::QUEUE_TIME;
+use analysis::feature::CLIENT;
+use results::client_points::{ACTION, GROUP, ITERATION, SCHEDULING_DELAY};
+use results::model::{AttributeDifference, ClientComparison, ComparedKind, Comparison};
 
 /// Where the time of slow iterations went by the client's own figures, what they have in common, and where in the run they
 /// are.
@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::report::document::terminal;
+    use crate::document::terminal;
 
     fn seen(name: &str, detail: &str, parent: &str, guilty: bool) -> ClientComparison {
         serde_json::from_value(json!({

@@ -3,9 +3,9 @@
 
 use super::document::Line;
 use super::texts::{duration, with_sign};
-use crate::analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, RESENT, ROW, STATUS, TIMES};
-use crate::analysis::feature::{CLIENT, is_bound};
-use crate::results::model::{
+use analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, RESENT, ROW, STATUS, TIMES};
+use analysis::feature::{CLIENT, is_bound};
+use results::model::{
     AttributeDifference, AttributeValue, Comparison, Correlation, FirstOnes, Rhythm, SlowPlaces,
 };
 
@@ -225,7 +225,7 @@ fn in_short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::document::terminal;
+    use crate::document::terminal;
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table")]

@@ -10,8 +10,8 @@ pub use super::named::{Named, kind_in_short, kind_name};
 use super::named::{in_short, name_of, percent, share_with_bound};
 use super::texts::{calls, duration};
 use super::{client_comparison, differences, machine, slow_part};
-use crate::analysis::late_work::is_waiting;
-use crate::results::model::{
+use analysis::late_work::is_waiting;
+use results::model::{
     Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoFinding, Overall, OwnTime,
     Place, Results, WholePattern, Workload,
 };
@@ -112,7 +112,7 @@ pub fn whole_in_short(pattern: WholePattern) -> &'static str {
 
 /// The same in a clause.
 fn whole(overall: &Overall) -> String {
-    let at_moments = |moments: &crate::results::model::SlowMoments| {
+    let at_moments = |moments: &results::model::SlowMoments| {
         let times = if moments.moments == 1 {
             "one moment".to_owned()
         } else {
@@ -366,10 +366,10 @@ fn calls_here(seen: &Explanation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::explanation::OUTSIDE;
-    use crate::analysis::levels::ALL_POINTS;
-    use crate::report::document::terminal;
-    use crate::results::model::SlowMoments;
+    use crate::document::terminal;
+    use analysis::explanation::OUTSIDE;
+    use analysis::levels::ALL_POINTS;
+    use results::model::SlowMoments;
 
     fn plain(line: &Line) -> String {
         terminal::line(line, terminal::Style::default())

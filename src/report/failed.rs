@@ -1,7 +1,7 @@
 //! Why an iteration failed, in a few words and in a clause: where, what was found, what was expected.
 
 use super::document::Line;
-use crate::results::model::ErrorClass;
+use results::model::ErrorClass;
 
 /// The most words of an action's name.
 const ACTION_WORDS_MAX: usize = 3;

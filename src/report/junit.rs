@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStat
 
 use super::document::Badge;
 use super::{screen, words};
-use crate::results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus, Severity};
+use results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus, Severity};
 
 /// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
 /// without an end record is a separate error.
@@ -183,7 +183,7 @@ fn failing(kind: NonSuccessKind, criterion: &Criterion, text: &[String]) -> Test
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::sample;
+    use crate::html::sample;
 
     type Names = &'static [&'static str];
     type Element = (&'static str, Names, Names, Names);

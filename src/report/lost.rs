@@ -3,7 +3,7 @@
 //! A service that makes spans faster than it can send them drops what its queue has no room for, mostly without a word.
 //! The environment variables are from OpenTelemetry's specification, "Batch Span Processor".
 
-use crate::results::model::Received;
+use results::model::Received;
 
 /// How many traces lack spans, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]

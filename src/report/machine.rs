@@ -3,9 +3,9 @@
 
 use super::document::Line;
 use super::texts::duration;
-use crate::analysis::explanation::QUEUE_TIME;
-use crate::measure::generator::{Generator, WorkerVitals};
-use crate::results::model::{Results, Workload};
+use analysis::explanation::QUEUE_TIME;
+use measure::generator::{Generator, WorkerVitals};
+use results::model::{Results, Workload};
 
 /// From this share of the load on that its threads wait for a processor, a machine is busy. A closed load on a service of
 /// the same machine makes its own threads wait for about a tenth.
@@ -120,7 +120,7 @@ mod tests {
             // The service was too slow for so few users.
             ("no free user", vec![worker(10.0, 0.2, 75.0)], true, vec![]),
         ] {
-            let mut results = crate::report::html::sample::sample(200).results;
+            let mut results = crate::html::sample::sample(200).results;
             results.workloads.truncate(1);
             results.workloads[0].offered = serde_json::from_value(json!({
                 "served_per_s": 1.0, "busy_max": 1, "queued_max": 1, "all_busy": all_busy,

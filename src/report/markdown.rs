@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::document::markdown;
 use super::run;
-use crate::results::model::Results;
+use results::model::Results;
 
 /// Writes the report.
 ///

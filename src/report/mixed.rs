@@ -1,7 +1,7 @@
 //! Traces of RPC that are mixed with others', in one sentence with what helps.
 
 use super::texts::duration_us;
-use crate::analysis::foreign::Mixed;
+use analysis::foreign::Mixed;
 
 /// At most this many names stand in the sentence.
 const NAMES_MAX: usize = 3;

@@ -2,9 +2,9 @@
 
 use super::document::Line;
 use super::texts::{point_name, statement_in_short};
-use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
-use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
-use crate::results::model::{ComparedKind, Explanation, Finding, Place};
+use analysis::explanation::{OUTSIDE, QUEUE_TIME};
+use results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
+use results::model::{ComparedKind, Explanation, Finding, Place};
 
 /// Sentences shorten code; tables show all of it.
 const CODE_CHARS_MAX: usize = 100;

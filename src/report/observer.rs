@@ -3,7 +3,7 @@
 //! A cost is stated only if its bounds exclude zero. Nothing here computes a statistic.
 
 use super::words::{duration, signed};
-use crate::results::model::{EffectAt, ObserverEffect, Results};
+use results::model::{EffectAt, ObserverEffect, Results};
 
 /// The percentiles in the sentence.
 const PERCENTILES: [f64; 2] = [50.0, 99.0];

@@ -1,7 +1,7 @@
 //! Load that was asked for and load that was served, in words. Nothing here computes a statistic.
 
 use super::words::duration;
-use crate::results::model::{Offered, Workload};
+use results::model::{Offered, Workload};
 
 /// A service that served this part of the load that was asked for has kept up with it.
 const KEPT_UP: f64 = 0.99;

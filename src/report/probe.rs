@@ -1,11 +1,11 @@
 //! The probe in words: how the traced iteration before the load went, and why its trace is missing.
 
 use super::texts::duration;
-use crate::base::clock::rfc3339;
-use crate::base::visible::visible;
-use crate::measure::errors::Failure;
-use crate::measure::log;
-use crate::results::model::{IterationOutcome, Probe, Results, TraceState};
+use base::visible::visible;
+use measure::errors::Failure;
+use measure::log;
+use results::model::{IterationOutcome, Probe, Results, TraceState};
+use text::times::rfc3339;
 
 /// A collector's clock may differ by this much, and what is this old is recent.
 const RECENT_NS: u64 = 300_000_000_000;

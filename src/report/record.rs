@@ -1,6 +1,6 @@
 //! How the iterations of a run add up, in words; after a crash, what is unknown is marked as such.
 
-use crate::results::model::{RecordState, Results, Tally};
+use results::model::{RecordState, Results, Tally};
 
 /// A line for each workload, unless exactly the planned iterations ran.
 #[must_use]

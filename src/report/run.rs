@@ -10,7 +10,7 @@ use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
 use super::{asynchronous, observer, offered, probe, record, samples, seed, shards, slowest, tags};
-use crate::results::model::{
+use results::model::{
     Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
     Workload,
 };
@@ -311,10 +311,10 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::document::markdown::{self, BYTES_MAX};
-    use crate::report::document::terminal::{self, Style};
-    use crate::report::html::sample;
-    use crate::results::model::Severity;
+    use crate::document::markdown::{self, BYTES_MAX};
+    use crate::document::terminal::{self, Style};
+    use crate::html::sample;
+    use results::model::Severity;
 
     /// Markdown has everything that the terminal shows of a criterion; a warning never looks like a failure.
     #[test]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::document::{Badge, Block, Cell, Column, Document, Table};
 use super::words::{NO_TIME, duration, not_served};
-use crate::results::model::{Outcome, Results, Time};
+use results::model::{Outcome, Results, Time};
 
 /// The largest length of a cause, in characters.
 const CAUSE_CHARS_MAX: usize = 200;

@@ -1,7 +1,7 @@
 //! What the percentiles of an action are over, where it is not one request in each iteration.
 
-use crate::results::model::{Action, Workload};
-use crate::terms::groups::{GROUP, TOGETHER};
+use results::model::{Action, Workload};
+use terms::groups::{GROUP, TOGETHER};
 
 /// A clause about an action that ran several times in an iteration, polled, or is a group; `None` for other actions.
 pub(super) fn clause(action: &Action) -> Option<String> {

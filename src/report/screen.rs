@@ -9,9 +9,9 @@ use super::document::{Line, Span};
 use super::texts::percent;
 use super::words::{self, CauseName, FoundCause, duration};
 use super::{failed, machine, offered};
-use crate::analysis::explanation::QUEUE_TIME;
-use crate::base::units::{beside_limit, format_ns_to};
-use crate::results::model::{
+use analysis::explanation::QUEUE_TIME;
+use base::units::{beside_limit, format_ns_to};
+use results::model::{
     Counts, Criterion, ErrorClass, Measured, NoFinding, Outcome, Reason, ReasonKind, Results, RunStatus,
     Severity, Workload,
 };

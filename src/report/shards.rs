@@ -1,7 +1,7 @@
 //! The processes that made a load together, in words.
 
-use crate::base::units::format_ns;
-use crate::results::model::{MergedShard, Results, RunStatus};
+use base::units::format_ns;
+use results::model::{MergedShard, Results, RunStatus};
 
 /// How many shards a run was merged from, and how far apart they began; `None` if it was not merged.
 pub(super) fn sentence(results: &Results) -> Option<String> {

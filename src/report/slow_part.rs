@@ -3,7 +3,7 @@
 
 use super::document::Line;
 use super::named::{kind_name, share_with_bound};
-use crate::results::model::{Comparison, Missing, NoFinding};
+use results::model::{Comparison, Missing, NoFinding};
 
 /// A part at least this large, at its lower bound, is said to be the largest although nothing is certain.
 const LARGE: f64 = 0.2;
@@ -78,8 +78,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::report::document::terminal;
-    use crate::report::explanation::comparison;
+    use crate::document::terminal;
+    use crate::explanation::comparison;
 
     /// A comparison whose first kind is called by this share of slow iterations, and longer than usual in as many.
     fn seen(callers: f64, [share, low]: [f64; 2], of_slow: Option<u64>, guilty: bool) -> Comparison {

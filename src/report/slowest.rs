@@ -6,7 +6,7 @@
 use super::document::{Block, Cell, Column, Line, Part, Table};
 use super::explanation::Named;
 use super::texts::{calls, duration};
-use crate::results::model::{ActionTiming, Basis, Explanation, Results, SlowIteration, TraceState};
+use results::model::{ActionTiming, Basis, Explanation, Results, SlowIteration, TraceState};
 
 /// Slowest iterations with the same explanation.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::document::{Cell, Column, Part, Table};
 use super::words::{self, duration};
-use crate::results::model::{Distribution, Tagged, Workload};
-use crate::terms::tags;
+use results::model::{Distribution, Tagged, Workload};
+use terms::tags;
 
 /// The percentiles of a table.
 pub(super) const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];

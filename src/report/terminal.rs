@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::document::terminal::{self, Style};
 use super::run;
-use crate::results::model::Results;
+use results::model::Results;
 
 /// Writes the summary; with `directory`, also the paths of the files. Notes that the reader has `heard`, as warnings
 /// before the load, are left out.

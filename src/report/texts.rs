@@ -1,7 +1,7 @@
 //! Short texts that sentences and tables are made of: durations, numbers of calls, names of points.
 
-use crate::base::units::format_ns;
-use crate::results::client_points::SCHEDULING_DELAY;
+use base::units::format_ns;
+use results::client_points::SCHEDULING_DELAY;
 
 /// Milliseconds in three significant digits with the unit that fits. What failed or never ended counts as longer than all
 /// else and has no time.

@@ -6,9 +6,9 @@ pub use super::explanation::{
 };
 use super::probe::is_on_missing_traces;
 pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};
-pub use crate::base::visible::{code_point, is_deceptive, visible};
-use crate::measure::generator::Generator;
-use crate::results::model::{Distribution, Profiling, Received, Results, Time, TraceState, Workload};
+pub use base::visible::{code_point, is_deceptive, visible};
+use measure::generator::Generator;
+use results::model::{Distribution, Profiling, Received, Results, Time, TraceState, Workload};
 
 /// True when iterations waited before they started, so that response and service times differ.
 #[must_use]
@@ -117,7 +117,7 @@ pub fn aside(workload: &Workload) -> String {
 /// How the load generator performed, in one line.
 #[must_use]
 pub fn generator(seen: &Generator) -> String {
-    let most = |value: fn(&crate::measure::generator::WorkerVitals) -> f64| {
+    let most = |value: fn(&measure::generator::WorkerVitals) -> f64| {
         seen.workers.iter().map(value).fold(0.0, f64::max)
     };
     let count = seen.workers.iter().map(|worker| worker.worker + 1).max().unwrap_or(0);

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::ids::RunIds;
-use crate::measure::latency::{Latency, SampleId};
-use crate::measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
-use crate::measure::phases::Phases;
-use crate::measure::rows::{IterationHead, Row, Rows};
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::record::Record;
+use measure::errors::{Failure, NumberedFailure};
+use measure::ids::RunIds;
+use measure::latency::{Latency, SampleId};
+use measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
+use measure::phases::Phases;
+use measure::rows::{IterationHead, Row, Rows};
+use measure::sample::{ActionSample, Ended, IterationSample};
+use osprofiler::record::Record;
 
 use super::candidates::Candidates;
 use super::client_points::{self, Known};
@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn the_slowest_are_measured_ones() {
         let mut totals = Totals {
-            ids: RunIds::new(Uuid::nil(), crate::terms::control::ControlShare::default()),
+            ids: RunIds::new(Uuid::nil(), terms::control::ControlShare::default()),
             has_control: false,
             random: fastrand::Rng::with_seed(7),
             rows: 0,

@@ -4,7 +4,7 @@
 //! up here once, so that each threshold reads twenty numbers instead of eight hundred.
 
 use super::slice::Slice;
-use crate::base::statistics::binomial::{Part, batch_numbers, batches};
+use statistics::binomial::{Part, batch_numbers, batches};
 
 /// Which samples determine the size of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

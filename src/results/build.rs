@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use uuid::Uuid;
 
-use crate::base::clock::rfc3339;
-use crate::measure::errors::{Failure, Seen};
-use crate::measure::ids::RunIds;
-use crate::measure::latency::{Latency, SampleId};
-use crate::measure::log::{self, WorkloadHeader};
-use crate::measure::rows::IterationHead;
-use crate::measure::sample::{Ended, IterationSample};
+use measure::errors::{Failure, Seen};
+use measure::ids::RunIds;
+use measure::latency::{Latency, SampleId};
+use measure::log::{self, WorkloadHeader};
+use measure::rows::IterationHead;
+use measure::sample::{Ended, IterationSample};
+use text::times::rfc3339;
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::largest::keep_first;
@@ -395,7 +395,7 @@ impl ErrorClass {
 
 fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIteration {
     let names = aggregate.header().workloads.get(usize::from(sample.workload));
-    let timing = |action: &crate::measure::sample::ActionSample| ActionTiming {
+    let timing = |action: &measure::sample::ActionSample| ActionTiming {
         name: names
             .and_then(|names| names.actions.get(usize::from(action.action)))
             .map(|(name, _)| name.clone())

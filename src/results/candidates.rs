@@ -5,11 +5,11 @@ use std::io;
 
 use uuid::Uuid;
 
-use crate::measure::candidates::{Group, groups};
-use crate::measure::ids::RunIds;
-use crate::measure::log::{RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
-use crate::measure::sample::IterationSample;
+use measure::candidates::{Group, groups};
+use measure::ids::RunIds;
+use measure::log::{RunLog, Visitor};
+use measure::rows::{Row, Rows};
+use measure::sample::IterationSample;
 
 /// Slow iterations that are compared by the client's own figures where no traces are wanted.
 const SLOW_WITHOUT_TRACES: u32 = 200;

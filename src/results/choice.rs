@@ -4,7 +4,7 @@
 //! between the 10th and the 50th percentile. They are matched in time, slice by slice, so that changes during the run
 //! (caches, other load) do not look like causes. If there are too many, the choice is random, but it is the same for
 //! the same run, in whatever order its iterations are read. This needs a single pass over the log, in memory that
-//! hardly grows with it ([`crate::measure::ranked`]). Of a run of few iterations, such as 100 boots of a server, the slowest 20 are
+//! hardly grows with it ([`measure::ranked`]). Of a run of few iterations, such as 100 boots of a server, the slowest 20 are
 //! chosen too, because the slowest 5 % are too few to compare. Unprofiled iterations have no trace to fetch. Iterations with stored
 //! traces are chosen again, even if another build chose them.
 
@@ -12,10 +12,10 @@ use std::collections::HashSet;
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::candidates::Candidates;
-use crate::base::clock::Nanos;
-use crate::measure::candidates::Group;
-use crate::measure::ranked::Ranked;
-use crate::measure::sample::{Ended, IterationSample};
+use base::clock::Nanos;
+use measure::candidates::Group;
+use measure::ranked::Ranked;
+use measure::sample::{Ended, IterationSample};
 
 /// Runs of at least this many iterations have enough slow ones to compare, if these are the slowest of all.
 pub const FEW_FROM: u64 = 100;
@@ -64,7 +64,7 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
         return Vec::new();
     }
     let limits: Vec<Limits> = aggregate.workloads.iter().map(Limits::of).collect();
-    let of_group = |(group, limits): (&Group<IterationSample>, _)| group.chosen(limits);
+    let of_group = |(group, limits): (&Group<IterationSample>, _)| chosen(group, limits);
     let mut chosen: Vec<Chosen> = groups.iter().zip(&limits).flat_map(of_group).collect();
     let others: Vec<&IterationSample> = groups.iter().flat_map(|group| samples(&group.others, 0)).collect();
     let place = |sample: &IterationSample| (sample.workload, sample.number);
@@ -74,7 +74,7 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
     let slowest = aggregate.slowest.iter().filter(|sample| !ids.is_control(*sample));
     let few = groups.iter().zip(&aggregate.workloads);
-    let few = few.flat_map(|(group, stats)| group.slowest_of_few(stats));
+    let few = few.flat_map(|(group, stats)| slowest_of_few(group, stats));
     for sample in slowest.chain(few).chain(others) {
         if known.insert(place(sample)) {
             let random = sampled.contains(&place(sample));
@@ -95,7 +95,7 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
 #[must_use]
 pub fn slow_and_typical(aggregate: &Aggregate) -> Vec<Chosen> {
     let groups = aggregate.candidates.groups.iter().zip(&aggregate.workloads);
-    let chosen = groups.flat_map(|(group, stats)| group.chosen(&Limits::of(stats)));
+    let chosen = groups.flat_map(|(group, stats)| chosen(group, &Limits::of(stats)));
     chosen.filter(|one| matches!(one.side, Side::Slow | Side::Typical)).collect()
 }
 
@@ -153,70 +153,71 @@ fn samples(ranked: &Ranked<IterationSample>, rank: u64) -> impl Iterator<Item = 
     ranked.up_to(rank).into_iter().map(|candidate| &candidate.item)
 }
 
-impl Group<IterationSample> {
-    fn chosen(&self, limits: &Limits) -> Vec<Chosen> {
-        let mut slow: Vec<&IterationSample> =
-            samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
-        let all_are_here = slow.len() <= self.wanted;
-        slow.truncate(self.wanted);
-        let top = match all_are_here {
-            true => self.longest(&slow),
-            false => slow.iter().map(|sample| limits.is_top(sample)).collect(),
-        };
-        let typical = self.typical(&slow, limits);
-        let sided = |side| {
-            move |sample: &IterationSample| Chosen { sample: sample.clone(), side, top: false, random: false }
-        };
-        let slow = slow.into_iter().map(sided(Side::Slow)).zip(top);
-        slow.map(|(chosen, top)| Chosen { top, ..chosen })
-            .chain(typical.into_iter().map(sided(Side::Typical)))
-            .chain(samples(&self.failed, 0).map(sided(Side::Failed)))
-            .collect()
-    }
+fn chosen(group: &Group<IterationSample>, limits: &Limits) -> Vec<Chosen> {
+    let mut slow: Vec<&IterationSample> = samples(&group.slow, !limits.slow_ns.saturating_add(1)).collect();
+    let all_are_here = slow.len() <= group.wanted;
+    slow.truncate(group.wanted);
+    let top = match all_are_here {
+        true => longest(group, &slow),
+        false => slow.iter().map(|sample| limits.is_top(sample)).collect(),
+    };
+    let typical = typical(group, &slow, limits);
+    let sided = |side| {
+        move |sample: &IterationSample| Chosen { sample: sample.clone(), side, top: false, random: false }
+    };
+    let slow = slow.into_iter().map(sided(Side::Slow)).zip(top);
+    slow.map(|(chosen, top)| Chosen { top, ..chosen })
+        .chain(typical.into_iter().map(sided(Side::Typical)))
+        .chain(samples(&group.failed, 0).map(sided(Side::Failed)))
+        .collect()
+}
 
-    /// The slowest iterations of a run of few, with some more.
-    fn slowest_of_few(&self, stats: &WorkloadStats) -> Vec<&IterationSample> {
-        if !(FEW_FROM..FEW_UNTIL).contains(&self.total) {
-            return Vec::new();
+/// The slowest iterations of a run of few, with some more.
+fn slowest_of_few<'a>(group: &'a Group<IterationSample>, stats: &WorkloadStats) -> Vec<&'a IterationSample> {
+    if !(FEW_FROM..FEW_UNTIL).contains(&group.total) {
+        return Vec::new();
+    }
+    let times = stats.response.without(&stats.failed_response);
+    // Some more, because the limit is only within a histogram's precision.
+    let wanted = 1.2 * SLOWEST_OF_FEW as f64;
+    let from_ns = times.upper_part_from_ns(100.0 - 100.0 * wanted / group.total as f64);
+    samples(&group.slow, !from_ns.saturating_add(1)).collect()
+}
+
+/// Which of the slow iterations, all of which are given, are among the slowest 1 % by rank.
+fn longest(group: &Group<IterationSample>, slow: &[&IterationSample]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..slow.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
+    let mut top = vec![false; slow.len()];
+    let count = usize::try_from(group.total.div_ceil(100)).unwrap_or(usize::MAX);
+    order.into_iter().take(count).for_each(|index| top[index] = true);
+    top
+}
+
+/// For each slow iteration, a typical one from the same time if possible; others fill up the number.
+fn typical<'a>(
+    group: &'a Group<IterationSample>,
+    slow: &[&IterationSample],
+    limits: &Limits,
+) -> Vec<&'a IterationSample> {
+    let mut wanted = [0_usize; SLICES];
+    slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
+    let (mut typical, mut rest) = (Vec::new(), Vec::new());
+    let candidates = group.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.item);
+    for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
+        let wanted = &mut wanted[limits.slice(sample)];
+        if *wanted > 0 {
+            *wanted -= 1;
+            typical.push(sample);
+        } else {
+            rest.push(sample);
         }
-        let times = stats.response.without(&stats.failed_response);
-        // Some more, because the limit is only within a histogram's precision.
-        let wanted = 1.2 * SLOWEST_OF_FEW as f64;
-        let from_ns = times.upper_part_from_ns(100.0 - 100.0 * wanted / self.total as f64);
-        samples(&self.slow, !from_ns.saturating_add(1)).collect()
     }
-
-    /// Which of the slow iterations, all of which are given, are among the slowest 1 % by rank.
-    fn longest(&self, slow: &[&IterationSample]) -> Vec<bool> {
-        let mut order: Vec<usize> = (0..slow.len()).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
-        let mut top = vec![false; slow.len()];
-        let count = usize::try_from(self.total.div_ceil(100)).unwrap_or(usize::MAX);
-        order.into_iter().take(count).for_each(|index| top[index] = true);
-        top
-    }
-
-    /// For each slow iteration, a typical one from the same time if possible; others fill up the number.
-    fn typical(&self, slow: &[&IterationSample], limits: &Limits) -> Vec<&IterationSample> {
-        let mut wanted = [0_usize; SLICES];
-        slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
-        let (mut typical, mut rest) = (Vec::new(), Vec::new());
-        let candidates = self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.item);
-        for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
-            let wanted = &mut wanted[limits.slice(sample)];
-            if *wanted > 0 {
-                *wanted -= 1;
-                typical.push(sample);
-            } else {
-                rest.push(sample);
-            }
-        }
-        // At least as many as a finding needs.
-        let least = if self.total < FEW_FROM { typical_min(slow.len()) } else { TYPICAL_MIN };
-        let missing = slow.len().max(least).saturating_sub(typical.len());
-        typical.extend(rest.into_iter().take(missing));
-        typical
-    }
+    // At least as many as a finding needs.
+    let least = if group.total < FEW_FROM { typical_min(slow.len()) } else { TYPICAL_MIN };
+    let missing = slow.len().max(least).saturating_sub(typical.len());
+    typical.extend(rest.into_iter().take(missing));
+    typical
 }
 
 /// A comparison needs 40 typical iterations; some of their traces may lack points.
@@ -230,8 +231,8 @@ fn typical_min(slow: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::log::{End, Header, LogWriter};
-    use crate::measure::rows::Rows;
+    use measure::log::{End, Header, LogWriter};
+    use measure::rows::Rows;
     use serde_json::json;
 
     /// The choice for a run whose iterations took these numbers of milliseconds; `None` failed at once.

@@ -11,14 +11,14 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::base::ids::span_id;
-use crate::config::data::{Order, Per};
-use crate::measure::errors::Failure;
-use crate::measure::log::{RunLog, WorkloadHeader};
-use crate::measure::phases::Retransmits;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
-use crate::terms::allocation::{Allocation, Taker};
+use base::ids::span_id;
+use config::data::{Order, Per};
+use measure::errors::Failure;
+use measure::log::{RunLog, WorkloadHeader};
+use measure::phases::Retransmits;
+use measure::sample::{ActionSample, Ended, IterationSample};
+use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use terms::allocation::{Allocation, Taker};
 
 /// The project and service that report these points.
 pub const REPORTER: &str = "bench";
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_rows_of_an_iteration_are_those_that_it_took() {
-        use crate::config::data::OnEnd::{Error, Repeat};
+        use config::data::OnEnd::{Error, Repeat};
         let allocation = |name: &str, order, per, on_end| Allocation::new(name, 20, order, per, on_end);
         let data = [
             allocation("ids", Order::Sequential, Per::Iteration, Repeat),

@@ -8,16 +8,16 @@ use std::io;
 
 use hdrhistogram::Histogram;
 
-use crate::base::clock::Nanos;
-use crate::base::statistics::binomial::{BATCHES, Part};
-use crate::measure::ids::RunIds;
-use crate::measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
-use crate::measure::log::{RunLog, Visitor, WorkloadHeader};
-use crate::measure::rows::{Row, Rows};
-use crate::measure::sample::Ended;
-use crate::terms::sla::Sla;
-use crate::terms::tags::Names;
-use crate::terms::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
+use base::clock::Nanos;
+use measure::ids::RunIds;
+use measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
+use measure::log::{RunLog, Visitor, WorkloadHeader};
+use measure::rows::{Row, Rows};
+use measure::sample::Ended;
+use statistics::binomial::{BATCHES, Part};
+use terms::sla::Sla;
+use terms::tags::Names;
+use terms::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
 
 use super::batched::Batched;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::base::clock::rfc3339;
-pub use crate::base::files::write_at_once;
-use crate::base::files::{make_directory, open_regular, owner_only, sync_all_in, write_one_of_many};
-use crate::measure::log;
+use measure::log;
+pub use text::files::write_at_once;
+use text::files::{make_directory, open_regular, owner_only, sync_all_in, write_one_of_many};
+use text::times::rfc3339;
 
 use super::trace::{Filed, StoredRecords, StoredTrace};
 

@@ -6,10 +6,10 @@ use std::io;
 
 use uuid::Uuid;
 
-use crate::base::clock::Nanos;
-use crate::measure::ids::RunIds;
-use crate::measure::log::{LogError, RunLog, Visitor};
-use crate::measure::rows::Rows;
+use base::clock::Nanos;
+use measure::ids::RunIds;
+use measure::log::{LogError, RunLog, Visitor};
+use measure::rows::Rows;
 
 /// What to find.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,10 @@
 //! A profile travels as the info of a point that lasts no time. Who looks at trace points must not see that point, and who
 //! looks at functions needs only it. Nothing here may judge.
 
-use crate::osprofiler::functions::carried::{self, KEY, POINT_NAME};
-use crate::osprofiler::functions::model::{Builder, FunctionProfile};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::{Point, TraceTree};
+use osprofiler::functions::carried::{self, KEY, POINT_NAME};
+use osprofiler::functions::model::{Builder, FunctionProfile};
+use osprofiler::record::Record;
+use osprofiler::report::{Point, TraceTree};
 
 /// Profiles of more operations of a trace are not read.
 const PROFILES_MAX: usize = 1_000;
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn points_that_carry_functions_are_left_out_and_read_apart() {
         let mut builder = Builder::new("wsgi", 100);
-        builder.add(Some("a"), &[crate::osprofiler::functions::model::Function::named("render")], 7);
+        builder.add(Some("a"), &[osprofiler::functions::model::Function::named("render")], 7);
         let info = serde_json::Value::Object(carried::encode(&builder.finish()));
         let records = [
             record("wsgi-start", "a", "base", 0, json!({})),

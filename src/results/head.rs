@@ -10,7 +10,7 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::model::{FORMAT, Results, VERSION};
-use crate::base::files::open_regular;
+use text::files::open_regular;
 
 /// The largest part of a file that is read.
 const BYTES_MAX: u64 = 32 << 20;

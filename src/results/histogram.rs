@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn histograms_are_believed_only_if_they_fit() {
-        let mut latency = crate::measure::latency::Latency::new();
-        let id = crate::measure::latency::SampleId { workload: 0, number: 0 };
+        let mut latency = measure::latency::Latency::new();
+        let id = measure::latency::SampleId { workload: 0, number: 0 };
         (1..=1000).for_each(|value| latency.record(value * 1_000_000, id));
         let text = base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap());
         let with = |count, histogram: &str| Distribution {
@@ -62,7 +62,7 @@ mod tests {
             ..Distribution::default()
         };
         let read = histogram(&with(1000, &text)).unwrap();
-        let median_ns = crate::measure::latency::value_at_rank(&read, 500).unwrap();
+        let median_ns = measure::latency::value_at_rank(&read, 500).unwrap();
         assert_eq!(median_ns / 1_000_000, 500);
         assert!(histogram(&with(999, &text)).unwrap_err().contains("states 999 samples"));
         for text in

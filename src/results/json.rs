@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 use uuid::Uuid;
 
-use crate::measure::ids::RunIds;
-use crate::measure::latency::SampleId;
-use crate::measure::log::Visitor;
-use crate::measure::rows::{IterationHead, Rows};
-use crate::measure::sample::Ended;
+use measure::ids::RunIds;
+use measure::latency::SampleId;
+use measure::log::Visitor;
+use measure::rows::{IterationHead, Rows};
+use measure::sample::Ended;
 
 use super::aggregate::Aggregate;
 use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_OK};
@@ -27,8 +27,8 @@ const LISTED_FAILED_MAX: u64 = 1_000_000;
 /// The JSON Schema (draft-07) of `results.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    let mut schema = crate::base::json_schema::draft07::<Results>();
-    let rows = crate::base::json_schema::draft07::<Vec<super::model::IterationRow>>();
+    let mut schema = text::json_schema::draft07::<Results>();
+    let rows = text::json_schema::draft07::<Vec<super::model::IterationRow>>();
     schema["properties"]["iterations"] = serde_json::json!({
         "description": "Every iteration, in the order in which the log has them. Of more than 10,000,000, an even sample, and \
             those that were slow, that failed (up to 1,000,000), and whose traces are stored; the log has all.",

@@ -5,9 +5,9 @@
 
 use uuid::Uuid;
 
-use crate::base::clock::Nanos;
-use crate::measure::rows::IterationHead;
-use crate::measure::sample::Ended;
+use base::clock::Nanos;
+use measure::rows::IterationHead;
+use measure::sample::Ended;
 
 /// From here on, a number of nanoseconds has more digits than a floating-point number in JSON is sure to keep.
 const EXACT_NS: Nanos = 1_000_000_000_000_000;

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::base::clock::Nanos;
-use crate::measure::latency::SampleId;
+use base::clock::Nanos;
+use measure::latency::SampleId;
 
 /// The number of trace ids beside an error or a criterion.
 pub const EXEMPLARS_MAX: usize = 5;

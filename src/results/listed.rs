@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
 use super::histogram::histogram;
 use super::model::{Counts, Distribution, IterationOutcome, IterationRow, Results};
-use crate::measure::latency::{Latency, SampleId, value_at_percentile};
+use measure::latency::{Latency, SampleId, value_at_percentile};
 
 /// A file with more workloads was not written by `bench`.
 const WORKLOADS_MAX: usize = 1000;

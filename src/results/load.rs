@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use super::model::{LoadSeries, Offered};
-use crate::measure::intervals::Intervals;
-use crate::measure::log::WorkloadHeader;
-use crate::measure::rows::IterationHead;
-use crate::measure::sample::Ended;
-use crate::terms::runner::{Model, Runner};
+use measure::intervals::Intervals;
+use measure::log::WorkloadHeader;
+use measure::rows::IterationHead;
+use measure::sample::Ended;
+use terms::runner::{Model, Runner};
 
 /// With fewer intervals than this, intervals in which little happens are not merged.
 const INTERVALS_FEW: u64 = 24;
@@ -387,7 +387,7 @@ mod tests {
             }
             let series = load.finish(&known(&header)).unwrap().series.unwrap();
             let sum = |values: &[u64]| values.iter().sum::<u64>();
-            prop_assert!(series.due.len() as u64 <= crate::measure::intervals::INTERVALS_MAX);
+            prop_assert!(series.due.len() as u64 <= measure::intervals::INTERVALS_MAX);
             prop_assert_eq!(sum(&series.due), rows.len() as u64);
             prop_assert_eq!(sum(&series.started) + sum(&series.dropped) + given_up, rows.len() as u64);
             prop_assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));

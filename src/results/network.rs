@@ -1,8 +1,8 @@
 //! What TCP had to repeat for a workload's slow requests, and what that means in words.
 
-use crate::measure::phases::{Retransmits, SLOW_CONNECT};
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::results::model::Network;
+use crate::model::Network;
+use measure::phases::{Retransmits, SLOW_CONNECT};
+use measure::sample::{ActionSample, Ended, IterationSample};
 
 /// How many of the slowest iterations the reports list.
 const SHOWN: usize = 10;
@@ -147,7 +147,7 @@ fn among(slowest: &[IterationSample], is_affected: fn(&Retransmits) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::phases::Phases;
+    use measure::phases::Phases;
 
     fn action(retransmits: Retransmits, connect_ms: u64) -> ActionSample {
         let phases = Phases { retransmits, connect_ns: connect_ms * 1_000_000, ..Phases::default() };

@@ -3,11 +3,11 @@
 //! Outliers depend on the mean and the deviation of all iterations, which are known only at the end. To read the log
 //! only once, the longest durations are kept until then: more than a run usually has outliers.
 
-use crate::base::clock::Nanos;
-use crate::measure::latency::SampleId;
-use crate::measure::rows::Row;
-use crate::measure::sample::Ended;
-use crate::terms::sla::{Outliers, Sla};
+use base::clock::Nanos;
+use measure::latency::SampleId;
+use measure::rows::Row;
+use measure::sample::Ended;
+use terms::sla::{Outliers, Sla};
 
 use super::largest::{EXEMPLARS_MAX, keep_largest, size};
 

@@ -5,7 +5,7 @@
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::model::{Counts, Record, RecordState, Results, RunStatus, Tally};
-use crate::measure::log::{Flaws, Issued};
+use measure::log::{Flaws, Issued};
 
 /// The record of a run's log.
 #[must_use]

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::functions;
-use crate::osprofiler::report::{Point, TraceTree};
+use osprofiler::report::{Point, TraceTree};
 
 /// The name of the points of callers and of servers.
 pub const RPC: &str = "rpc";
@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::osprofiler::record::{Info, Record, Timestamp};
+    use osprofiler::record::{Info, Record, Timestamp};
 
     /// A point: id, parent, service, function, host, start and end in milliseconds.
     type At = (u32, u32, &'static str, &'static str, &'static str, u64, u64);

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::client_points::REPORTER;
-use crate::base::similar::did_you_mean;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::osprofiler::spans::meaning::RESOURCE;
-use crate::terms::threshold::Figure;
-use crate::terms::threshold::selector::{Field, PointCondition, Selector, TextTest};
+use osprofiler::report::{Point, TraceTree};
+use osprofiler::spans::meaning::RESOURCE;
+use terms::threshold::Figure;
+use terms::threshold::selector::{Field, PointCondition, Selector, TextTest};
+use text::similar::did_you_mean;
 
 /// A message lists at most this many names of points, services or attributes.
 const NAMES_SHOWN: usize = 12;
@@ -291,8 +291,8 @@ fn keys_of(point: &Point, keys: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::threshold::{Metric, parse};
     use serde_json::json;
+    use terms::threshold::{Metric, parse};
 
     fn point(depth: usize, parent: Option<usize>, [service, name]: [&str; 2], info: &Value) -> Point {
         Point {
@@ -329,9 +329,8 @@ mod tests {
             point(3, Some(2), ["shop", "db"], &inner),
             point(2, Some(1), ["stock", "GET /stock"], &json!({})),
         ];
-        points[4].error = Some(
-            crate::osprofiler::report::PointError { etype: "Timeout".into(), message: String::new() }.into(),
-        );
+        points[4].error =
+            Some(osprofiler::report::PointError { etype: "Timeout".into(), message: String::new() }.into());
         points[4].stop_info =
             json!({"etype": "Timeout", "request": {"status_code": 503}}).as_object().unwrap().clone().into();
         TraceTree { points, ..TraceTree::default() }

@@ -4,8 +4,8 @@
 //! for a small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
 
 use super::model::Series;
-use crate::base::statistics::order::{bucket_of_rank, rank};
-use crate::measure::intervals::Intervals;
+use measure::intervals::Intervals;
+use statistics::order::{bucket_of_rank, rank};
 
 /// With fewer intervals than this, intervals with few samples are not merged.
 const INTERVALS_FEW: u64 = 24;
@@ -170,7 +170,7 @@ mod tests {
                 builder.record(*end_ns, *duration_ns, *failed);
             }
             let series = builder.finish().unwrap();
-            prop_assert!(series.completed.len() as u64 <= crate::measure::intervals::INTERVALS_MAX);
+            prop_assert!(series.completed.len() as u64 <= measure::intervals::INTERVALS_MAX);
             prop_assert_eq!(series.completed.iter().sum::<u64>(), ends.len() as u64);
             prop_assert_eq!(series.failed.iter().sum::<u64>(), ends.iter().filter(|end| end.2).count() as u64);
         }

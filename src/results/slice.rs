@@ -1,8 +1,8 @@
 //! What ended in a slice of a run's time.
 
-use crate::base::clock::Nanos;
-use crate::base::statistics::mean::Powers;
-use crate::measure::latency::SampleId;
+use base::clock::Nanos;
+use measure::latency::SampleId;
+use statistics::mean::Powers;
 
 /// What ended in a slice of time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -18,11 +18,11 @@ use super::histogram::histogram;
 use super::listed::{self, Listed};
 use super::model::{Distribution, FORMAT, Results, VERSION};
 use super::record;
-use crate::base::files::open_regular;
-use crate::base::statistics::binomial::{BATCHES, Part, Share};
-use crate::measure::latency::{Latency, Percentiles};
-use crate::measure::log::{LogError, RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
+use measure::latency::{Latency, Percentiles};
+use measure::log::{LogError, RunLog, Visitor};
+use measure::rows::{Row, Rows};
+use statistics::binomial::{BATCHES, Part, Share};
+use text::files::open_regular;
 
 /// Why a run cannot be compared. Completes "failed to …".
 #[derive(Debug, thiserror::Error)]

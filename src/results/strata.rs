@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::choice::{Chosen, Limits, Side, choose};
-use crate::measure::latency::SampleId;
+use measure::latency::SampleId;
 
 /// A part of a run's iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

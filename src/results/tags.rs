@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::latency::Latency;
-use crate::measure::log::WorkloadHeader;
+use measure::latency::Latency;
+use measure::log::WorkloadHeader;
 
 use super::aggregate::ActionStats;
 use super::model::Counts;

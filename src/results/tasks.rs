@@ -1,6 +1,6 @@
 //! What the run log says of a task file of Rally, as results have it.
 
-use crate::measure::log::{HookRun, RallyTask};
+use measure::log::{HookRun, RallyTask};
 
 use super::model::{Hook, Subtask, Task};
 

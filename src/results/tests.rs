@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::log::{End, Header, Issued, LogWriter};
-use crate::measure::phases::{Phases, Retransmits};
-use crate::measure::rows::Rows;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use measure::errors::{Failure, NumberedFailure};
+use measure::log::{End, Header, Issued, LogWriter};
+use measure::phases::{Phases, Retransmits};
+use measure::rows::Rows;
+use measure::sample::{ActionSample, Ended, IterationSample};
 
 fn header() -> Header {
     let nil = uuid::Uuid::nil();
@@ -190,12 +190,12 @@ fn results_of_a_run_in_which_everything_happens() {
     let results = build(&aggregate);
     let mut whole = serde_json::to_value(&results).unwrap();
     without_histograms(&mut whole);
-    crate::compare_page!("results", &serde_json::to_string_pretty(&whole).unwrap());
+    text::compare_page!("results", &serde_json::to_string_pretty(&whole).unwrap());
     let line = |one: &super::choice::Chosen| {
         let (workload, number) = (one.sample.workload, one.sample.number);
         format!("{workload}/{number}: {:?}, top {}, random {}\n", one.side, one.top, one.random)
     };
     let chosen: String = choose(&aggregate).iter().map(line).collect();
     let compared: String = slow_and_typical(&aggregate).iter().map(line).collect();
-    crate::compare_page!("choice", &format!("chosen:\n{chosen}slow and typical:\n{compared}"));
+    text::compare_page!("choice", &format!("chosen:\n{chosen}slow and typical:\n{compared}"));
 }

@@ -13,8 +13,8 @@ use super::client_points::REPORTER;
 use super::functions::Functions;
 use super::model::TraceState;
 use super::rpc::with_queues;
-use crate::osprofiler::record::{Record, share};
-use crate::osprofiler::report::{Counts, Gaps, Point, TraceTree, count_points};
+use osprofiler::record::{Record, share};
+use osprofiler::report::{Counts, Gaps, Point, TraceTree, count_points};
 
 /// A fetched trace.
 #[derive(Clone, Debug, Deserialize, Serialize)]

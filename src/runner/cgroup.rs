@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::measure::generator::Quota;
+use measure::generator::Quota;
 
 /// A directory of a control group with the files of its version.
 #[derive(Clone, Debug, PartialEq)]

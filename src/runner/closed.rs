@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::base::clock::now;
-use crate::iteration::user::VirtualUser;
-use crate::terms::runner::Closed;
+use base::clock::now;
+use iteration::user::VirtualUser;
+use terms::runner::Closed;
 
 use super::share::WorkerShare;
 

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::clock::Nanos;
-use crate::base::statistics::order::{bucket_of_rank, rank};
+use base::clock::Nanos;
+use statistics::order::{bucket_of_rank, rank};
 
 /// Gives its content separate cache lines.
 #[derive(Debug, Default)]

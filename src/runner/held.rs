@@ -2,10 +2,10 @@
 //!
 //! A load of hours must not grow with the time it takes; these readings show whether it does.
 
-use crate::base::clock::Nanos;
-use crate::measure::intervals::Intervals;
+use base::clock::Nanos;
+use measure::intervals::Intervals;
 
-use crate::measure::generator::ProcessSeries;
+use measure::generator::ProcessSeries;
 
 const NS_PER_S: f64 = 1e9;
 

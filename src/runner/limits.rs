@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::client::options::Connections;
-use crate::client::url::Origin;
-use crate::plan::shard::Shard;
-use crate::plan::step::{actions, lanes};
-use crate::plan::{Plan, Workload};
-use crate::terms::runner::Model;
+use client::options::Connections;
+use client::url::Origin;
+use plan::shard::Shard;
+use plan::step::{actions, lanes};
+use plan::{Plan, Workload};
+use terms::runner::Model;
 
 /// Descriptors reserved for everything except the load's connections: files, pipes, timers, the collector.
 const DESCRIPTORS_KEPT: u64 = 100;

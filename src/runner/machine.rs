@@ -5,12 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::base::clock::{Nanos, saturating_nanos};
+use base::clock::{Nanos, saturating_nanos};
 
 use super::beat::Beats;
 use super::cgroup::Groups;
 use super::held::{Held, OverTime};
-use crate::measure::generator::{Generator, WorkerVitals};
+use measure::generator::{Generator, WorkerVitals};
 
 /// How often all readings are taken.
 const EVERY: Duration = Duration::from_millis(100);
@@ -170,7 +170,7 @@ fn asleep_s() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::generator::Quota;
+    use measure::generator::Quota;
 
     #[test]
     fn gaps_and_jumps_are_distinguished() {

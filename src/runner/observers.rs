@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::Progress;
-use crate::measure::recorder::Batch;
-use crate::plan::Plan;
+use measure::recorder::Batch;
+use plan::Plan;
 
 /// Observes a load. Called on the coordinator's thread, never by a worker.
 pub trait Observer {
@@ -70,8 +70,8 @@ impl Observer for Observers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::recorder::Live;
-    use crate::runner::count::Spread;
+    use crate::count::Spread;
+    use measure::recorder::Live;
 
     /// Records the calls that it gets.
     struct Told<'a> {

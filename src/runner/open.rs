@@ -14,11 +14,11 @@ use std::task::{Poll, Waker};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::base::clock::{Nanos, now};
-use crate::iteration::user::VirtualUser;
-use crate::measure::sample::Ended;
-use crate::terms::runner::Open;
-use crate::terms::shape::Cursor;
+use base::clock::{Nanos, now};
+use iteration::user::VirtualUser;
+use measure::sample::Ended;
+use terms::runner::Open;
+use terms::shape::Cursor;
 
 use super::pacer::Pacer;
 use super::share::WorkerShare;
@@ -124,7 +124,7 @@ pub(super) async fn drive(
 async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let share = &users.share;
     let (load, running) = (&share.group.load, &share.running);
-    let crate::terms::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
+    let terms::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
     let clock = load.context.clock;
     let started_ns = running.started_ns(&share.group);
     let mut cursor = Cursor::default();
@@ -242,7 +242,7 @@ impl Users {
         self.share.recorder.borrow_mut().record(&sample);
     }
 
-    fn unstarted(&self, arrival: Arrival, ended: Ended) -> crate::measure::sample::IterationSample {
+    fn unstarted(&self, arrival: Arrival, ended: Ended) -> measure::sample::IterationSample {
         self.share.unstarted(arrival.number, arrival.number < self.warm_up, arrival.due_ns, ended)
     }
 

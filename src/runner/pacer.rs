@@ -6,7 +6,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::now;
+use base::clock::now;
 
 /// A precise pacer waits in a loop for this long at the end, and yields to other tasks. This is about the
 /// lateness of a timer and the scheduler.
@@ -39,7 +39,7 @@ impl Pacer {
                 return Duration::ZERO;
             }
             #[cfg(feature = "simulation")]
-            if crate::base::clock::simulation::is_set() {
+            if base::clock::simulation::is_set() {
                 tokio::time::sleep(wait).await;
                 continue;
             }

@@ -1,6 +1,6 @@
 //! What the system says of its clocks and of the waiting of threads.
 
-use crate::base::clock::Nanos;
+use base::clock::Nanos;
 
 /// A clock of the system in nanoseconds.
 #[cfg(unix)]

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::base::clock::{Nanos, saturating_nanos};
-use crate::config::runner::WarmUp;
-use crate::measure::log::Issued;
-use crate::measure::recorder::Live;
-use crate::plan::Workload;
-use crate::plan::shard::Shard;
-use crate::terms::runner::{Model, Open};
+use base::clock::{Nanos, saturating_nanos};
+use config::runner::WarmUp;
+use measure::log::Issued;
+use measure::recorder::Live;
+use plan::Workload;
+use plan::shard::Shard;
+use terms::runner::{Model, Open};
 
 use super::count::{CachePadded, Counters, Spread};
 use super::{Load, Progress};

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use crate::base::clock::Nanos;
-use crate::iteration::user::{Assignment, VirtualUser};
-use crate::measure::errors::Failure;
-use crate::measure::recorder::Recorder;
-use crate::measure::sample::{Ended, IterationSample};
+use base::clock::Nanos;
+use iteration::user::{Assignment, VirtualUser};
+use measure::errors::Failure;
+use measure::recorder::Recorder;
+use measure::sample::{Ended, IterationSample};
 
 use super::count::Counters;
 use super::running::{Group, Running};

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
-use crate::base::clock;
-use crate::measure::recorder::Live;
+use base::clock;
+use measure::recorder::Live;
 
 use super::running::Group;
 use super::stop::StopReason;

@@ -7,12 +7,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::{Nanos, now, saturating_nanos};
+use base::clock::{Nanos, now, saturating_nanos};
 
 use super::beat::Beats;
 use super::count::Spread;
 use super::readings::thread_cpu_ns;
-use crate::measure::generator::WorkerVitals;
+use measure::generator::WorkerVitals;
 
 /// How often the watch beats, in hundredths of a second.
 const BEAT: u32 = 3;
@@ -105,7 +105,7 @@ impl WorkerMonitor {
         let queue_s = seconds(queue_ns.saturating_sub(window.queue_ns));
         let (arrivals, late) = (self.arrivals.take(), self.late.take());
         let behind = arrivals >= BEHIND_ARRIVALS && late * 2 > arrivals;
-        window.sums.add_window(&Reading { lasted_s, cpu_s, queue_s, behind });
+        Reading { lasted_s, cpu_s, queue_s, behind }.add_to(&mut window.sums);
         (window.began, window.cpu_ns, window.queue_ns) = (now, cpu_ns, queue_ns);
     }
 
@@ -151,23 +151,23 @@ struct Reading {
     behind: bool,
 }
 
-impl WorkerVitals {
-    fn add_window(&mut self, reading: &Reading) {
-        let Reading { lasted_s, cpu_s, queue_s, behind } = *reading;
-        self.load_s += lasted_s;
-        self.cpu_s += cpu_s;
-        self.run_queue_s += queue_s;
+impl Reading {
+    fn add_to(&self, vitals: &mut WorkerVitals) {
+        let Self { lasted_s, cpu_s, queue_s, behind } = *self;
+        vitals.load_s += lasted_s;
+        vitals.cpu_s += cpu_s;
+        vitals.run_queue_s += queue_s;
         if lasted_s >= WINDOW.as_secs_f64() / 2.0 {
-            self.cpu_share_max = self.cpu_share_max.max((cpu_s / lasted_s).min(1.0));
+            vitals.cpu_share_max = vitals.cpu_share_max.max((cpu_s / lasted_s).min(1.0));
         }
         let never_idle = cpu_s + queue_s >= NEVER_IDLE * lasted_s;
         if cpu_s >= SATURATED_SHARE * lasted_s || never_idle && cpu_s >= SATURATED_SHARED * lasted_s {
-            self.saturated_s += lasted_s;
+            vitals.saturated_s += lasted_s;
         } else if never_idle {
-            self.starved_s += lasted_s;
+            vitals.starved_s += lasted_s;
         }
         if behind && cpu_s + queue_s >= AWAKE_SHARE * lasted_s {
-            self.behind_s += lasted_s;
+            vitals.behind_s += lasted_s;
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
         for (cpu_s, queue_s, behind, saturated_s, starved_s) in rows {
             let mut vitals = WorkerVitals::default();
             for _ in 0..10 {
-                vitals.add_window(&Reading { lasted_s: 1.0, cpu_s, queue_s, behind });
+                Reading { lasted_s: 1.0, cpu_s, queue_s, behind }.add_to(&mut vitals);
             }
             let behind_s = if behind && cpu_s > 0.1 { 10.0 } else { 0.0 };
             let found = (vitals.saturated_s, vitals.starved_s, vitals.behind_s);

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
-use crate::terms::runner::Model;
+use measure::recorder::{Batch, FLUSH_EVERY, Recorder};
+use terms::runner::Model;
 
 use super::running::{Group, Running};
 use super::share::WorkerShare;
 use super::vitals::{self, WorkerMonitor};
 use super::{closed, open};
-use crate::measure::generator::WorkerVitals;
+use measure::generator::WorkerVitals;
 
 /// Sockets and timers are polled after at most this many turns of tasks. A timer that waits for many turns
 /// is late.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::ids::mix;
-use crate::config::data::{OnEnd, Order, Per};
+use base::ids::mix;
+use config::data::{OnEnd, Order, Per};
 
 use super::order::position;
 

@@ -1,8 +1,8 @@
 //! Which row a number gets: a pure function, so that any worker finds the row of any iteration alone, and a run can be
 //! repeated.
 
-use crate::base::ids::mix;
-use crate::config::data::Order;
+use base::ids::mix;
+use config::data::Order;
 
 /// The position of the row for `number` among `rows` rows (at least one). `key` selects the random order.
 #[must_use]

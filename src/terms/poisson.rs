@@ -5,7 +5,7 @@
 //! stretches this process: arrival k is due when the integral of the rate reaches the sum of the first k gaps (Çinlar,
 //! Introduction to Stochastic Processes, 1975, section 4.7).
 
-use crate::base::ids::mix;
+use base::ids::mix;
 
 /// The most arrivals: all gaps are added up once, before the load.
 pub const ARRIVALS_MAX: u64 = 100_000_000;

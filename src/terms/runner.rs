@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::complaint::Complaint;
-use crate::base::units::DURATION_MAX;
+use base::complaint::Complaint;
+use base::units::DURATION_MAX;
 
 use super::poisson;
 use super::shape::{Arrivals, Concurrency, Segment};
-use crate::config::runner as config;
+use ::config::runner as config;
 
 /// The time limit of an iteration if the runner has no `timeout`: no run may hang forever.
 pub const ITERATION_TIMEOUT: Duration = Duration::from_secs(600);

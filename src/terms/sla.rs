@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::tags::Names;
 use super::threshold::{self, Subject, Threshold, usual_delay_ns};
-use crate::base::clock::saturating_nanos;
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::{Kind, Node};
-use crate::base::yaml_place::{at, item, key_span};
-use crate::config::sla as config;
+use ::config::sla as config;
+use base::clock::saturating_nanos;
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::yaml::{Kind, Node};
+use text::yaml_place::{at, item, key_span};
 
 /// The shortest window. A shorter one would contain too few samples to judge.
 const WINDOW_MIN: Duration = Duration::from_millis(100);

@@ -26,7 +26,7 @@ impl Names {
         Self { actions: actions.iter().map(|&name| name.to_owned()).collect(), tags: Vec::new() }
     }
 
-    /// Every tag with its value, as [`text`] writes it, in alphabetical order.
+    /// Every tag with its value, as [`text()`] writes it, in alphabetical order.
     #[must_use]
     pub fn all_tags(&self) -> BTreeSet<String> {
         self.tags.iter().flatten().map(|(tag, value)| text(tag, value)).collect()

@@ -26,9 +26,9 @@
 //! nothing finished, everything if nothing was due. A test runs every metric against every kind of run.
 
 use super::threshold::Judge;
-use crate::results::counting::{Series, Slice};
-use crate::results::model::Outcome;
-use crate::terms::threshold::{Metric, Operator, Statistic};
+use results::counting::{Series, Slice};
+use results::model::Outcome;
+use terms::threshold::{Metric, Operator, Statistic};
 
 impl Judge<'_> {
     /// True when a single failed or dropped arrival breaks the limit and there is one.
@@ -152,7 +152,7 @@ mod tests {
 
     use super::super::tests::{judged, judged_run, threshold};
     use super::*;
-    use crate::measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::sample::{ActionSample, Ended, IterationSample};
 
     const MS: u64 = 1_000_000;
     /// The iterations of a run: enough for p99 and for a mean.

@@ -5,12 +5,12 @@
 use super::threshold::{ALPHA, Judged};
 use super::traces::{MISSING_MAX, of_figures};
 use super::words::time;
-use crate::base::clock::Nanos;
-use crate::base::statistics::binomial::{Part, Share};
-use crate::base::statistics::order::{at_percentile, at_rank};
-use crate::measure::latency::SampleId;
-use crate::results::model::{Asynchronous, AsynchronousAt, AsynchronousSample, Outcome};
-use crate::terms::threshold::{Statistic, Threshold};
+use base::clock::Nanos;
+use measure::latency::SampleId;
+use results::model::{Asynchronous, AsynchronousAt, AsynchronousSample, Outcome};
+use statistics::binomial::{Part, Share};
+use statistics::order::{at_percentile, at_rank};
+use terms::threshold::{Statistic, Threshold};
 
 /// The percentiles in results.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -154,7 +154,7 @@ fn with_running(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::threshold::{Metric, parse};
+    use terms::threshold::{Metric, parse};
 
     /// Iterations of 1 s, 2 s and so on; the last ones are still running.
     fn sample(number: u64, running: u64, of: u64) -> Sample {

@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::FAILS_ALIKE;
-use crate::base::statistics::binomial::{Part, Share};
-use crate::base::statistics::order::rank;
-use crate::measure::errors::OF_BENCH;
-use crate::measure::latency::value_at_rank;
-use crate::measure::log::LogError;
-use crate::results::aggregate::Aggregate;
-use crate::results::histogram::histogram;
-use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
-use crate::results::stored::{FailuresLast, Limit, StoredRun, design_effects};
+use measure::errors::OF_BENCH;
+use measure::latency::value_at_rank;
+use measure::log::LogError;
+use results::aggregate::Aggregate;
+use results::histogram::histogram;
+use results::model::{Counts, Distribution, Results, RunStatus, Workload};
+use results::stored::{FailuresLast, Limit, StoredRun, design_effects};
+use statistics::binomial::{Part, Share};
+use statistics::order::rank;
 
 /// The probability that a bound of a run's percentile is wrong.
 const ALPHA: f64 = 0.025;

@@ -6,12 +6,12 @@
 use super::threshold::Judged;
 use super::traces::Sampled;
 use super::words::{between, percent, percent_beside};
-use crate::measure::latency::SampleId;
-use crate::osprofiler::functions::model::SAMPLES_MIN;
-use crate::results::functions::Functions;
-use crate::results::largest::EXEMPLARS_MAX;
-use crate::results::model::{Measured, Outcome};
-use crate::terms::threshold::Threshold;
+use measure::latency::SampleId;
+use osprofiler::functions::model::SAMPLES_MIN;
+use results::functions::Functions;
+use results::largest::EXEMPLARS_MAX;
+use results::model::{Measured, Outcome};
+use terms::threshold::Threshold;
 
 /// A share gets bounds only with this many iterations.
 const ITERATIONS_MIN: usize = 20;
@@ -130,7 +130,7 @@ fn bounds(counted: &[(f64, f64, SampleId)], share: f64, whole: f64) -> (f64, f64
 mod tests {
     use super::super::tests::threshold;
     use super::*;
-    use crate::osprofiler::functions::model::{Builder, Function};
+    use osprofiler::functions::model::{Builder, Function};
 
     #[test]
     fn samples_whose_stack_was_not_kept_count_as_those_of_others() {
@@ -164,7 +164,7 @@ mod tests {
             all[place] = one;
         }
         let threshold = threshold("share(function \"compile\") < 0.1%");
-        let crate::terms::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
+        let terms::threshold::Metric::Share(function) = &threshold.condition.metric else { panic!() };
         let judged = judge(&threshold, function, &all.iter().collect::<Vec<_>>(), true);
         let mut numbers: Vec<u64> = judged.examples.iter().map(|id| id.number).collect();
         numbers.sort_unstable();
@@ -191,7 +191,7 @@ mod tests {
         ] {
             let sampled = sampled(number, stacks);
             let threshold = threshold(text);
-            let crate::terms::threshold::Metric::Share(function) = &threshold.condition.metric else {
+            let terms::threshold::Metric::Share(function) = &threshold.condition.metric else {
                 panic!("{text}")
             };
             let judged = judge(&threshold, function, &sampled.iter().collect::<Vec<_>>(), true);

@@ -4,7 +4,7 @@
 //! large share of a short run. A slow service, queued arrivals and dropped arrivals are not faults
 //! of the generator.
 
-use crate::measure::generator::{Generator, KEPT_S, KEPT_SHARE, WorkerVitals};
+use measure::generator::{Generator, KEPT_S, KEPT_SHARE, WorkerVitals};
 
 /// A worker may be short of time for this long, and for this share of its load.
 const SATURATED_S: f64 = 1.5;
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_quota_is_named_with_its_remedy() {
-        use crate::measure::generator::Quota;
+        use measure::generator::Quota;
         let quota = Quota { cpus: Some(0.015), periods: 140, throttled_periods: 139, throttled_s: 13.1 };
         let worker =
             WorkerVitals { load_s: 14.0, kept_s: 13.0, kept_max_ms: 98.4, ..WorkerVitals::default() };

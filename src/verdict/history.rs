@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::paired::Metric;
 use super::{FAILS_ALIKE, FAILS_MORE};
-use crate::base::statistics::binomial::{Part, Share};
-use crate::base::statistics::paired::{mean_and_sd, prediction_upper};
-use crate::results::model::{Outcome, Results};
-use crate::results::stored::{Figure, StoredRun};
+use results::model::{Outcome, Results};
+use results::stored::{Figure, StoredRun};
+use statistics::binomial::{Part, Share};
+use statistics::paired::{mean_and_sd, prediction_upper};
 
 use super::separation::{ConfirmingRun, Separation};
 
@@ -86,7 +86,7 @@ pub fn judge_failures(
     new: &StoredRun,
     second: Option<&ConfirmingRun<'_>>,
 ) -> Vec<HistoryFailures> {
-    let of = |workload: &crate::results::model::Workload| {
+    let of = |workload: &results::model::Workload| {
         let read = |run: &StoredRun| failed(&run.results, &workload.name);
         let proven = past.iter().filter(|run| run.is_proven());
         let parts: Vec<Part> = proven.filter_map(|run| read(run)).collect();

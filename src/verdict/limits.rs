@@ -5,9 +5,9 @@
 //! without bounds: that is enough to tell a service that is slow anyway from one that is not.
 
 use super::threshold::{Judge, Judged};
-use crate::base::statistics::order::share_above;
-use crate::results::model::Outcome;
-use crate::terms::threshold::{Event, Metric, Statistic};
+use results::model::Outcome;
+use statistics::order::share_above;
+use terms::threshold::{Event, Metric, Statistic};
 
 /// What to say of a criterion that such iterations decide.
 pub(super) fn reason(of_bench: u64) -> String {

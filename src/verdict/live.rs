@@ -6,14 +6,14 @@
 //! it would take more than its share of the load's time.
 
 use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
-use crate::base::clock::Nanos;
-use crate::base::statistics::binomial::BATCHES;
-use crate::measure::ids::RunIds;
-use crate::measure::rows::Rows;
-use crate::results::counting::WorkloadCounts;
-use crate::results::model::Outcome;
-use crate::terms::threshold::{Metric, Operator, Statistic, Threshold};
-use crate::terms::{sla::Sla, tags::Names};
+use base::clock::Nanos;
+use measure::ids::RunIds;
+use measure::rows::Rows;
+use results::counting::WorkloadCounts;
+use results::model::Outcome;
+use statistics::binomial::BATCHES;
+use terms::threshold::{Metric, Operator, Statistic, Threshold};
+use terms::{sla::Sla, tags::Names};
 
 /// The next evaluation needs this many times the samples of the last.
 const GROWTH: f64 = 1.1;
@@ -177,7 +177,7 @@ mod tests {
 
     use super::super::tests::threshold;
     use super::*;
-    use crate::measure::sample::{Ended, IterationSample};
+    use measure::sample::{Ended, IterationSample};
 
     /// All iterations take 20 ms; every fifth fails, or none.
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             ("p50 < 10ms", false, true),
             ("p50 < 30ms", false, false),
         ] {
-            let condition = crate::terms::threshold::parse(text).unwrap();
+            let condition = terms::threshold::parse(text).unwrap();
             let threshold = Threshold {
                 condition,
                 window_ns: None,
@@ -232,12 +232,8 @@ mod tests {
     fn thousands_of_thresholds_cost_a_share_of_the_load() {
         for window_ns in [None, Some(200_000_000)] {
             let threshold = |number: usize| Threshold {
-                condition: crate::terms::threshold::parse(&format!(
-                    "p{} < {}ms",
-                    number % 99 + 1,
-                    50 + number
-                ))
-                .unwrap(),
+                condition: terms::threshold::parse(&format!("p{} < {}ms", number % 99 + 1, 50 + number))
+                    .unwrap(),
                 window_ns,
                 min_samples: None,
                 abort_after_ns: Some(0),
@@ -289,7 +285,7 @@ mod tests {
             "rate(errors) == 100%",
         ] {
             for window_ns in [None, Some(400_000_000)] {
-                let condition = crate::terms::threshold::parse(text).unwrap();
+                let condition = terms::threshold::parse(text).unwrap();
                 let abort_after_ns = Some(300_000_000);
                 let threshold =
                     Threshold { condition, window_ns, min_samples: None, abort_after_ns, warn: false };
@@ -323,7 +319,7 @@ mod tests {
                 }
             }
         }
-        engine::compare_page!("live", &page);
+        text::compare_page!("live", &page);
     }
 
     /// A later success would keep `rate(errors) < 100%`, and a later failure `rate(errors) > 0%`.
@@ -408,7 +404,7 @@ mod tests {
     #[test]
     fn evaluating_windows_costs_only_what_has_changed() {
         let threshold = Threshold {
-            condition: crate::terms::threshold::parse("p50 < 1s").unwrap(),
+            condition: terms::threshold::parse("p50 < 1s").unwrap(),
             window_ns: Some(1_000_000_000),
             min_samples: None,
             abort_after_ns: Some(0),

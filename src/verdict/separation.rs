@@ -1,8 +1,8 @@
 //! Whether a second run can confirm the first. It must be another run, and must not be in the same slow minute.
 
-use crate::base::clock::from_rfc3339;
-use crate::results::model::Results;
-use crate::results::stored::StoredRun;
+use results::model::Results;
+use results::stored::StoredRun;
+use text::times::from_rfc3339;
 
 /// The second run starts this long after the end of the first, unless a run of the base build ran between them.
 pub const SEPARATION_MINUTES: i128 = 10;

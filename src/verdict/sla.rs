@@ -3,14 +3,14 @@
 //! these criteria are INVALID, where Rally passes.
 
 use super::limits;
-use crate::base::units::beside_limit;
-use crate::measure::latency::SampleId;
-use crate::measure::log::WorkloadHeader;
-use crate::results::RallySums;
-use crate::results::aggregate::{Aggregate, WorkloadStats};
-use crate::results::largest::EXEMPLARS_MAX;
-use crate::results::model::{Criterion, Outcome, Severity};
-use crate::terms::sla::Outliers;
+use base::units::beside_limit;
+use measure::latency::SampleId;
+use measure::log::WorkloadHeader;
+use results::RallySums;
+use results::aggregate::{Aggregate, WorkloadStats};
+use results::largest::EXEMPLARS_MAX;
+use results::model::{Criterion, Outcome, Severity};
+use terms::sla::Outliers;
 
 /// Judges one workload.
 #[must_use]

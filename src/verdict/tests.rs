@@ -6,13 +6,13 @@ mod pages;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::measure::generator::{Generator, WorkerVitals};
-use crate::measure::log::{End, Header, LogWriter};
-use crate::measure::rows::Rows;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::terms::sla::Sla;
-use crate::terms::tags::Names;
-use crate::terms::threshold::parse;
+use measure::generator::{Generator, WorkerVitals};
+use measure::log::{End, Header, LogWriter};
+use measure::rows::Rows;
+use measure::sample::{ActionSample, Ended, IterationSample};
+use terms::sla::Sla;
+use terms::tags::Names;
+use terms::threshold::parse;
 
 /// The runs of a simulation, and how many of them may get a wrong verdict: 5 % plus three standard deviations.
 /// `cargo bench --bench gates` has thousands.
@@ -351,7 +351,7 @@ fn examples_are_those_that_have_a_trace() {
 /// Each workload is judged by its own sample of traces.
 #[test]
 fn traces_of_another_workload_say_nothing() {
-    use crate::osprofiler::functions::model::{Builder, Function};
+    use osprofiler::functions::model::{Builder, Function};
     let folder = tempfile::tempdir().unwrap();
     let sla = json!({ "thresholds": [{ "condition": "share(function \"compile\") < 30%" }] });
     let both = |header: &mut Value| {
@@ -363,8 +363,7 @@ fn traces_of_another_workload_say_nothing() {
         let mut profile = Builder::new("wsgi", 100);
         let name = if workload == 0 { "app::render" } else { "regex::compile" };
         profile.add(None, &[Function::named(name)], 20);
-        let functions =
-            crate::results::functions::Functions { profiles: vec![profile.finish()], unreadable: 0 };
+        let functions = results::functions::Functions { profiles: vec![profile.finish()], unreadable: 0 };
         Sampled { id: SampleId { workload, number }, tree: None, functions: functions.into() }
     };
     let run = log_with(both, &sla, &[iteration(0, 3, 5, false)], &folder.path().join("run.log"));
@@ -390,7 +389,7 @@ fn a_record_with_gaps_is_invalid_without_criteria() {
     let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
     let mut run = log_of(&json!({}), &samples, &folder.path().join("run.log"));
     for (issued, outcome) in [(40, Outcome::None), (41, Outcome::Invalid)] {
-        let issued = vec![crate::measure::log::Issued { issued, ..Default::default() }];
+        let issued = vec![measure::log::Issued { issued, ..Default::default() }];
         run.end = Some(End { issued, ..End::default() });
         assert_eq!(verdict_of(&run).outcome, outcome);
     }

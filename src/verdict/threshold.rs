@@ -10,16 +10,16 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::words::{between, milliseconds, percent, percent_beside, time, time_beside};
-use crate::base::statistics::binomial::{BATCHES, Part, Share, batches, samples_needed};
-use crate::base::statistics::mean::{Batch, Mean, Powers};
-use crate::base::statistics::order::{rank, share_above};
-use crate::base::units::beside_limit;
-use crate::measure::latency::SampleId;
-use crate::results::batched::{By, merged};
-use crate::results::counting::{Series, Slice};
-use crate::results::largest::EXEMPLARS_MAX;
-use crate::results::model::{Measured, Outcome};
-use crate::terms::threshold::{Event, Metric, Operator, Statistic, Threshold};
+use base::units::beside_limit;
+use measure::latency::SampleId;
+use results::batched::{By, merged};
+use results::counting::{Series, Slice};
+use results::largest::EXEMPLARS_MAX;
+use results::model::{Measured, Outcome};
+use statistics::binomial::{BATCHES, Part, Share, batches, samples_needed};
+use statistics::mean::{Batch, Mean, Powers};
+use statistics::order::{rank, share_above};
+use terms::threshold::{Event, Metric, Operator, Statistic, Threshold};
 
 /// The accepted probability of an error.
 pub const ALPHA: f64 = 0.05;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
 use super::words::{between, milliseconds, number_beside, percent, time, time_beside};
-use crate::base::statistics::binomial::{Part, Share};
-use crate::base::statistics::mean::Mean;
-use crate::base::statistics::order::{at_percentile, at_rank, share_above};
-use crate::measure::latency::SampleId;
-use crate::osprofiler::report::TraceTree;
-use crate::results::functions::Functions;
-use crate::results::largest::EXEMPLARS_MAX;
-use crate::results::model::{Measured, Outcome, TraceState};
-use crate::results::{selection, trace};
-use crate::terms::threshold::{Figure, Metric, Statistic, Threshold, Unit};
+use measure::latency::SampleId;
+use osprofiler::report::TraceTree;
+use results::functions::Functions;
+use results::largest::EXEMPLARS_MAX;
+use results::model::{Measured, Outcome, TraceState};
+use results::{selection, trace};
+use statistics::binomial::{Part, Share};
+use statistics::mean::Mean;
+use statistics::order::{at_percentile, at_rank, share_above};
+use terms::threshold::{Figure, Metric, Statistic, Threshold, Unit};
 
 /// A mean gets bounds only with this many traces.
 const TRACES_MIN: usize = 20;
@@ -229,7 +229,7 @@ fn of_mean(threshold: &Threshold, values: &[f64], is_time: bool, all: bool) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::threshold::parse;
+    use terms::threshold::parse;
 
     /// 50 traces that take 1 ms to 50 ms. The ranks are SciPy's. The 95th percentile has too few samples above it for
     /// an upper bound, so it cannot get PASS.

@@ -1,6 +1,6 @@
 //! Formatting of the values that criteria show.
 
-use crate::base::units::{beside_limit, format_ns, format_ns_to};
+use base::units::{beside_limit, format_ns, format_ns_to};
 
 /// `12.3 ms`.
 pub(super) fn time(nanos: u64) -> String {

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use bench::rally::args::Arguments;
 use bench::rally::template::render;
-use engine::base::diagnostics::Source;
-use engine::base::yaml::{self, Schema};
+use bench::text::diagnostics::Source;
+use bench::text::yaml::{self, Schema};
 use serde_json::{Value, json};
 
 fn main() {
@@ -32,7 +32,7 @@ fn value(path: &Path, given: &str) -> Result<Value, String> {
         let file = path.parent().unwrap_or(path).join(name);
         std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))
     };
-    let said = |faults: Vec<engine::base::diagnostics::Fault>| {
+    let said = |faults: Vec<bench::text::diagnostics::Fault>| {
         faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
     };
     let source = Source::new("task", text.strip_prefix('\u{feff}').unwrap_or(&text));

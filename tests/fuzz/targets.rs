@@ -7,9 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bench::base::diagnostics::Source;
 use bench::base::masking;
-use bench::base::template::{Engine, Variables};
 use bench::client::Request;
 use bench::client::body::Content;
 use bench::client::guard::Guard;
@@ -38,6 +36,8 @@ use bench::rally::{self, args::Arguments};
 use bench::receive::links::Links;
 use bench::receive::wire;
 use bench::results::stored::StoredRun;
+use bench::text::diagnostics::Source;
+use bench::text::template::{Engine, Variables};
 
 /// A target's name, and what it does with an input.
 pub(crate) type Target = (&'static str, fn(&[u8]));

@@ -60,7 +60,8 @@ fn a_fault_on_its_line_shows_nothing_that_may_be_a_secret() {
 
 /// The message about a file, as the program prints it.
 fn said_of(name: &str, text: &str) -> String {
-    use bench::base::{diagnostics::render, yaml};
+    use bench::text::diagnostics::render;
+    use bench::text::yaml;
     let (path, env) = (Path::new(name), |_: &str| None);
     let source = yaml::source(name, text.as_bytes()).unwrap();
     let rejected = if name == "d.yaml" {

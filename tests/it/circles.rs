@@ -1,4 +1,5 @@
-//! Files must not import each other in a circle, directly or through others: shared code belongs in a third file.
+//! Files of a crate must not import each other in a circle, directly or through others: shared code belongs in a third
+//! file. (Between crates, Cargo allows no circle.)
 //!
 //! A module and its submodules may name each other.
 
@@ -6,19 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::{code, is_test, source_files};
 
-/// A module's crate and path, by its file.
-type Module = (bool, Vec<String>);
+/// A module's crate (a folder of `src`, or nothing for the program) and path, by its file.
+type Module = (String, Vec<String>);
 
 fn module(name: &str) -> Module {
-    let (inner, within) = match name.strip_prefix("osprofiler/") {
-        Some(within) => (true, within),
-        None => (false, name),
-    };
+    let (owner, within) = name.split_once('/').unwrap_or(("", name));
     let mut path: Vec<String> = within.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if path.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
         path.pop();
     }
-    (inner, path)
+    (owner.to_owned(), path)
 }
 
 /// The paths of a tree of imports, such as `a::{b, c::{d, e}}`.
@@ -82,7 +80,7 @@ fn file_of<'f>(path: &str, from: &Module, files: &'f BTreeMap<Module, String>) -
         "super" | "self" => {}
         first => {
             at.push(first.to_owned());
-            files.get(&(from.0, at.clone()))?;
+            files.get(&(from.0.clone(), at.clone()))?;
             at.pop();
         }
     }
@@ -95,7 +93,7 @@ fn file_of<'f>(path: &str, from: &Module, files: &'f BTreeMap<Module, String>) -
     (0..=parts.len()).rev().find_map(|length| {
         let mut path = at.clone();
         path.extend(parts[..length].iter().map(|part| (*part).to_owned()));
-        files.get(&(from.0, path))
+        files.get(&(from.0.clone(), path))
     })
 }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use bench::base::secret::Secret;
-use bench::base::yaml;
 use bench::client::keystone::Credentials;
 use bench::plan::Plan;
 use bench::plan::deployment::{self, Auth, Deployment};
 use bench::plan::references::Env;
 use bench::plan::scenario::{self, Options};
+use bench::text::yaml;
 
 use crate::support::Bench;
 

@@ -116,4 +116,5 @@ mod trace_commands;
 mod trace_gaps;
 mod trace_request;
 mod url_run;
+mod walls;
 mod written_back;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use bench::base::diagnostics::{Fault, Source, render};
-use bench::base::yaml;
 use bench::plan::deployment::{self, Deployment};
 use bench::plan::references::Env;
 use bench::plan::scenario::{self, Options};
+use bench::text::diagnostics::{Fault, Source, render};
+use bench::text::yaml;
 use proptest::prelude::*;
 
 use crate::schema::{DEPLOYMENT, SCENARIO};

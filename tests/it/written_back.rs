@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bench::base::yaml;
 use bench::config::{self, deployment::Deployment, scenario::Scenario, schema};
+use bench::text::yaml;
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

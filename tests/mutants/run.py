@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "target/mutants"
 TREE = WORK / "tree"
 PARTS = {
-    "statistics": ["src/base/statistics/*.rs"],
+    "statistics": ["src/statistics/*.rs"],
     "measure": ["src/measure/latency.rs", "src/measure/meter.rs", "src/measure/recorder.rs", "src/measure/rows.rs",
                 "src/measure/intervals.rs", "src/results/counting.rs", "src/results/histogram.rs", "src/results/series.rs",
                 "src/results/load.rs", "src/results/aggregate.rs", "src/runner/held.rs"],
@@ -89,10 +89,11 @@ def files_of(parts):
 def tree(files, left_out):
     """A copy of the program with all faults; gives their list. What did not change keeps its time, so that cargo does not
     build it again."""
+    roots = sorted({f"src/{Path(name).parts[1]}/lib.rs" for name in files})
     wanted = subprocess.check_output(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], text=True).splitlines()
     for name in wanted:
         source, copy = ROOT / name, TREE / name
-        if not source.is_file() or name in map(str, files) or name in ("src/engine.rs", "src/lib.rs"):
+        if not source.is_file() or name in map(str, files) or name in roots:
             continue
         if not copy.exists() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,7 @@ def tree(files, left_out):
                                 stdout=subprocess.PIPE, text=True, check=True).stdout
         for name in files:
             put(TREE / name, (Path(folder) / name).read_text())
-    for root in ("src/engine.rs", "src/lib.rs"):
+    for root in roots:
         put(TREE / root, (ROOT / root).read_text() + MUTATED)
     return json.loads(listed)
 
@@ -145,7 +146,7 @@ def build(files):
         faults = tree(files, left_out)
         for fault in faults:
             fault["name"] = all_faults[fault["number"] - 1]
-        command = ["cargo", "test", "--no-run", "--lib", "-p", "bench", "-p", "bench-engine", "--message-format", "json", "--locked"]
+        command = ["cargo", "test", "--no-run", "--lib", "-p", "bench*", "--message-format", "json", "--locked"]
         ended = subprocess.run(command, cwd=TREE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         messages = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
         if ended.returncode == 0:

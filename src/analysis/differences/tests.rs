@@ -1,7 +1,7 @@
 //! What is found in planted traces, that nothing is found in equal ones, and that hostile ones are bounded.
 
 use super::*;
-use crate::osprofiler::report::Point;
+use osprofiler::report::Point;
 use serde_json::{Map, Value, json};
 
 fn point(name: &str, info: Value) -> Point {

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Folded, RowKind, cut_name, fold, unfolded};
-use crate::analysis::statement;
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::TraceTree;
+use crate::statement;
+use osprofiler::record::Record;
+use osprofiler::report::TraceTree;
 
 /// A point: id, parent (0 for none), name, service, start and end in microseconds, and whether it failed.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Whether the first iterations of a run are the slow ones.
 
 use super::{Population, numbers};
-use crate::measure::sample::IterationSample;
-use crate::results::model::FirstOnes;
+use measure::sample::IterationSample;
+use results::model::FirstOnes;
 
 /// Fewer iterations have too few places to compare the beginning with: that the best of them is the first has a
 /// probability of one in so many.

@@ -1,9 +1,9 @@
 //! Whether slow iterations come at regular intervals: of time, or of their numbers.
 
 use super::{Population, numbers};
-use crate::base::statistics::order::at_percentile;
-use crate::measure::sample::IterationSample;
-use crate::results::model::{Rhythm, Series};
+use measure::sample::IterationSample;
+use results::model::{Rhythm, Series};
+use statistics::order::at_percentile;
 
 /// Fewer slow iterations have no rhythm.
 const SLOW_MIN: usize = 10;

@@ -4,15 +4,15 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A line that moves.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Bar {
+pub(crate) struct Bar {
     /// Identifies the line.
-    pub(in crate::cli) key: usize,
+    pub(crate) key: usize,
     /// The progress.
-    pub(in crate::cli) position: u64,
+    pub(crate) position: u64,
     /// The end of the progress.
-    pub(in crate::cli) length: u64,
+    pub(crate) length: u64,
     /// The text beside the bar.
-    pub(in crate::cli) text: String,
+    pub(crate) text: String,
 }
 
 /// The lines on the terminal.

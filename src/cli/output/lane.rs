@@ -16,7 +16,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Stream {
+pub(crate) enum Stream {
     /// Standard output.
     Output,
     /// Standard error.

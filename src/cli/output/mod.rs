@@ -19,11 +19,11 @@ use lane::{Lane, Patient};
 
 use super::exit::{self, Exit};
 use super::signals::Signals;
-use crate::base::masking::masked;
-use crate::base::visible::{for_terminal, visible};
-use crate::base::visible_lines::{Lines, is_json};
-use crate::harness::HarnessError;
-use crate::report::document::terminal::{Style, wrapped};
+use base::masking::masked;
+use base::visible::{for_terminal, visible};
+use harness::HarnessError;
+use report::document::terminal::{Style, wrapped};
+use text::visible_lines::{Lines, is_json};
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::cli::exit::Exit;
-use crate::harness::HarnessError;
-use crate::report::document::terminal;
-use crate::report::trace::diff;
+use crate::exit::Exit;
+use harness::HarnessError;
+use report::document::terminal;
+use report::trace::diff;
 
 use super::sources::SourceArguments;
 use super::{output, words};
@@ -15,7 +15,7 @@ use super::{output, words};
 /// Points are aligned by the path of kinds above them, and sorted by the difference of own time. Name the traces as in
 /// `bench trace show`: two ids, two files, or a run's directory with two ids.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct DiffArguments {
+pub(crate) struct DiffArguments {
     #[command(flatten)]
     source: SourceArguments,
     /// JSON, with all rows.
@@ -31,11 +31,11 @@ pub(in crate::cli) struct DiffArguments {
 
 pub(super) fn diff(arguments: &DiffArguments) -> Result<Exit, HarnessError> {
     let found = arguments.source.source().diff()?;
-    let path = crate::cli::output::file(arguments.output.as_ref());
+    let path = crate::output::file(arguments.output.as_ref());
     if arguments.json {
         output(path, |out| diff::json(&found, out))?;
     } else {
-        let style = if path.is_some() { terminal::Style::default() } else { crate::cli::output::style() };
+        let style = if path.is_some() { terminal::Style::default() } else { crate::output::style() };
         let document = diff::document(&found, arguments.limit);
         words(path, |out| writeln!(out, "{}", terminal::text(&document, style)))?;
     }

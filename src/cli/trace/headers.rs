@@ -6,11 +6,11 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::HeaderFormat;
-use crate::cli::exit::Exit;
-use crate::cli::progress::Shown;
-use crate::cli::{output, say};
-use crate::harness::HarnessError;
-use crate::harness::traces::headers::{Verifier, sign};
+use crate::exit::Exit;
+use crate::progress::Shown;
+use crate::{output, say};
+use harness::HarnessError;
+use harness::traces::headers::{Verifier, sign};
 
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 

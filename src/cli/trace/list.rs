@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use crate::cli::exit::Exit;
-use crate::harness::HarnessError;
-use crate::osprofiler::driver::TraceSummary;
-use crate::report::document::terminal;
-use crate::report::trace;
+use crate::exit::Exit;
+use harness::HarnessError;
+use osprofiler::driver::TraceSummary;
+use report::document::terminal;
+use report::trace;
 
 use super::sources::SourceArguments;
 use super::words;
 
 /// List the traces of a collector, of run directories or of files, newest first.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct ListArguments {
+pub(crate) struct ListArguments {
     #[command(flatten)]
     source: SourceArguments,
     /// Only traces with a point that failed.
@@ -29,7 +29,7 @@ pub(in crate::cli) struct ListArguments {
 
 pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
     let (traces, more) = arguments.source.source().list(arguments.error_traces, arguments.limit)?;
-    let style = crate::cli::output::style();
+    let style = crate::output::style();
     words(None, |out| {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
@@ -37,9 +37,9 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
         writeln!(out, "{}", terminal::text(&trace::list::document(&traces), style))
     })?;
     if traces.is_empty() {
-        crate::cli::say("no traces");
+        crate::say("no traces");
     } else if more {
-        crate::cli::say(&format!("the newest {}; see more with --limit", traces.len()));
+        crate::say(&format!("the newest {}; see more with --limit", traces.len()));
     }
     Ok(Exit::Ok)
 }

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use clap::{Subcommand, ValueEnum};
 use uuid::Uuid;
 
-use crate::base::files::write_output;
-use crate::cli::exit::Exit;
-use crate::harness::{HarnessError, traces};
+use crate::exit::Exit;
+use harness::{HarnessError, traces};
+use text::files::write_output;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -108,7 +108,7 @@ fn words(
     }
     let mut text = Vec::new();
     write(&mut text).map_err(HarnessError::cannot("write the text"))?;
-    crate::cli::output::show(&String::from_utf8_lossy(&text))
+    crate::output::show(&String::from_utf8_lossy(&text))
 }
 
 /// Writes to a file, whole or not at all, or to standard output.
@@ -117,7 +117,7 @@ fn output(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), HarnessError> {
     let Some(path) = path else {
-        let mut product = crate::cli::output::product();
+        let mut product = crate::output::product();
         let written = write(&mut product);
         return product.finish(written);
     };

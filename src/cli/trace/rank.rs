@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::cli::exit::Exit;
-use crate::cli::say;
-use crate::harness::HarnessError;
-use crate::report::trace::{fetched, ranking};
+use crate::exit::Exit;
+use crate::say;
+use harness::HarnessError;
+use report::trace::{fetched, ranking};
 
 use super::sources::SourceArguments;
 use super::{Grouping, words};
@@ -18,7 +18,7 @@ use super::{Grouping, words};
 /// them. Lines that are not part of such a log are counted and reported. A second file that does not exist is the one
 /// to write, as for the script.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct RankArguments {
+pub(crate) struct RankArguments {
     #[command(flatten)]
     source: SourceArguments,
     /// What makes a row, for traces that are not in a log.
@@ -45,6 +45,6 @@ pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
     if let Some(weighted) = &weighted {
         say(&fetched::weighting(weighted));
     }
-    words(crate::cli::output::file(output.as_ref()), |out| ranking::write(&ranking, arguments.min, out))?;
+    words(crate::output::file(output.as_ref()), |out| ranking::write(&ranking, arguments.min, out))?;
     Ok(Exit::Ok)
 }

@@ -4,21 +4,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::base::secret::Secret;
-use crate::cli::exit::Exit;
-use crate::cli::output::{print, style};
-use crate::cli::progress::Shown;
-use crate::cli::say;
-use crate::cli::signals::interrupt_by_signals;
-use crate::cli::url::{UrlArguments, duration, receive_address};
-use crate::harness::options::Environment;
-use crate::harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
-use crate::harness::url_run::UrlRun;
-use crate::harness::{HarnessError, Interrupt};
-use crate::osprofiler::report::TraceTree;
-use crate::report::document::terminal::Style;
-use crate::report::html;
-use crate::report::trace::{json, text};
+use crate::exit::Exit;
+use crate::output::{print, style};
+use crate::progress::Shown;
+use crate::say;
+use crate::signals::interrupt_by_signals;
+use crate::url::{UrlArguments, duration, receive_address};
+use base::secret::Secret;
+use harness::options::Environment;
+use harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
+use harness::url_run::UrlRun;
+use harness::{HarnessError, Interrupt};
+use osprofiler::report::TraceTree;
+use report::document::terminal::Style;
+use report::html;
+use report::trace::{json, text};
 
 use super::{output, words};
 
@@ -31,7 +31,7 @@ const LITERAL: &str = "warning: --key: other users of this machine can read the 
 /// collector. Without a key it has W3C's traceparent. Without any of them, spans are received at 127.0.0.1:4318, where
 /// services send them that have OTEL_EXPORTER_OTLP_ENDPOINT unset or set to it.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct RequestArguments {
+pub(crate) struct RequestArguments {
     /// The URL.
     url: String,
     /// The HMAC key to sign with: env:NAME, @FILE, - for standard input, or the key itself, which other users of the
@@ -88,7 +88,7 @@ impl RequestArguments {
     }
 
     fn show(&self, traced: &Traced) -> Result<(), HarnessError> {
-        let (path, id) = (crate::cli::output::file(self.output.as_ref()), traced.trace_id.to_string());
+        let (path, id) = (crate::output::file(self.output.as_ref()), traced.trace_id.to_string());
         let Some(trace) = &traced.trace else {
             print(&format!("trace {id}"));
             return Ok(());
@@ -111,7 +111,7 @@ impl RequestArguments {
 pub(super) fn request(arguments: &RequestArguments) -> Result<Exit, HarnessError> {
     let options = arguments.options()?;
     let interrupt = Interrupt::new();
-    let listening = interrupt_by_signals(&interrupt, || crate::cli::output::last_words("ended at once"))?;
+    let listening = interrupt_by_signals(&interrupt, || crate::output::last_words("ended at once"))?;
     let traced = request::request(&options, &interrupt, &Shown::new(false).sink())?;
     drop(listening);
     let answer = &traced.answer;

@@ -3,16 +3,16 @@
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
-use crate::cli::exit::Exit;
-use crate::cli::output::style;
-use crate::harness::HarnessError;
-use crate::harness::traces::fetched::OneOrSeveral;
-use crate::osprofiler::compat::{compat_report_as, write_as_python};
-use crate::report::document::terminal::{self, Style};
-use crate::report::html;
-use crate::report::trace::{dot, fetched, json, text};
-use crate::results::functions::Functions;
-use crate::results::rpc::with_queues;
+use crate::exit::Exit;
+use crate::output::style;
+use harness::HarnessError;
+use harness::traces::fetched::OneOrSeveral;
+use osprofiler::compat::{compat_report_as, write_as_python};
+use report::document::terminal::{self, Style};
+use report::html;
+use report::trace::{dot, fetched, json, text};
+use results::functions::Functions;
+use results::rpc::with_queues;
 
 use super::sources::SourceArguments;
 use super::{output, words};
@@ -27,7 +27,7 @@ use super::{output, words};
 /// `bench trace show ID --dot | dot -Tsvg > trace.svg`
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("form")))]
-pub(in crate::cli) struct ShowArguments {
+pub(crate) struct ShowArguments {
     #[command(flatten)]
     source: SourceArguments,
     /// A tree in text (the default).
@@ -60,14 +60,14 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         OneOrSeveral::One(trace, explanation) => (ManuallyDrop::new(trace), explanation),
         OneOrSeveral::Several(traces) if is_text => {
             let document = fetched::document(&traces, &arguments.source.first());
-            words(crate::cli::output::file(arguments.output.as_ref()), |out| {
+            words(crate::output::file(arguments.output.as_ref()), |out| {
                 writeln!(out, "{}", terminal::text(&document, style()))
             })?;
             return Ok(Exit::Ok);
         }
         OneOrSeveral::Several(_) => (ManuallyDrop::new(arguments.source.source().one()?), None),
     };
-    let (base_id, path) = (trace.base_id.as_str(), crate::cli::output::file(arguments.output.as_ref()));
+    let (base_id, path) = (trace.base_id.as_str(), crate::output::file(arguments.output.as_ref()));
     if arguments.compat {
         let report = compat_report_as(&trace.records, trace.style);
         output(path, |out| write_as_python(&report, out))?;

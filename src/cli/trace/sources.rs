@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::base::secret::Secret;
-use crate::cli::profiles::ProfilesArgument;
-use crate::cli::progress::Shown;
-use crate::harness::options::Environment;
-use crate::harness::traces::TraceSource;
+use crate::profiles::ProfilesArgument;
+use crate::progress::Shown;
+use base::secret::Secret;
+use harness::options::Environment;
+use harness::traces::TraceSource;
 
 /// The traces for a command.
 #[derive(Debug, clap::Args)]

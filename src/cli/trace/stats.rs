@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::analysis::call_stats::SortKey;
-use crate::cli::exit::Exit;
-use crate::cli::say;
-use crate::harness::HarnessError;
-use crate::harness::traces::StatsProfiles;
-use crate::report::document::terminal;
-use crate::report::trace::{functions as report, stats};
+use crate::exit::Exit;
+use crate::say;
+use ::report::document::terminal;
+use ::report::trace::{functions as report, stats};
+use analysis::call_stats::SortKey;
+use harness::HarnessError;
+use harness::traces::StatsProfiles;
 
 use super::sources::SourceArguments;
 use super::{Grouping, words};
@@ -20,7 +20,7 @@ use super::{Grouping, words};
 /// ncalls (all calls, and those not within another call of their kind), tottime (own time), cumtime (own time and that
 /// of the points below), and both per call, in seconds. --prof writes the same for `python3 -m pstats` and SnakeViz.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct StatsArguments {
+pub(crate) struct StatsArguments {
     #[command(flatten)]
     source: SourceArguments,
     /// The sort key: largest first, names from A to Z.
@@ -77,7 +77,7 @@ fn functions(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
         return Ok(Exit::Ok);
     }
     let document = report::document(&found, arguments.sort.key(), arguments.limit);
-    words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
+    words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::output::style())))?;
     Ok(Exit::Ok)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
         say(&format!("{} profiles in {}", all.traces, directory.display()));
     } else {
         let document = stats::document(&all, weighted.as_ref(), arguments.sort.key(), arguments.limit);
-        words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
+        words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::output::style())))?;
     }
     Ok(Exit::Ok)
 }

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::shape::Shape;
 use super::{FileError, Gathered, without_mark};
-use crate::osprofiler::record::RECORD_LEN_MAX;
+use osprofiler::record::RECORD_LEN_MAX;
 
 /// The keys of an OTLP request with spans, the second is Tempo's.
 const OTLP: [&str; 2] = ["resourceSpans", "batches"];

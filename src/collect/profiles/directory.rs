@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Found, Points};
-use crate::base::files::read_regular;
-use crate::osprofiler::functions::model::FunctionProfile;
-use crate::osprofiler::functions::{collapsed, pprof};
-use crate::osprofiler::record::Record;
+use osprofiler::functions::model::FunctionProfile;
+use osprofiler::functions::{collapsed, pprof};
+use osprofiler::record::Record;
+use text::files::read_regular;
 
 /// More files of a directory are not looked at.
 const FILES_MAX: usize = 20_000;
@@ -114,9 +114,9 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
 mod tests {
     use super::super::{Added, ProfileSource};
     use super::*;
-    use crate::osprofiler::functions::model::{Builder, Function};
-    use crate::osprofiler::record::Info;
-    use crate::results::functions::Functions;
+    use osprofiler::functions::model::{Builder, Function};
+    use osprofiler::record::Info;
+    use results::functions::Functions;
 
     use futures_util::FutureExt as _;
 

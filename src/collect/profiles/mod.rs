@@ -18,11 +18,11 @@ use uuid::Uuid;
 use self::directory::Directory;
 use self::pyroscope::Server;
 use super::PARALLEL_MAX;
-use crate::base::ids::span_id;
-use crate::osprofiler::functions::carried;
-use crate::osprofiler::functions::model::{Builder, FunctionProfile};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
-use crate::osprofiler::text::Text;
+use base::ids::span_id;
+use osprofiler::functions::carried;
+use osprofiler::functions::model::{Builder, FunctionProfile};
+use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use osprofiler::text::Text;
 
 /// Between the id of a point and a number, in the id of the point that carries its functions.
 const ADDED: &str = "-functions-";

@@ -16,12 +16,12 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{Found, Points};
-use crate::base::ids::span_id;
-use crate::client::options::DnsOptions;
-use crate::client::plain::PlainClient;
-use crate::client::tls::{self, TlsOptions};
-use crate::osprofiler::functions::model::{Builder, DEPTH_MAX, Function, FunctionProfile, STACKS_MAX};
-use crate::osprofiler::record::{Record, START_SUFFIX};
+use base::ids::span_id;
+use client::options::DnsOptions;
+use client::plain::PlainClient;
+use client::tls::{self, TlsOptions};
+use osprofiler::functions::model::{Builder, DEPTH_MAX, Function, FunctionProfile, STACKS_MAX};
+use osprofiler::record::{Record, START_SUFFIX};
 
 const METHOD: &str = "querier.v1.QuerierService/SelectMergeSpanProfile";
 /// The kind of profile that is asked for, unless the URL has `?type=`.
@@ -290,7 +290,7 @@ mod tests {
     fn stacks(flamegraph: serde_json::Value, unit: u64) -> Result<Vec<String>, String> {
         let flamegraph: FlameGraph = serde_json::from_value(flamegraph).unwrap();
         let Some(profile) = flamegraph.profile(unit)? else { return Ok(Vec::new()) };
-        let line = |stack: &crate::osprofiler::functions::model::Stack| {
+        let line = |stack: &osprofiler::functions::model::Stack| {
             let names = stack.frames.iter().map(|frame| profile.functions[*frame as usize].name.clone());
             format!("{} {}", names.collect::<Vec<_>>().join(";"), stack.samples)
         };

@@ -5,7 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 /// `true`, `false` or `admin`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,10 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::digits;
+use text::digits;
 
 use super::Step;
-use crate::config::reference::DurationText;
+use crate::reference::DurationText;
 
 /// Repeats the request of an action until a condition holds. All attempts count as one sample of the action.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

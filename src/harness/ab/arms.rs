@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::client::plain::PlainClient;
-use crate::client::tls;
-use crate::client::url::{BaseUrl, Origin};
-use crate::harness::error::HarnessError;
-use crate::harness::event::{Sink, warn};
-use crate::harness::interrupt::Interrupt;
-use crate::harness::options::YamlFile;
-use crate::harness::{demo, files, run};
-use crate::plan::deployment::DEFAULT_TARGET;
-use crate::plan::{Plan, SEED_MAX};
-use crate::report::pairs::Side;
-use crate::verdict::paired::{AbMetric, Names};
+use crate::error::HarnessError;
+use crate::event::{Sink, warn};
+use crate::interrupt::Interrupt;
+use crate::options::YamlFile;
+use crate::{demo, files, run};
+use client::plain::PlainClient;
+use client::tls;
+use client::url::{BaseUrl, Origin};
+use plan::deployment::DEFAULT_TARGET;
+use plan::{Plan, SEED_MAX};
+use report::pairs::Side;
+use verdict::paired::{AbMetric, Names};
 
 use super::service::{Ready, Service, is_taken};
 use super::{AbOptions, SideOptions, length};

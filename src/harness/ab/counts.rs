@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::analysis::statement;
-use crate::harness::run::RoundEnded;
-use crate::osprofiler::report::TraceTree;
-use crate::report::pairs::{Counted, CountedPoint, CountedTrace};
-use crate::results::model::TraceState;
-use crate::results::selection;
-use crate::verdict::paired::{CountRow, CountSeries, RoundCounts};
+use crate::run::RoundEnded;
+use analysis::statement;
+use osprofiler::report::TraceTree;
+use report::pairs::{Counted, CountedPoint, CountedTrace};
+use results::model::TraceState;
+use results::selection;
+use verdict::paired::{CountRow, CountSeries, RoundCounts};
 
 /// More kinds of selected points than this are not told apart.
 const KINDS_MAX: usize = 1_000;

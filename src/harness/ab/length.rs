@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::plan::Plan;
-use crate::verdict::paired::LENGTHEN_MAX;
+use plan::Plan;
+use verdict::paired::LENGTHEN_MAX;
 
 /// For how long the load of a round lasts, if only the clock bounds it.
 pub(super) fn of_round(plan: &Plan) -> Option<Duration> {

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::analysis::call_changes;
-use crate::analysis::points::{PairTraces, over_pairs};
-use crate::base::clock::RunClock;
-use crate::report::html::comparison;
-use crate::report::pairs::{self, FORMAT, Pair, Paired, VERSION};
-use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Criterion, Outcome, ScenarioInfo};
-use crate::verdict::paired::{
+use analysis::call_changes;
+use analysis::points::{PairTraces, over_pairs};
+use base::clock::RunClock;
+use report::html::comparison;
+use report::pairs::{self, FORMAT, Pair, Paired, VERSION};
+use results::directory::{RunDirectory, write_at_once};
+use results::model::{Criterion, Outcome, ScenarioInfo};
+use verdict::paired::{
     AbMetric, CountSeries, Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series, sla, with_sla,
 };
 
@@ -364,8 +364,8 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
 }
 
 /// The names of a plan's workloads.
-fn names(plan: &crate::plan::Plan) -> Vec<Names> {
-    let of = |workload: &crate::plan::Workload| Names {
+fn names(plan: &plan::Plan) -> Vec<Names> {
+    let of = |workload: &plan::Workload| Names {
         workload: workload.name.clone(),
         actions: workload.named().into_iter().map(|row| row.name.to_string()).collect(),
     };

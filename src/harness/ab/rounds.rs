@@ -1,18 +1,18 @@
 //! The rounds of a comparison: how a round runs, and when a pair of rounds is complete.
 
-use crate::analysis::points::{PairTraces, Points};
-use crate::base::ids::mix;
-use crate::harness::error::{HarnessError, Kind};
-use crate::harness::event::Event;
-use crate::harness::options::{LoadOptions, RunOptions};
-use crate::harness::run::{self, RoundEnded};
-use crate::plan::SEED_MAX;
-use crate::report::pairs::{Further, Pair, RoundInfo};
-use crate::results::aggregate::{Aggregate, WorkloadStats};
-use crate::results::choice::Side;
-use crate::results::model::RunStatus;
-use crate::verdict::FAILS_ALIKE;
-use crate::verdict::paired::{Offered, Round, Span};
+use crate::error::{HarnessError, Kind};
+use crate::event::Event;
+use crate::options::{LoadOptions, RunOptions};
+use crate::run::{self, RoundEnded};
+use analysis::points::{PairTraces, Points};
+use base::ids::mix;
+use plan::SEED_MAX;
+use report::pairs::{Further, Pair, RoundInfo};
+use results::aggregate::{Aggregate, WorkloadStats};
+use results::choice::Side;
+use results::model::RunStatus;
+use verdict::FAILS_ALIKE;
+use verdict::paired::{Offered, Round, Span};
 
 use super::arms::Arm;
 use super::service::Service;

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::base::marked::Mark;
-use crate::base::secret::redacted_url;
-use crate::client::plain::PlainClient;
-use crate::client::url::Origin;
-use crate::harness::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
+use base::secret::redacted_url;
+use client::plain::PlainClient;
+use client::url::Origin;
+use text::marked::Mark;
 
 /// How long a build may take until it answers.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -150,7 +150,7 @@ impl Service {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_SHOWN)..]).into_owned();
         let lines: Vec<String> =
-            text.lines().map(|line| format!("\n  {}", crate::base::visible::on_one_line(line))).collect();
+            text.lines().map(|line| format!("\n  {}", base::visible::on_one_line(line))).collect();
         if lines.is_empty() { String::new() } else { format!("; it printed:{}", lines.concat()) }
     }
 

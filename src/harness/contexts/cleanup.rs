@@ -7,12 +7,12 @@ use super::cloud::Cloud;
 use super::names::Which;
 use super::record::Record;
 use super::sweep::{self, Swept, Thing};
-use crate::base::clock::RunClock;
-use crate::harness::error::{HarnessError, Kind};
-use crate::harness::housekeeping::runtime;
-use crate::harness::interrupt::Interrupt;
-use crate::harness::options::{Environment, YamlFile};
-use crate::harness::{files, runs};
+use crate::error::{HarnessError, Kind};
+use crate::housekeeping::runtime;
+use crate::interrupt::Interrupt;
+use crate::options::{Environment, YamlFile};
+use crate::{files, runs};
+use base::clock::RunClock;
 
 /// How long deleting may take.
 const WITHIN: Duration = Duration::from_secs(300);

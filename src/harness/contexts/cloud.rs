@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
-use crate::client::plain::{PlainAnswer, PlainClient};
-use crate::client::service_types::microversion_headers;
-use crate::client::url::BaseUrl;
-use crate::client::{keystone, refusal, tls};
-use crate::harness::error::HarnessError;
-use crate::harness::files::default_headers;
-use crate::iteration::credentials::Credentials;
-use crate::plan::deployment::{Auth, Deployment, Lookup};
+use crate::error::HarnessError;
+use crate::files::default_headers;
+use client::plain::{PlainAnswer, PlainClient};
+use client::service_types::microversion_headers;
+use client::url::BaseUrl;
+use client::{keystone, refusal, tls};
+use iteration::credentials::Credentials;
+use plan::deployment::{Auth, Deployment, Lookup};
 
 /// The version that lets an administrator see the key pairs of other users.
 const KEY_PAIRS_VERSION: &str = "2.10";
@@ -82,7 +82,7 @@ pub(super) struct Caller {
 
 /// A cloud.
 #[derive(Clone)]
-pub(in crate::harness) struct Cloud {
+pub(crate) struct Cloud {
     client: PlainClient,
     login: keystone::Credentials,
     lookup: Lookup,
@@ -95,7 +95,7 @@ pub(in crate::harness) struct Cloud {
 
 impl Cloud {
     /// The cloud of a run that has logged in. `None` if the deployment is none.
-    pub(in crate::harness) fn of(
+    pub(crate) fn of(
         deployment: &Deployment,
         client: PlainClient,
         credentials: Arc<Credentials>,

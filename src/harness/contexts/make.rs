@@ -10,12 +10,12 @@ use serde_json::{Value as Json, json};
 use super::cloud::{Caller, Problem, Service, text};
 use super::maker::{Maker, Tenant, each, escaped};
 use super::resources;
-use crate::base::template::Value;
-use crate::client::keystone::{self, Identity, Named, Scope};
-use crate::iteration::credentials::Credentials;
-use crate::iteration::crowd::{Crowd, Member};
-use crate::plan::contexts::{Contexts, Flavor, UserChoice, Users};
-use crate::plan::deployment::Auth;
+use client::keystone::{self, Identity, Named, Scope};
+use iteration::credentials::Credentials;
+use iteration::crowd::{Crowd, Member};
+use plan::contexts::{Contexts, Flavor, UserChoice, Users};
+use plan::deployment::Auth;
+use text::template::Value;
 
 /// A token that must be renewed while the load runs.
 pub(super) struct Renewed {

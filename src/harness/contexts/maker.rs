@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::cloud::{Caller, Cloud, Problem};
-use crate::base::secret::Secret;
+use base::secret::Secret;
 
 /// Makes things with names that carry the run.
 pub(super) struct Maker<'a> {
@@ -50,6 +50,6 @@ pub(super) async fn each<T, R, F: Future<Output = Result<R, Problem>>>(
 /// A text as a part of a URL.
 pub(super) fn escaped(text: &str) -> String {
     let mut output = String::new();
-    crate::client::url::push_query_value(text, &mut output);
+    client::url::push_query_value(text, &mut output);
     output
 }

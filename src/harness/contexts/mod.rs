@@ -28,12 +28,12 @@ use self::record::Record;
 use self::sweep::Swept;
 use super::event::{Event, Sink};
 use super::run_name;
-use crate::base::masking;
-use crate::base::secret::Secret;
-use crate::base::shell;
-use crate::iteration::crowd::{Crowd, Crowds};
-use crate::plan::Plan;
-use crate::plan::contexts::Contexts;
+use base::masking;
+use base::secret::Secret;
+use iteration::crowd::{Crowd, Crowds};
+use plan::Plan;
+use plan::contexts::Contexts;
+use text::shell;
 
 pub use self::cleanup::{Cleaned, CleanupOptions, cleanup};
 pub(super) use self::cloud::Cloud;

@@ -1,7 +1,7 @@
 //! Names of what is made in a cloud: each begins with its run's, so that what is left can be found later, and nothing
 //! else is ever touched.
 
-use crate::base::clock::from_rfc3339;
+use text::times::from_rfc3339;
 
 const BEGINNING: &str = "bench-";
 /// `20261123T131500Z`.
@@ -62,7 +62,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::harness::run_name::of_run;
+    use crate::run_name::of_run;
 
     #[test]
     fn names_tell_their_run_and_foreign_ones_are_nobodys() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::sweep::Thing;
-use crate::base::files::{open_regular, write_at_once};
+use text::files::{open_regular, write_at_once};
 
 /// The file's name.
 pub(super) const FILE_NAME: &str = "contexts.json";

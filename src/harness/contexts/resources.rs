@@ -9,9 +9,9 @@ use serde_json::{Value as Json, json};
 
 use super::cloud::{Caller, Problem, Service, text};
 use super::maker::{Maker, Tenant, each};
-use crate::base::files::open_regular;
-use crate::client::plain::PlainClient;
-use crate::plan::contexts::{Contexts, ImageSource, Images, Network, Volumes};
+use client::plain::PlainClient;
+use plan::contexts::{Contexts, ImageSource, Images, Network, Volumes};
+use text::files::open_regular;
 
 /// The largest image, which is held in memory while it is uploaded.
 const IMAGE_BYTES_MAX: usize = 1 << 30;

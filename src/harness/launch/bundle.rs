@@ -7,18 +7,18 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::files::{create_private, owner_only, read_regular};
-use crate::base::masking::names_secret;
-use crate::base::secret::Secret;
-use crate::base::yaml::{self, Kind, Node};
-use crate::client::keystone::Identity;
-use crate::harness::environment::Environment;
-use crate::harness::error::HarnessError;
-use crate::harness::files;
-use crate::harness::single::Temporary;
-use crate::import::secrets::{is_secret_name, split_scheme};
-use crate::plan::deployment::Auth;
-use crate::plan::references::UNKNOWN;
+use crate::environment::Environment;
+use crate::error::HarnessError;
+use crate::files;
+use crate::single::Temporary;
+use base::masking::names_secret;
+use base::secret::Secret;
+use client::keystone::Identity;
+use import::secrets::{is_secret_name, split_scheme};
+use plan::deployment::Auth;
+use plan::references::UNKNOWN;
+use text::files::{create_private, owner_only, read_regular};
+use text::yaml::{self, Kind, Node};
 
 use super::{LaunchOptions, clear};
 
@@ -272,7 +272,7 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::diagnostics::Source;
+    use text::diagnostics::Source;
 
     fn found(text: &str) -> Option<String> {
         let root = yaml::parse_all(&Source::new("d.yaml", text)).0.unwrap();

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::base::diagnostics::Source;
-use crate::base::masking::{is_known, names_secret};
-use crate::base::named_secrets::named_secrets;
-use crate::base::yaml::{self, Kind, Node};
-use crate::harness::error::HarnessError;
-use crate::import::secrets::{is_secret_name, split_scheme};
+use crate::error::HarnessError;
+use base::masking::{is_known, names_secret};
+use import::secrets::{is_secret_name, split_scheme};
+use text::diagnostics::Source;
+use text::named_secrets::named_secrets;
+use text::yaml::{self, Kind, Node};
 
 use super::LaunchOptions;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::base::visible::on_one_line;
-use crate::config;
-use crate::harness::error::HarnessError;
+use crate::error::HarnessError;
+use base::visible::on_one_line;
+use config;
 
 use super::bundle::Bundle;
 use super::{LaunchOptions, clear};

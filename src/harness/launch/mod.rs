@@ -9,9 +9,9 @@ mod slurm;
 
 use std::path::PathBuf;
 
-use crate::base::complaint::Complaint;
-use crate::plan::Plan;
-use crate::plan::shard::Shard;
+use base::complaint::Complaint;
+use plan::Plan;
+use plan::shard::Shard;
 
 use super::error::HarnessError;
 use super::files::{self, Files};

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use crate::base::shell;
-use crate::base::visible::on_one_line;
-use crate::harness::error::HarnessError;
+use crate::error::HarnessError;
+use base::visible::on_one_line;
+use text::shell;
 
 use super::LaunchOptions;
 

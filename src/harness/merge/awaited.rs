@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::harness::event::{Event, Sink};
-use crate::harness::shards::listed;
-use crate::measure::log::RunLog;
-use crate::results::directory::RunDirectory;
+use crate::event::{Event, Sink};
+use crate::shards::listed;
+use measure::log::RunLog;
+use results::directory::RunDirectory;
 
 use super::chosen::directories;
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn shards_without_results_are_open() {
-        use crate::harness::merge::tests::{header, write};
+        use crate::merge::tests::{header, write};
         let folder = tempfile::tempdir().unwrap();
         for index in [0, 2] {
             let run = folder.path().join(format!("run-{index}"));
@@ -80,7 +80,7 @@ mod tests {
             std::fs::write(RunDirectory::open(&run).results(), "{}").unwrap();
         }
         let began = Instant::now();
-        wait(&given, Duration::from_secs(600), &crate::harness::event::silent());
+        wait(&given, Duration::from_secs(600), &crate::event::silent());
         assert!(began.elapsed() < Duration::from_secs(300), "all have ended, and it still waits");
     }
 

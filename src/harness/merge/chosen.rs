@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::harness::error::HarnessError;
-use crate::harness::runs;
-use crate::harness::shards::listed;
-use crate::measure::log::{Header, LogFile, RunLog, ShardEnding, ShardHeader, ShardLog, Status};
-use crate::results::directory::RunDirectory;
+use crate::error::HarnessError;
+use crate::runs;
+use crate::shards::listed;
+use measure::log::{Header, LogFile, RunLog, ShardEnding, ShardHeader, ShardLog, Status};
+use results::directory::RunDirectory;
 
 use super::shown;
 

@@ -1,9 +1,9 @@
 //! How a run of shards ended: the sums of what they say, and the worst of how they ended.
 
-use crate::base::clock::Nanos;
-use crate::harness::shards::listed;
-use crate::measure::generator::{Generator, Quota};
-use crate::measure::log::{End, Header, HookRun, Issued, ShardEnding, Status};
+use crate::shards::listed;
+use base::clock::Nanos;
+use measure::generator::{Generator, Quota};
+use measure::log::{End, Header, HookRun, Issued, ShardEnding, Status};
 
 /// How shards ended together: each with its index, its number of workers, and how far its times are moved.
 pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header, partial: bool) -> End {
@@ -142,8 +142,8 @@ fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::generator::{ProcessSeries, WorkerVitals};
-    use crate::measure::log::Flaws;
+    use measure::generator::{ProcessSeries, WorkerVitals};
+    use measure::log::Flaws;
 
     #[test]
     fn each_end_is_worse_than_the_one_before() {
@@ -167,7 +167,7 @@ mod tests {
         };
         let parts = [ending(issued_of(50, 40, 3, 2, 10), 7), ending(issued_of(60, 45, 4, 5, 15), 9)];
         let killed = ShardEnding { rows_of: vec![8], ..ShardEnding::default() };
-        let header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+        let header: Header = serde_json::from_value(crate::merge::tests::header(None)).unwrap();
         let shards: Vec<_> = parts.iter().chain([&killed]).map(|ending| (0, 0, ending, 100)).collect();
         assert_eq!(issued(&shards, &header)[0], issued_of(118, 93, 7, 7, 25));
         assert_eq!(hooks(&parts[0], 100), [hook(107)]);
@@ -222,7 +222,7 @@ mod tests {
             let endings = ends.map(|end| ShardEnding { end: Some(end), ..ShardEnding::default() });
             let shards: Vec<_> =
                 endings.iter().zip([0, 2, 4]).map(|(ending, index)| (index, 1, ending, 0)).collect();
-            let header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+            let header: Header = serde_json::from_value(crate::merge::tests::header(None)).unwrap();
             let end = of_all(&shards, &header, false);
             assert_eq!((end.status, end.error.as_deref()), (status, error));
             assert_eq!(end.notes, notes);
@@ -232,7 +232,7 @@ mod tests {
     /// A part of a load never looks like the whole.
     #[test]
     fn what_lacks_a_shard_or_an_end_has_failed() {
-        let mut header: Header = serde_json::from_value(crate::harness::merge::tests::header(None)).unwrap();
+        let mut header: Header = serde_json::from_value(crate::merge::tests::header(None)).unwrap();
         let whole = ShardEnding { end: Some(End::default()), ..ShardEnding::default() };
         let unended = ShardEnding { end: None, ..ShardEnding::default() };
         let torn = ShardEnding { flaws: Flaws { cut_bytes: 7, ..Flaws::default() }, ..whole.clone() };

@@ -7,11 +7,9 @@ mod ending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::clock::Nanos;
-use crate::measure::log::{
-    Began, Header, LogWriter, MergedShard, ShardEnding, ShardLog, merge as merge_logs,
-};
-use crate::results::directory::RunDirectory;
+use base::clock::Nanos;
+use measure::log::{Began, Header, LogWriter, MergedShard, ShardEnding, ShardLog, merge as merge_logs};
+use results::directory::RunDirectory;
 
 use self::chosen::{Candidate, Chosen};
 use super::error::HarnessError;
@@ -139,7 +137,7 @@ impl Clocks {
         let (first, last) = (began.clone().min()?, began.max()?);
         let apart_ns = last.0 - first.0;
         (apart_ns > LATE_NS).then(|| {
-            let (apart, first, last) = (crate::base::units::format_ns(apart_ns), first.1, last.1);
+            let (apart, first, last) = (base::units::format_ns(apart_ns), first.1, last.1);
             let shared = shards.iter().all(|shard| shard.log.began.is_some_and(|began| began.clock_correction_ns.is_some()));
             let clock = if shared { "" } else { ", or the clocks of their machines differ by that" };
             format!(

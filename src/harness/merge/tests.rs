@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::harness::event::silent;
-use crate::harness::judging;
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::log::{End, Issued};
-use crate::measure::rows::Rows;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::results::json;
+use crate::event::silent;
+use crate::judging;
+use measure::errors::{Failure, NumberedFailure};
+use measure::log::{End, Issued};
+use measure::rows::Rows;
+use measure::sample::{ActionSample, Ended, IterationSample};
+use results::json;
 
 const WORKLOADS: u16 = 2;
 
@@ -385,7 +385,7 @@ fn shards_that_are_no_run_are_named() {
                 "{what}: {:?}",
                 merged.results.notes
             );
-            assert_eq!(merged.conclusion, crate::harness::Conclusion::Failed, "{what}");
+            assert_eq!(merged.conclusion, crate::Conclusion::Failed, "{what}");
         }
     }
 }

@@ -8,25 +8,25 @@ use uuid::Uuid;
 use super::catalog::{self, Awaiting};
 use super::planned::planned;
 use super::{Listeners, PreparedRun, Round, Run, probe};
-use crate::base::clock::RunClock;
-use crate::client::url::BaseUrl;
-use crate::config::Document;
-use crate::config::scenario::Scenario;
-use crate::harness::error::HarnessError;
-use crate::harness::event::{Event, Sink, warn};
-use crate::harness::files::Files;
-use crate::harness::housekeeping::runtime;
-use crate::harness::options::{RunOptions, WatchOptions};
-use crate::harness::otlp_options::OtlpHeader;
-use crate::harness::shards::Part;
-use crate::harness::{demo, files, receiving};
-use crate::measure::ids::RunIds;
-use crate::osprofiler::driver::Collector;
-use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
-use crate::plan::rounds::as_round;
-use crate::plan::{Plan, SEED_MAX};
-use crate::results::directory::RunDirectory;
-use crate::runner;
+use crate::error::HarnessError;
+use crate::event::{Event, Sink, warn};
+use crate::files::Files;
+use crate::housekeeping::runtime;
+use crate::options::{RunOptions, WatchOptions};
+use crate::otlp_options::OtlpHeader;
+use crate::shards::Part;
+use crate::{demo, files, receiving};
+use base::clock::RunClock;
+use client::url::BaseUrl;
+use config::Document;
+use config::scenario::Scenario;
+use measure::ids::RunIds;
+use osprofiler::driver::Collector;
+use plan::deployment::{DEFAULT_TARGET, Deployment};
+use plan::rounds::as_round;
+use plan::{Plan, SEED_MAX};
+use results::directory::RunDirectory;
+use runner;
 
 /// Makes the directory of a run, or of a round of one.
 fn directory_of(
@@ -184,7 +184,7 @@ impl Round<'_> {
 }
 
 /// Adapts a scenario to a round, and makes a target the default.
-pub(in crate::harness) fn vary(
+pub(crate) fn vary(
     document: &mut Document<Scenario>,
     deployment: &mut Deployment,
     round: &Round<'_>,

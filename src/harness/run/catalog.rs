@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::client::keystone::{self, Token};
-use crate::client::plain::PlainClient;
-use crate::client::tls;
-use crate::config::Document;
-use crate::config::scenario::Scenario;
-use crate::harness::contexts;
-use crate::harness::error::HarnessError;
-use crate::harness::event::warn;
-use crate::plan::Plan;
-use crate::plan::deployment::{Auth, Deployment, is_awaited};
+use crate::contexts;
+use crate::error::HarnessError;
+use crate::event::warn;
+use client::keystone::{self, Token};
+use client::plain::PlainClient;
+use client::tls;
+use config::Document;
+use config::scenario::Scenario;
+use plan::Plan;
+use plan::deployment::{Auth, Deployment, is_awaited};
 
 use super::planned::planned;
 use super::{Round, Run};

@@ -2,10 +2,10 @@
 
 use super::Run;
 use super::prepare::Prepared;
-use crate::harness::contexts::{self, Cloud, OfRun, Tokens};
-use crate::iteration::Context;
-use crate::measure::errors::Failure;
-use crate::runner::stop::Stop;
+use crate::contexts::{self, Cloud, OfRun, Tokens};
+use iteration::Context;
+use measure::errors::Failure;
+use runner::stop::Stop;
 
 impl Run {
     /// The contexts of this run, if it wants any.

@@ -1,13 +1,13 @@
 //! The header of the log, written before the first iteration.
 
 use super::Run;
-use crate::base::clock::saturating_nanos;
-use crate::base::masking::masked;
-use crate::base::named_secrets::without_secrets;
-use crate::base::secret::redacted_url;
-use crate::harness::host;
-use crate::harness::shards::Part;
-use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
+use crate::host;
+use crate::shards::Part;
+use base::clock::saturating_nanos;
+use base::masking::masked;
+use base::secret::redacted_url;
+use measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
+use text::named_secrets::without_secrets;
 
 impl Run {
     pub(super) fn header(&self) -> Header {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::Run;
-use crate::base::masking;
-use crate::client::options::Resent;
-use crate::harness::error::HarnessError;
-use crate::harness::event::Event;
-use crate::iteration::user::VirtualUser;
-use crate::iteration::{Context, ONCE};
-use crate::measure::errors::Failure;
-use crate::measure::log::{End, Issued, LogWriter, Status};
-use crate::plan::scenario::BUILT_IN;
-use crate::report::probe as words;
-use crate::runner::observers::Observers;
-use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{self, Load};
+use crate::error::HarnessError;
+use crate::event::Event;
+use base::masking;
+use client::options::Resent;
+use iteration::user::VirtualUser;
+use iteration::{Context, ONCE};
+use measure::errors::Failure;
+use measure::log::{End, Issued, LogWriter, Status};
+use plan::scenario::BUILT_IN;
+use report::probe as words;
+use runner::observers::Observers;
+use runner::stop::{Stop, StopReason};
+use runner::{self, Load};
 
 /// The result of setup and load.
 pub(super) struct Loaded {

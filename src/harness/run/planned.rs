@@ -1,13 +1,13 @@
 //! The plan of a run from its files.
 
-use crate::config::Document;
-use crate::config::scenario::Scenario;
-use crate::harness::error::HarnessError;
-use crate::harness::files;
-use crate::harness::options::RunOptions;
-use crate::harness::task::TaskFile;
-use crate::plan::Plan;
-use crate::plan::deployment::Deployment;
+use crate::error::HarnessError;
+use crate::files;
+use crate::options::RunOptions;
+use crate::task::TaskFile;
+use config::Document;
+use config::scenario::Scenario;
+use plan::Plan;
+use plan::deployment::Deployment;
 
 /// The plan, for a single iteration if one is wanted.
 pub(super) fn planned(

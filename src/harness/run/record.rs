@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::measure::log::{End, LogFile, LogWriter};
-use crate::results::directory::RunDirectory;
+use measure::log::{End, LogFile, LogWriter};
+use results::directory::RunDirectory;
 
 /// The record of a run that has ended.
 pub(super) struct Ended {

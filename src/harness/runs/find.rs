@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::base::clock::rfc3339;
-use crate::base::files::open_regular;
-use crate::harness::error::HarnessError;
-use crate::results::directory::RunDirectory;
-use crate::results::model::Outcome;
+use crate::error::HarnessError;
+use results::directory::RunDirectory;
+use results::model::Outcome;
+use text::files::open_regular;
+use text::times::rfc3339;
 
 /// Where runs are unless told otherwise.
 pub const DIRECTORY: &str = "runs";
@@ -145,7 +145,7 @@ pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
 }
 
 /// The directories in this one that have a run log, the oldest first.
-pub(in crate::harness) fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
+pub(crate) fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
     let is_log = |found: &Found| RunDirectory::open(&found.path).log().is_file();
     Ok(find(directory)?.into_iter().rev().filter(is_log).map(|found| found.path).collect())
 }
@@ -197,7 +197,7 @@ pub(super) fn comparison_of(path: &Path) -> Result<(String, Outcome, String), St
     let file = open_regular(&comparison(path)).map_err(|error| error.to_string())?;
     file.take(COMPARISON_BYTES_MAX).read_to_end(&mut json).map_err(|error| error.to_string())?;
     let value: Value = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
-    if value["format"] != crate::report::pairs::FORMAT {
+    if value["format"] != report::pairs::FORMAT {
         return Err("it does not contain a comparison of bench".to_owned());
     }
     let outcome = serde_json::from_value(value["outcome"].clone()).map_err(|error| error.to_string())?;

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use super::find::{Found, Kind, comparison_of, find, names};
-use crate::base::clock::rfc3339;
-use crate::harness::error::HarnessError;
-use crate::measure::log::RunLog;
-use crate::report::runs::{self, ListedRun};
-use crate::results::directory::RunDirectory;
-use crate::results::head;
-use crate::results::model::Time;
+use crate::error::HarnessError;
+use measure::log::RunLog;
+use report::runs::{self, ListedRun};
+use results::directory::RunDirectory;
+use results::head;
+use results::model::Time;
+use text::times::rfc3339;
 
 /// The newest runs and comparisons of a directory, and how many more there are.
 ///

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::find::newest;
-use crate::harness::error::HarnessError;
-use crate::harness::options::Environment;
-use crate::results::directory::RunDirectory;
+use crate::error::HarnessError;
+use crate::options::Environment;
+use results::directory::RunDirectory;
 
 /// A report, and whether a program shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::find::{Found, Kind, comparison_of, find};
-use crate::base::clock::{RunClock, from_rfc3339};
-use crate::base::units::parse_duration;
-use crate::harness::error::HarnessError;
-use crate::measure::log::RunLog;
-use crate::results::directory::RunDirectory;
-use crate::results::head;
+use crate::error::HarnessError;
+use base::clock::RunClock;
+use base::units::parse_duration;
+use measure::log::RunLog;
+use results::directory::RunDirectory;
+use results::head;
+use text::times::from_rfc3339;
 
 /// A run whose files changed within this time may be under way.
 const UNDER_WAY: Duration = Duration::from_secs(10 * 60);

@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::clock::Nanos;
-use crate::measure::codec::{BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch, decode, encode};
-use crate::measure::rows::Rows;
+use base::clock::Nanos;
+use measure::codec::{BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch, decode, encode};
+use measure::rows::Rows;
 
 const MAGIC: &[u8; 8] = b"bshard1\n";
 
@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::sample::{ActionSample, Ended, IterationSample};
 
     fn chunk(count: u64) -> Chunk {
         let mut rows = Rows::default();

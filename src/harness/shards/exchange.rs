@@ -23,17 +23,17 @@ use uuid::Uuid;
 use super::chunk::{Beside, Chunk};
 use super::source::{Source, chunk_path, split};
 use super::start::{attempt, read};
-use crate::base::clock::{Nanos, RunClock, saturating_nanos};
-use crate::base::files::write_at_once;
-use crate::harness::live::Sum;
-use crate::harness::live_gate::LiveGate;
-use crate::measure::log::Began;
-use crate::measure::recorder::Batch;
-use crate::measure::rows::Rows;
-use crate::plan::Plan;
-use crate::plan::shard::Shard;
-use crate::runner::Progress;
-use crate::runner::observers::Observer;
+use crate::live::Sum;
+use crate::live_gate::LiveGate;
+use base::clock::{Nanos, RunClock, saturating_nanos};
+use measure::log::Began;
+use measure::recorder::Batch;
+use measure::rows::Rows;
+use plan::Plan;
+use plan::shard::Shard;
+use runner::Progress;
+use runner::observers::Observer;
+use text::files::write_at_once;
 
 /// How often shards tell what they have measured.
 const EVERY: Duration = Duration::from_secs(1);
@@ -48,23 +48,23 @@ const HELD_BYTES_MAX: usize = 512 << 20;
 type Numbers = (usize, usize);
 
 /// What shards of a load tell each other, and where.
-pub(in crate::harness) struct Link<'a> {
+pub(crate) struct Link<'a> {
     /// The directory in which they met.
-    pub(in crate::harness) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Which one this is.
-    pub(in crate::harness) shard: Shard,
+    pub(crate) shard: Shard,
     /// The clock of its samples.
-    pub(in crate::harness) clock: RunClock,
+    pub(crate) clock: RunClock,
     /// When its load began; known before its first sample.
-    pub(in crate::harness) began: &'a OnceCell<Began>,
+    pub(crate) began: &'a OnceCell<Began>,
     /// Whether a threshold may end the load.
-    pub(in crate::harness) judges: bool,
+    pub(crate) judges: bool,
     /// The metrics of all shards, if this one serves them.
-    pub(in crate::harness) sum: Option<Sum>,
+    pub(crate) sum: Option<Sum>,
 }
 
 /// The gate of a load that other shards may make, too.
-pub(in crate::harness) struct Exchange<'a> {
+pub(crate) struct Exchange<'a> {
     gate: LiveGate,
     link: Option<Link<'a>>,
     shared: Arc<Shared>,
@@ -102,13 +102,13 @@ struct StopFile {
 
 impl<'a> Exchange<'a> {
     /// The gate of a load; with a link, one that counts what all its shards have measured.
-    pub(in crate::harness) fn new(gate: LiveGate, link: Option<Link<'a>>) -> Self {
+    pub(crate) fn new(gate: LiveGate, link: Option<Link<'a>>) -> Self {
         let gate = if link.is_some() { gate.of_all_shards() } else { gate };
         Self { gate, link, shared: Arc::default(), thread: None }
     }
 
     /// Tells the others that this load has ended. Returns the threshold that ended it, and notes for the results.
-    pub(in crate::harness) fn finish(mut self, plan: &Plan) -> (Option<Numbers>, Vec<String>) {
+    pub(crate) fn finish(mut self, plan: &Plan) -> (Option<Numbers>, Vec<String>) {
         self.shared.state().over = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {

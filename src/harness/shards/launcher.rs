@@ -1,7 +1,7 @@
 //! What launchers tell their processes by variables: which of how many it is, and of which job.
 
-use crate::base::complaint::Complaint;
-use crate::plan::shard::Shard;
+use base::complaint::Complaint;
+use plan::shard::Shard;
 
 type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 

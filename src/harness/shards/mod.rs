@@ -15,12 +15,12 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::base::complaint::Complaint;
-use crate::base::units::{format_ns, write_duration};
-use crate::measure::log::{Began, ShardHeader};
-use crate::plan::shard::Shard;
-use crate::plan::{Plan, SEED_MAX};
-use crate::terms::threshold::Threshold;
+use base::complaint::Complaint;
+use base::units::{format_ns, write_duration};
+use measure::log::{Began, ShardHeader};
+use plan::shard::Shard;
+use plan::{Plan, SEED_MAX};
+use terms::threshold::Threshold;
 
 use super::environment::Environment;
 use super::error::HarnessError;

@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::chunk::{Beside, Chunk};
 use super::start::attempt;
-use crate::base::clock::{Nanos, saturating_nanos};
-use crate::base::files::open_regular;
-use crate::base::units::format_ns;
-use crate::harness::live::Sum;
-use crate::measure::meter::Elsewhere;
-use crate::measure::rows::Rows;
+use crate::live::Sum;
+use base::clock::{Nanos, saturating_nanos};
+use base::units::format_ns;
+use measure::meter::Elsewhere;
+use measure::rows::Rows;
+use text::files::open_regular;
 
 /// Without a word from a shard for so long, its part of the load is not known any more.
 const SILENT: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ pub(super) fn split(rows: &Rows, to_ns: Nanos, ready: &mut Rows) -> Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::sample::IterationSample;
+    use measure::sample::IterationSample;
 
     const MS: Nanos = 1_000_000;
 

@@ -17,13 +17,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::base::clock::{RunClock, rfc3339, saturating_nanos};
-use crate::base::files::{make_directory, open_regular, write_at_once};
-use crate::base::units::format_ns;
-use crate::harness::error::HarnessError;
-use crate::harness::host;
-use crate::measure::log::Began;
-use crate::plan::shard::Shard;
+use crate::error::HarnessError;
+use crate::host;
+use base::clock::{RunClock, saturating_nanos};
+use base::units::format_ns;
+use measure::log::Began;
+use plan::shard::Shard;
+use text::files::{make_directory, open_regular, write_at_once};
+use text::times::rfc3339;
 
 /// How often is looked whether all are ready.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// What decides when a shard's load begins.
 #[derive(Clone, Debug)]
-pub(in crate::harness) enum Start {
+pub(crate) enum Start {
     /// Nothing: at once.
     Now,
     /// The wall clock, in nanoseconds since 1970.
@@ -73,7 +74,7 @@ struct Beginning {
 
 impl Start {
     /// What is waited for; `None` if nothing is.
-    pub(in crate::harness) fn words(&self) -> Option<String> {
+    pub(crate) fn words(&self) -> Option<String> {
         match self {
             Self::Now => None,
             Self::At(unix_ns) => Some(format!("the load begins at {}", rfc3339(*unix_ns))),
@@ -87,11 +88,7 @@ impl Start {
     ///
     /// # Errors
     /// Others have not come, another process has the same index, or the directory cannot be used.
-    pub(in crate::harness) async fn wait(
-        &self,
-        shard: Shard,
-        clock: &RunClock,
-    ) -> Result<Began, HarnessError> {
+    pub(crate) async fn wait(&self, shard: Shard, clock: &RunClock) -> Result<Began, HarnessError> {
         let (due_unix_ns, clock_correction_ns) = match self {
             Self::Now => return Ok(Began { began_ns: clock.now_ns(), ..Began::default() }),
             Self::At(unix_ns) => (*unix_ns, None),
@@ -249,7 +246,7 @@ fn name(kind: &str, index: u32) -> String {
 }
 
 /// At most ten numbers, and how many more.
-pub(in crate::harness) fn listed(numbers: &[u32]) -> String {
+pub(crate) fn listed(numbers: &[u32]) -> String {
     const SHOWN: usize = 10;
     let shown: Vec<String> = numbers.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = numbers.len().saturating_sub(SHOWN);

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::{self, Kind, Node};
-use crate::config::sla::{self as config, SlaFile};
-use crate::config::{Document, Rejected, schema};
-use crate::harness::error::HarnessError;
-use crate::harness::options::YamlFile;
-use crate::harness::outcome::{Conclusion, Finished};
-use crate::harness::{files, judging, writing};
-use crate::measure::log::{RunLog, WorkloadHeader};
-use crate::terms::sla::Sla;
-use crate::terms::tags::{Names, Tags};
+use crate::error::HarnessError;
+use crate::options::YamlFile;
+use crate::outcome::{Conclusion, Finished};
+use crate::{files, judging, writing};
+use ::config::sla::{self as config, SlaFile};
+use ::config::{Document, Rejected, schema};
+use measure::log::{RunLog, WorkloadHeader};
+use terms::sla::Sla;
+use terms::tags::{Names, Tags};
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::yaml::{self, Kind, Node};
 
 /// Which run to judge, and by what.
 #[derive(Clone, Debug)]
@@ -143,9 +143,9 @@ fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
 }
 
 fn config_read(
-    source: crate::base::diagnostics::Source,
+    source: text::diagnostics::Source,
     root: Node,
     faults: Vec<Fault>,
 ) -> Result<Document<SlaFile>, HarnessError> {
-    crate::config::from_node(source, root, faults, &schema::SLA).map_err(HarnessError::faults)
+    ::config::from_node(source, root, faults, &schema::SLA).map_err(HarnessError::faults)
 }

@@ -6,29 +6,29 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use crate::base::clock::{Nanos, RunClock, saturating_nanos};
-use crate::base::parallel;
-use crate::base::secret::Secret;
-use crate::base::shell;
-use crate::collect::profiles::ProfileSource;
-use crate::collect::{self, Fetched, FetchedTrace, Wanted, files as trace_files, mask_record};
-use crate::demo::COLLECTOR_FILE;
-use crate::harness::error::{HarnessError, Kind};
-use crate::harness::event::{Event, Sink, warn};
-use crate::harness::interrupt::Interrupt;
-use crate::harness::kept::Kept;
-use crate::harness::options::{Environment, ReportOptions, YamlFile};
-use crate::harness::outcome::Finished;
-use crate::harness::traces::{TraceSource, profile_notes};
-use crate::harness::{housekeeping, judging};
-use crate::measure::log::{LogFile, RunLog};
-use crate::osprofiler::record::Record;
-use crate::results::aggregate::Aggregate;
-use crate::results::choice::{self, Chosen};
-use crate::results::directory::RunDirectory;
-use crate::results::find::{Query, find};
-use crate::results::model::TraceState;
-use crate::results::trace::{StoredRecords, StoredTrace};
+use crate::error::{HarnessError, Kind};
+use crate::event::{Event, Sink, warn};
+use crate::interrupt::Interrupt;
+use crate::kept::Kept;
+use crate::options::{Environment, ReportOptions, YamlFile};
+use crate::outcome::Finished;
+use crate::traces::{TraceSource, profile_notes};
+use crate::{housekeeping, judging};
+use base::clock::{Nanos, RunClock, saturating_nanos};
+use base::parallel;
+use base::secret::Secret;
+use collect::profiles::ProfileSource;
+use collect::{self, Fetched, FetchedTrace, Wanted, files as trace_files, mask_record};
+use demo::COLLECTOR_FILE;
+use measure::log::{LogFile, RunLog};
+use osprofiler::record::Record;
+use results::aggregate::Aggregate;
+use results::choice::{self, Chosen};
+use results::directory::RunDirectory;
+use results::find::{Query, find};
+use results::model::TraceState;
+use results::trace::{StoredRecords, StoredTrace};
+use text::shell;
 
 /// Shorter beginnings of ids match too much.
 const PREFIX_CHARS_MIN: usize = 4;
@@ -282,7 +282,7 @@ impl CollectOptions {
             connection: self.connection.clone(),
             profiles: None,
             environment: self.environment.clone(),
-            events: crate::harness::event::silent(),
+            events: crate::event::silent(),
         };
         source.connection()
     }
@@ -357,10 +357,7 @@ fn add_received(
 ///
 /// # Errors
 /// The run or the spans cannot be read, or the traces cannot be stored.
-pub(in crate::harness) fn choose_kept(
-    run_dir: &Path,
-    events: &Sink,
-) -> Result<Option<(usize, usize)>, HarnessError> {
+pub(crate) fn choose_kept(run_dir: &Path, events: &Sink) -> Result<Option<(usize, usize)>, HarnessError> {
     let kept = Kept::of(run_dir).map_err(HarnessError::cannot("read the received spans"))?;
     if kept.is_empty() {
         return Ok(None);

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::analysis::points::Points;
-use crate::harness::error::{HarnessError, Kind};
-use crate::harness::outcome::Conclusion;
-use crate::report::compare::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
-use crate::results::choice::{self, Chosen, Side};
-use crate::results::directory::RunDirectory;
-use crate::results::model::{Outcome, Results};
-use crate::results::stored::{StoredError, StoredRun, is_run};
-use crate::verdict::Evidence;
-use crate::verdict::compare::{Weighed, differences, failures, no_base, no_data, ratios};
-use crate::verdict::history::{self, RUNS_MAX};
-use crate::verdict::paired::{Metric, check_action};
-use crate::verdict::separation::{ConfirmingRun, separation};
+use crate::error::{HarnessError, Kind};
+use crate::outcome::Conclusion;
+use analysis::points::Points;
+use report::compare::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
+use results::choice::{self, Chosen, Side};
+use results::directory::RunDirectory;
+use results::model::{Outcome, Results};
+use results::stored::{StoredError, StoredRun, is_run};
+use verdict::Evidence;
+use verdict::compare::{Weighed, differences, failures, no_base, no_data, ratios};
+use verdict::history::{self, RUNS_MAX};
+use verdict::paired::{Metric, check_action};
+use verdict::separation::{ConfirmingRun, separation};
 
 /// The largest number of past runs examined for comparable ones.
 const EXAMINED_MAX: usize = 200;
@@ -109,7 +109,7 @@ fn read(path: &Path) -> Result<StoredRun, StoredError> {
     if let Some(aggregate) = &run.aggregate {
         let evidence =
             Evidence { aggregate, workloads: &run.results.workloads, sampled: &[], asynchronous: &[] };
-        let verdict = crate::verdict::judge(&evidence);
+        let verdict = verdict::judge(&evidence);
         run.results.verdict = verdict;
     }
     Ok(run)
@@ -120,7 +120,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
     if !differences.is_empty() && !options.allow_different {
         let shown = differences.iter().take(DIFFERENCES_SHOWN);
         let lines: Vec<String> =
-            shown.map(|text| format!("  {}\n", crate::base::visible::on_one_line(text))).collect();
+            shown.map(|text| format!("  {}\n", base::visible::on_one_line(text))).collect();
         let text = format!(
             "these runs are not comparable:\n{}compare runs that differ in the build only, or add --allow-different",
             lines.concat()
@@ -309,7 +309,7 @@ fn nothing_comparable(options: &CompareOptions, new: &StoredRun, passed_over: us
         let is_other = past.results.run.id != new.results.run.id;
         let why = no_base(&past.results).or_else(|| {
             let all = differences(&past.results, &new.results);
-            all.first().map(|first| crate::base::visible::on_one_line(first))
+            all.first().map(|first| base::visible::on_one_line(first))
         });
         why.filter(|_| is_other).map(|why| format!("; of the latest, {}: {why}", path.display()))
     };

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::base::files::write_output;
-use crate::harness::error::HarnessError;
-use crate::harness::judging::no_log;
-use crate::measure::log::LogError;
-use crate::results::directory::RunDirectory;
-use crate::results::export::{Exported, Format, Table, export};
+use crate::error::HarnessError;
+use crate::judging::no_log;
+use measure::log::LogError;
+use results::directory::RunDirectory;
+use results::export::{Exported, Format, Table, export};
+use text::files::write_output;
 
 /// Which table to write of which run.
 #[derive(Clone, Debug)]

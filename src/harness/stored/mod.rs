@@ -23,7 +23,7 @@ use super::event::Sink;
 use super::options::ReportOptions;
 use super::outcome::{Conclusion, Finished};
 use super::{judging, writing};
-use crate::results::trace::StoredRecords;
+use results::trace::StoredRecords;
 
 /// Writes the files of a run again from its log and its stored traces, also after a crash.
 ///

@@ -1,9 +1,9 @@
 //! A comparison of stored runs as text.
 
 use super::compare::Comparison;
-use crate::harness::error::HarnessError;
-use crate::report::document::terminal::Style;
-use crate::report::{compare, html};
+use crate::error::HarnessError;
+use report::document::terminal::Style;
+use report::{compare, html};
 
 /// An output format for comparisons.
 #[derive(Clone, Copy, Debug)]

@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::collect::files::TraceRecords;
-use crate::harness::error::HarnessError;
-use crate::measure::log::RunLog;
-use crate::osprofiler::report::TraceTree;
-use crate::report::document::Line;
-use crate::report::explanation::Named;
-use crate::report::trace::fetched::FetchedTrace;
-use crate::results::aggregate::Aggregate;
-use crate::results::choice::Side;
-use crate::results::directory::RunDirectory;
-use crate::results::functions::without;
-use crate::results::head;
-use crate::results::model::Explanation;
-use crate::results::strata::{Sampled, Strata, Weighting};
+use crate::error::HarnessError;
+use collect::files::TraceRecords;
+use measure::log::RunLog;
+use osprofiler::report::TraceTree;
+use report::document::Line;
+use report::explanation::Named;
+use report::trace::fetched::FetchedTrace;
+use results::aggregate::Aggregate;
+use results::choice::Side;
+use results::directory::RunDirectory;
+use results::functions::without;
+use results::head;
+use results::model::Explanation;
+use results::strata::{Sampled, Strata, Weighting};
 
 use super::TraceSource;
 

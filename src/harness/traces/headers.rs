@@ -5,14 +5,14 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::base::secret::Secret;
-use crate::harness::error::HarnessError;
-use crate::harness::event::{Sink, warn};
-use crate::harness::files;
-use crate::harness::options::{Environment, YamlFile};
-use crate::osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO, traceparent};
-use crate::osprofiler::verifying::ServerKeys;
-use crate::plan::deployment::Deployment;
+use crate::error::HarnessError;
+use crate::event::{Sink, warn};
+use crate::files;
+use crate::options::{Environment, YamlFile};
+use base::secret::Secret;
+use osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO, traceparent};
+use osprofiler::verifying::ServerKeys;
+use plan::deployment::Deployment;
 
 /// The headers of a request that is traced.
 pub struct SignedHeaders {

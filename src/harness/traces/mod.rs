@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use tokio::runtime::Runtime;
 
-use crate::base::secret::Secret;
-use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
-use crate::collect::profiles::{Added, ProfileSource};
-use crate::demo::COLLECTOR_FILE;
-use crate::osprofiler::compat::ReportStyle;
-use crate::osprofiler::driver::{Collector, DriverError};
-use crate::results::directory::RunDirectory;
+use base::secret::Secret;
+use collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
+use collect::profiles::{Added, ProfileSource};
+use demo::COLLECTOR_FILE;
+use osprofiler::compat::ReportStyle;
+use osprofiler::driver::{Collector, DriverError};
+use results::directory::RunDirectory;
 
 use super::error::{self, HarnessError};
 use super::event::{Event, Sink, warn};
@@ -49,7 +49,7 @@ pub struct TraceSource {
 
 impl TraceSource {
     /// The collector's connection string, if one is given.
-    pub(in crate::harness) fn connection(&self) -> Result<Option<Secret>, HarnessError> {
+    pub(crate) fn connection(&self) -> Result<Option<Secret>, HarnessError> {
         if let Some(given) = &self.connection {
             return Ok(Some(given.clone()));
         }
@@ -388,7 +388,7 @@ impl TraceSource {
 }
 
 /// What to say of what came of looking for profiles.
-pub(in crate::harness) fn profile_notes(added: &Added, source: &ProfileSource) -> Vec<String> {
+pub(crate) fn profile_notes(added: &Added, source: &ProfileSource) -> Vec<String> {
     let unreadable =
         (added.unreadable > 0).then(|| format!("{} profiles in {source} cannot be read", added.unreadable));
     let none = (added.traces == 0).then(|| format!("there is no profile of these traces in {source}"));

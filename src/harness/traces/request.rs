@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::base::files::open_named;
-use crate::base::secret::Secret;
-use crate::harness::error::HarnessError;
-use crate::harness::event::Sink;
-use crate::harness::interrupt::Interrupt;
-use crate::harness::options::{Environment, LoadOptions, RunOptions};
-use crate::harness::run;
-use crate::harness::single::{Temporary, only_of_the_trace};
-use crate::harness::url_run::UrlRun;
-use crate::plan::overrides::LoadShape;
-use crate::results::model::{Profiling, RunStatus, TraceState};
-use crate::results::trace::StoredTrace;
+use crate::error::HarnessError;
+use crate::event::Sink;
+use crate::interrupt::Interrupt;
+use crate::options::{Environment, LoadOptions, RunOptions};
+use crate::run;
+use crate::single::{Temporary, only_of_the_trace};
+use crate::url_run::UrlRun;
+use base::secret::Secret;
+use plan::overrides::LoadShape;
+use results::model::{Profiling, RunStatus, TraceState};
+use results::trace::StoredTrace;
+use text::files::open_named;
 
 /// The names under which the made deployment looks up its secrets. No variable of a process has a name with a blank.
 const KEY: &str = "the key";
@@ -144,7 +144,7 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
     let finished = run(run_options, interrupt, &only_of_the_trace(events))?;
     let results = finished.results;
     if results.run.status == RunStatus::Interrupted && results.slowest.is_empty() {
-        return Err(HarnessError::new(crate::harness::Kind::Interrupted, "interrupted before the answer"));
+        return Err(HarnessError::new(crate::Kind::Interrupted, "interrupted before the answer"));
     }
     let Some(slowest) = results.slowest.first() else {
         let why = results.run.error.unwrap_or_else(|| "it was not sent".to_owned());

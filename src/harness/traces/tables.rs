@@ -3,22 +3,22 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use crate::analysis::call_stats::{CallStats, Function};
-use crate::analysis::ranking::Ranking;
-use crate::analysis::statement;
-use crate::analysis::tree_diff::{TreeDiff, tree_diff};
-use crate::analysis::weighted;
-use crate::base::files::write_output;
-use crate::collect::files::{Kind, TraceRecords};
-use crate::harness::error::HarnessError;
-use crate::harness::event::warn;
-use crate::osprofiler::driver::{TraceQuery, TraceSummary};
-use crate::osprofiler::profile_log;
-use crate::osprofiler::report::{Gaps, TraceTree};
-use crate::report::trace::pstats;
-use crate::results::functions::{Functions, without};
-use crate::results::rpc::with_queues;
-use crate::results::strata::Weighting;
+use crate::error::HarnessError;
+use crate::event::warn;
+use analysis::call_stats::{CallStats, Function};
+use analysis::ranking::Ranking;
+use analysis::statement;
+use analysis::tree_diff::{TreeDiff, tree_diff};
+use analysis::weighted;
+use collect::files::{Kind, TraceRecords};
+use osprofiler::driver::{TraceQuery, TraceSummary};
+use osprofiler::profile_log;
+use osprofiler::report::{Gaps, TraceTree};
+use report::trace::pstats;
+use results::functions::{Functions, without};
+use results::rpc::with_queues;
+use results::strata::Weighting;
+use text::files::write_output;
 
 use super::{TraceSource, failed, open};
 
@@ -198,7 +198,7 @@ impl TraceSource {
             all.unreadable += unreadable;
         }
         if let Some(path) = profile {
-            let bytes = crate::osprofiler::functions::pstats::encode(&all.sum(false));
+            let bytes = osprofiler::functions::pstats::encode(&all.sum(false));
             written(path, |out| out.write_all(&bytes))?;
         }
         Ok(all)

@@ -2,10 +2,10 @@
 //!
 //! The content of a file never becomes part of a draft; steps name the file.
 
-use crate::base::percent;
-use crate::import::ImportError;
-use crate::import::multipart::{Content, Field, is_content_type};
-use crate::import::request::Body;
+use crate::ImportError;
+use crate::multipart::{Content, Field, is_content_type};
+use crate::request::Body;
+use base::percent;
 
 use super::{Command, NameFile};
 

@@ -1,6 +1,6 @@
 //! The patterns of curl's URLs: `{one,two}`, `[1-9]`, `[001-100:10]`, `[a-z]`. Each combination is a request.
 
-use crate::import::ImportError;
+use crate::ImportError;
 
 /// One URL is at most this many; then the pattern is a fault, as in a typo of a range.
 const URLS_MAX: usize = 1_000;
@@ -57,7 +57,7 @@ fn is_address(before: &str, inner: &str) -> bool {
 }
 
 fn fault(url: &str) -> ImportError {
-    let shown: String = crate::import::sniff::shown(url).chars().take(100).collect();
+    let shown: String = crate::sniff::shown(url).chars().take(100).collect();
     ImportError::new(
         format!("the pattern in the URL `{shown}` is not closed, or is no range"),
         "write -g into the command if the brackets stand for themselves",

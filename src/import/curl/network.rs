@@ -4,9 +4,9 @@ use core::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
-use crate::import::draft::Draft;
-use crate::import::request::method_key;
-use crate::import::{ImportError, secrets};
+use crate::draft::Draft;
+use crate::request::method_key;
+use crate::{ImportError, secrets};
 
 use super::{Command, NameFile};
 

@@ -1,7 +1,7 @@
 //! The options of a command, one by one.
 
-use crate::import::ImportError;
-use crate::import::multipart::Field;
+use crate::ImportError;
+use crate::multipart::Field;
 
 use super::content::Data;
 use super::known::{self, Fate, Known};

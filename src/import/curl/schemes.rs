@@ -2,8 +2,8 @@
 //!
 //! Sources: curl's URL-SYNTAX.md and `--proto-default`; libcurl's `lib/urlapi.c`, of which the names of hosts are taken.
 
-use crate::import::ImportError;
-use crate::import::request::split_url;
+use crate::ImportError;
+use crate::request::split_url;
 
 /// A host whose name begins so speaks that protocol.
 const GUESSED: [&str; 6] = ["ftp", "dict", "ldap", "imap", "smtp", "pop3"];

@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::base::digits;
-use crate::import::replace::{Replace, escaped};
-use crate::import::request::{Recorded, method_key};
-use crate::import::secrets::{Variables, is_secret_value, secret};
+use crate::replace::{Replace, escaped};
+use crate::request::{Recorded, method_key};
+use crate::secrets::{Variables, is_secret_value, secret};
+use text::digits;
 
 use super::read::{Pair, Response, decoded};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::base::units::write_duration;
+use base::units::write_duration;
 
 use super::draft::{Draft, Step};
 use super::exact;

@@ -8,9 +8,9 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::import::ImportError;
-use crate::import::multipart::{self, Field};
-use crate::import::request::Body;
+use crate::ImportError;
+use crate::multipart::{self, Field};
+use crate::request::Body;
 
 /// Larger bodies are dropped while they are read.
 const TEXT_BYTES_MAX: usize = 2 << 20;
@@ -199,7 +199,7 @@ impl PostData {
         let form = || {
             let encoded = |field: &Parameter| {
                 let value = field.value.as_deref().unwrap_or_default();
-                let [name, value] = [&field.name, value].map(crate::base::percent::encode);
+                let [name, value] = [&field.name, value].map(base::percent::encode);
                 format!("{name}={value}")
             };
             self.params.iter().map(encoded).collect::<Vec<_>>().join("&")

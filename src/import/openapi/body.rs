@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::import::multipart::{self, Content, Field};
-use crate::import::replace::Replace;
-use crate::import::request::{FORM, essence, is_json};
-use crate::import::secrets::variable_name;
+use crate::multipart::{self, Content, Field};
+use crate::replace::Replace;
+use crate::request::{FORM, essence, is_json};
+use crate::secrets::variable_name;
 
 use super::document::{Document, Operation};
 use super::operation::Links;

@@ -4,14 +4,14 @@ use std::io::Read;
 
 use serde_json::Value;
 
-use crate::base::charset;
-use crate::base::diagnostics::Source;
-use crate::base::digits;
-use crate::base::percent;
-use crate::base::yaml;
-use crate::import::ImportError;
-use crate::import::replace::escaped;
-use crate::import::request::split_url;
+use crate::ImportError;
+use crate::replace::escaped;
+use crate::request::split_url;
+use base::percent;
+use text::charset;
+use text::diagnostics::Source;
+use text::digits;
+use text::yaml;
 
 /// How many references lead from one to the next.
 const REFERENCES_MAX: usize = 16;

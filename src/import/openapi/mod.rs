@@ -18,7 +18,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
-use crate::base::digits;
+use text::digits;
 
 use super::draft::Draft;
 use super::request::Targets;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::base::percent;
-use crate::import::draft::Step;
-use crate::import::multipart::Field;
-use crate::import::replace::escaped;
-use crate::import::request::method_key;
-use crate::import::secrets::{Variables, is_secret_name, variable_name};
+use crate::draft::Step;
+use crate::multipart::Field;
+use crate::replace::escaped;
+use crate::request::method_key;
+use crate::secrets::{Variables, is_secret_name, variable_name};
+use base::percent;
 
 use super::created;
 use super::document::{Document, Operation};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::base::percent;
+use base::percent;
 
 use super::BYTES_MAX;
 use super::document::parse;

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::digits;
-use crate::import::replace::escaped;
-use crate::import::request::{as_it_is, is_like_a_reference};
+use crate::replace::escaped;
+use crate::request::{as_it_is, is_like_a_reference};
+use text::digits;
 
 use super::document::Document;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::import::Draft;
-use crate::import::request::split_url;
+use crate::Draft;
+use crate::request::split_url;
 
 use super::document::Document;
 

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::base::digits;
-use crate::base::percent;
+use base::percent;
+use text::digits;
 
 use super::document::Document;
 use super::sample::{self, template_or_text};

@@ -412,7 +412,7 @@ fn parameters_are_written_in_their_styles() {
         });
         let draft = imported(&document.to_string(), &all());
         match place {
-            "path" => draft.variables.written(&mut crate::base::yaml_text::Comments::new())["color"].clone(),
+            "path" => draft.variables.written(&mut text::yaml_text::Comments::new())["color"].clone(),
             "query" => steps(&draft)[0]["query"].clone(),
             _ => steps(&draft)[0]["headers"].clone(),
         }
@@ -520,7 +520,7 @@ fn numbers_of_yaml_keep_their_digits() {
     let yaml = "openapi: 3.0.3\ninfo: {}\npaths:\n  /x:\n    post:\n      responses: { 200: { description: '' } }\n      requestBody:\n        content:\n          application/json:\n            \
         example: { a: 0.12345678901234567, b: 9007199254740993.0, c: 1E400, d: 1e3, e: 1.50 }\n";
     let draft = imported(yaml, &all());
-    let body = crate::base::digits::to_text(&steps(&draft)[0]["json"]);
+    let body = text::digits::to_text(&steps(&draft)[0]["json"]);
     assert_eq!(body, r#"{"a":0.12345678901234567,"b":9007199254740993.0,"c":1E400,"d":1e3,"e":1.50}"#);
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::{Found, Subject, check, expected};
-use crate::base::digits;
-use crate::base::template::{Value, Variables};
-use crate::plan::compare::compiled;
+use plan::compare::compiled;
+use text::digits;
+use text::template::{Value, Variables};
 
 fn variables() -> Variables {
     Variables::new(Arc::new(vec![(Arc::from("n"), Value::from(3))]))

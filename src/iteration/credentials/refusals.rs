@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::client::plain::PlainError;
+use client::plain::PlainError;
 
 /// What was counted.
 #[derive(Debug, Default)]

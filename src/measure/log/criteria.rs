@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::terms::sla::{Outliers, Sla};
-use crate::terms::threshold::{self, Threshold};
+use terms::sla::{Outliers, Sla};
+use terms::threshold::{self, Threshold};
 
 #[derive(Deserialize, Serialize)]
 struct StoredSla {

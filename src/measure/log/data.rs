@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::data::{OnEnd, Order, Per};
-use crate::terms::allocation::Allocation;
+use config::data::{OnEnd, Order, Per};
+use terms::allocation::Allocation;
 
 const ORDERS: [(&str, Order); 3] =
     [("sequential", Order::Sequential), ("shuffled", Order::Shuffled), ("random", Order::Random)];
@@ -54,7 +54,7 @@ fn value<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::log::WorkloadHeader;
+    use crate::log::WorkloadHeader;
     use serde_json::json;
 
     #[test]

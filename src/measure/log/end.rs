@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::probe::Probe;
 use super::rally::HookRun;
-use crate::measure::generator::Generator;
+use crate::generator::Generator;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::LogError;
 use super::reader::LogReader;
-use crate::base::files::open_regular;
+use text::files::open_regular;
 
 /// A log to be read, as often as is needed: by its name, or by the file that was written, which can be
 /// read even when its name is gone.

@@ -14,10 +14,10 @@ use super::environment::Environment;
 use super::rally::RallyTask;
 use super::shard::{MergedShard, ShardHeader};
 use super::{criteria, data};
-use crate::terms::allocation::Allocation;
-use crate::terms::control::ControlShare;
-use crate::terms::sla::Sla;
-use crate::terms::tags::Names;
+use terms::allocation::Allocation;
+use terms::control::ControlShare;
+use terms::sla::Sla;
+use terms::tags::Names;
 
 /// What ran: enough to read the samples without the scenario.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -144,7 +144,7 @@ impl WorkloadHeader {
 mod percent {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::terms::control::ControlShare;
+    use terms::control::ControlShare;
 
     pub(super) fn serialize<S: Serializer>(share: &ControlShare, serializer: S) -> Result<S::Ok, S::Error> {
         share.percent().serialize(serializer)

@@ -11,9 +11,9 @@ use std::net::IpAddr;
 use super::reader::{Flaws, LogReader};
 use super::run_log::header;
 use super::{Began, End, Frame, Header, LogError, LogFile, LogWriter};
-use crate::base::clock::Nanos;
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::rows::Rows;
+use crate::errors::{Failure, NumberedFailure};
+use crate::rows::Rows;
+use base::clock::Nanos;
 
 /// The log of a shard, as far as it says what is in it.
 pub struct ShardLog {

@@ -10,8 +10,8 @@ use super::{
     FRAME_HEAD_BYTES, Frame, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_LAST,
     KIND_SAMPLES, LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
 };
-use crate::measure::codec::{self, Scratch};
-use crate::measure::rows::Rows;
+use crate::codec::{self, Scratch};
+use crate::rows::Rows;
 
 /// How much is read at a time.
 const READ_BYTES: usize = 128 << 10;

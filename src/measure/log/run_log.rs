@@ -10,10 +10,10 @@ use std::path::Path;
 
 use super::reader::{Flaws, LogReader};
 use super::{End, Frame, Header, LogError, LogFile};
-use crate::measure::errors::NumberedFailure;
-use crate::measure::ids::RunIds;
-use crate::measure::rows::Rows;
-use crate::terms::sla::Sla;
+use crate::errors::NumberedFailure;
+use crate::ids::RunIds;
+use crate::rows::Rows;
+use terms::sla::Sla;
 
 thread_local! {
     static DECODES: Cell<u64> = const { Cell::new(0) };

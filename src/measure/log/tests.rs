@@ -3,9 +3,9 @@
 mod golden;
 
 use super::*;
-use crate::measure::errors::Failure;
-use crate::measure::phases::Phases;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use crate::errors::Failure;
+use crate::phases::Phases;
+use crate::sample::{ActionSample, Ended, IterationSample};
 use proptest::prelude::*;
 use reader::LogReader;
 use serde_json::Value;

@@ -11,11 +11,11 @@ use super::{
     BLOCK_EVERY, Began, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
     KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
 };
-use crate::base::clock::now;
-use crate::measure::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
-use crate::measure::errors::NumberedFailure;
-use crate::measure::rows::Rows;
-use crate::measure::sample::Ended;
+use crate::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
+use crate::errors::NumberedFailure;
+use crate::rows::Rows;
+use crate::sample::Ended;
+use base::clock::now;
 
 /// Where a log is written to.
 pub trait Sink: Write + Send {

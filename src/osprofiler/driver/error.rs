@@ -8,9 +8,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::Cause;
-use crate::base::masking::masked;
-use crate::base::visible::on_one_line;
 use crate::record::{RecordError, TRACE_MIB_MAX, TRACE_RECORDS_MAX};
+use base::masking::masked;
+use base::visible::on_one_line;
 
 /// Why a collector could not be used. Each message completes "failed to …".
 #[derive(Debug, Error)]

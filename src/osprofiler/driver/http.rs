@@ -14,7 +14,7 @@ use thiserror::Error;
 use url::Url;
 
 use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX};
-use crate::base::certificates;
+use base::certificates;
 
 /// The characters of a refusal that an error shows.
 const REASON_LEN_MAX: usize = 300;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::one_way::{JAEGER_NOT_WRITTEN, TEMPO_NOT_WRITTEN};
 use super::{Driver, DriverError};
-use crate::base::secret::redacted_url;
+use base::secret::redacted_url;
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Driver>, DriverError>> + Send + 'a>>;
 

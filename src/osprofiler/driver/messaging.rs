@@ -36,8 +36,8 @@ use super::forward::driver;
 use super::{
     CONNECT_TIMEOUT, Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
-use crate::base::clock::RunClock;
 use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use base::clock::RunClock;
 
 const EXCHANGE: &str = "openstack";
 const TOPIC: &str = "profiler";

@@ -50,7 +50,7 @@ use super::compat::ReportStyle;
 use super::record::Record;
 pub use super::record::{TRACE_BYTES_MAX, TRACE_RECORDS_MAX};
 pub use super::summary::{TraceQuery, TraceSummary};
-use crate::base::secret::Secret;
+use base::secret::Secret;
 
 /// How long connecting to a collector may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

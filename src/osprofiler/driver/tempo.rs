@@ -9,9 +9,9 @@ use super::http::{Http, HttpAnswer};
 use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, stored, too_large};
 use super::{DriverError, Stored, TraceQuery, TraceSummary};
-use crate::base::clock::RunClock;
 use crate::record::{Record, Timestamp};
 use crate::spans::{Decoded, SpanError, json, protobuf, trace_id};
+use base::clock::RunClock;
 
 const DEFAULT_PORT: u16 = 3_200;
 /// Tempo compares the whole header with this.

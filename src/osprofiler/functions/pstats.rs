@@ -4,7 +4,7 @@
 
 use super::model::{Function, FunctionProfile};
 use super::table::rows;
-use crate::base::marshal::Marshal;
+use base::marshal::Marshal;
 
 /// The bytes of a `.prof` file.
 #[must_use]

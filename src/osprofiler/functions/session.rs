@@ -28,7 +28,7 @@ use super::model::FunctionProfile;
 use super::numbers::{Number, within};
 use super::operation::{About, Numbered, Operations, current};
 use super::settings::FunctionsError;
-use crate::base::clock::RunClock;
+use base::clock::RunClock;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

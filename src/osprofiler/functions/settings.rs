@@ -11,8 +11,8 @@ use super::model::FunctionProfile;
 use super::operation::{Candidate, Operations, Pick};
 use super::reader::{Outcome, Reader};
 use super::sampler::Sampler;
-use crate::base::secret::Secret;
 use crate::signing::Signer;
+use base::secret::Secret;
 
 pub use super::reader::FunctionsReport;
 pub use super::sampler::{HZ_MAX, PERF_HZ_MAX, SamplerError};

@@ -12,8 +12,8 @@ use std::time::Instant;
 use pin_project_lite::pin_project;
 
 use super::operation::Operation;
-use crate::base::clock::saturating_nanos;
 use crate::trace::current;
+use base::clock::saturating_nanos;
 
 pin_project! {
     /// A future whose waits have a place; made by [`Waits::waits`].

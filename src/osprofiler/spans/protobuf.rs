@@ -12,8 +12,9 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{Decoded, Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
-use crate::base::{hex, parallel};
 use crate::record::Info;
+use base::hex;
+use base::parallel;
 
 /// The content type.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";

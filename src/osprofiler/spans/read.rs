@@ -16,12 +16,12 @@ use super::meaning::{
     MISSING, PARENT_ID, RESOURCE, TRACE_ID, is_same_resource, meaning, named_base_id, resource,
 };
 use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
-use crate::base::parallel;
 use crate::info::SharedInfo;
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use crate::report::COPY;
 use crate::summary::TraceSummary;
 use crate::text::Text;
+use base::parallel;
 
 /// The key of a start's info that marks a point below a span that it has a link to: the span (`to`), and the trace that
 /// the point has as a span (`own_trace_id`) if it is another one.

@@ -23,7 +23,8 @@ use serde_json::value::RawValue;
 
 use super::schema::{self, Field, Kind, Schema};
 use super::{Faults, SpanError, surrogates};
-use crate::base::{hex, parallel};
+use base::hex;
+use base::parallel;
 
 const ANY_PADDING: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

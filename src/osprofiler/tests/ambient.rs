@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{MemoryNotifier, identity, outline, stop_info, trace};
-use crate::base::secret::Secret;
 use crate::http_client;
 use crate::notifier::{self, Notifier, Reporter};
 use crate::profiler::{self, InTrace};
 use crate::record::Record;
 use crate::report::TraceTree;
 use crate::trace::Trace;
+use base::secret::Secret;
 
 /// The process's notifier is one for all tests: each test that sets it waits for the others.
 static PROCESS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

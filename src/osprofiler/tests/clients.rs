@@ -11,7 +11,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::base::secret::Secret;
 use crate::db::Statement;
 use crate::http_client::TracingClientLayer;
 use crate::profiler::{self, InTrace};
@@ -19,6 +18,7 @@ use crate::record::Record;
 use crate::rpc;
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;
+use base::secret::Secret;
 
 fn signer() -> Signer {
     Signer::new(&Secret::new("K")).unwrap()

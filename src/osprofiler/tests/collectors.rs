@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::record;
-use crate::base::secret::Secret;
 use crate::driver::{Collector, DriverError, TRACE_RECORDS_MAX};
 use crate::notifier::{Notifier, NotifierReport, QueueNotifier};
 use crate::record::Record;
+use base::secret::Secret;
 
 const REDIS_VARIABLE: &str = "BENCH_TEST_REDIS_URL";
 

@@ -6,9 +6,9 @@ use serde_json::json;
 use sqlx::SqlitePool;
 
 use super::record;
-use crate::base::secret::Secret;
 use crate::driver::{Collector, DriverError, TraceQuery, TraceSummary};
 use crate::record::{Record, TRACE_BYTES_MAX};
+use base::secret::Secret;
 
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 100 };
 

@@ -1,10 +1,10 @@
 //! Collectors in files, through the notifier as a service has it: written, read back, never in the way.
 
 use super::record;
-use crate::base::secret::Secret;
 use crate::driver::{Collector, TraceQuery};
 use crate::notifier::{Notifier as _, QueueNotifier};
 use crate::record::Record;
+use base::secret::Secret;
 
 fn records() -> Vec<Record> {
     let mut records = vec![

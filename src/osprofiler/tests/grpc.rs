@@ -17,13 +17,13 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{MemoryNotifier, identity};
-use crate::base::secret::Secret;
 use crate::http_client::TracingClientLayer;
 use crate::notifier::Notifier;
 use crate::profiler::{self, InTrace as _};
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;
 use crate::web::ProfilerLayer;
+use base::secret::Secret;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

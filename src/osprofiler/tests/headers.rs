@@ -5,10 +5,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::vectors;
-use crate::base::ids::span_id;
-use crate::base::secret::Secret;
 use crate::signing::{Signer, traceparent};
 use crate::verifying::{Rejection, ServerKeys, split};
+use base::ids::span_id;
+use base::secret::Secret;
 
 fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap_or_else(|| panic!("no text {key} in {case}"))

@@ -10,7 +10,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{MemoryNotifier, identity, vectors};
-use crate::base::secret::Secret;
 use crate::http_client::TracingClientLayer;
 use crate::notifier::Notifier;
 use crate::profiler;
@@ -18,6 +17,7 @@ use crate::signing::Signer;
 use crate::trace::Trace;
 use crate::verifying::ServerKeys;
 use crate::web::{ProfilerLayer, Switch, onward_headers};
+use base::secret::Secret;
 
 /// Answers what a handler sees of the trace: the headers of an onward request.
 #[derive(Clone)]

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{MemoryNotifier, trace};
-use crate::base::ids::IdSpace;
-use crate::base::secret::Secret;
 use crate::derived::DerivedProfiler;
 use crate::report::TraceTree;
 use crate::signing::Signer;
 use crate::web::onward_headers;
+use base::ids::IdSpace;
+use base::secret::Secret;
 
 #[test]
 fn ids_move_as_in_osprofiler() {

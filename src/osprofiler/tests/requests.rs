@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::base::secret::Secret;
 use crate::profiler::{self, InTrace as _};
 use crate::reqwest::traced;
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;
+use base::secret::Secret;
 
 /// A server that answers 404 to everything; gives its URL and the requests it got.
 async fn server() -> (String, Arc<Mutex<Vec<String>>>) {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{CANCELLED, Scope, Trace, UNSTOPPED, elapsed_ns, failure};
-use crate::base::clock::Nanos;
 use crate::record::{Info, IntoInfo};
+use base::clock::Nanos;
 
 /// Further points of one flow that are started but not stopped are not opened, so that a program
 /// that forgets to stop cannot fill the memory.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 
-use crate::base::masking::names_secret;
-use crate::base::template::Value;
+use base::masking::names_secret;
+use text::template::Value;
 
 use super::records::Problem;
 

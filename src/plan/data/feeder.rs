@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::base::template::Value;
-use crate::config::data::{DataMap, OnEnd, Order, Per};
+use config::data::{DataMap, OnEnd, Order, Per};
+use text::template::Value;
 
 use super::Row;
 use super::stored::{Stored, json_row};
-use crate::terms::allocation::{Allocation, Taker};
+use terms::allocation::{Allocation, Taker};
 
 /// Rows with a name, and who gets which.
 #[derive(Debug)]

@@ -16,18 +16,18 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::diagnostics::Fault;
-use crate::base::template::Value;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, key_span};
-use crate::config::data::{Data, DataMap, Format, OnEnd, Per};
-use crate::config::scenario::Scenario;
+use config::data::{Data, DataMap, Format, OnEnd, Per};
+use config::scenario::Scenario;
+use text::diagnostics::Fault;
+use text::template::Value;
+use text::yaml::Node;
+use text::yaml_place::{at, key_span};
 
 use super::Workload;
 use super::compiler::Compiler;
-use crate::terms::runner::{Model, Open};
 use records::Problem;
 use stored::Stored;
+use terms::runner::{Model, Open};
 
 /// A row that an iteration takes.
 #[derive(Debug)]

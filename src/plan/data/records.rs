@@ -4,7 +4,7 @@
 
 use std::io::{self, Read};
 
-use crate::config::data::Format;
+use config::data::Format;
 
 /// The longest record, in bytes.
 pub(super) const RECORD_BYTES_MAX: usize = 1 << 20;

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::base::digits;
-use crate::base::files::open_regular;
-use crate::base::masking::names_secret;
-use crate::base::template::{self, Value};
-use crate::config::data::Format;
+use base::masking::names_secret;
+use config::data::Format;
+use text::digits;
+use text::files::open_regular;
+use text::template::{self, Value};
 
 use super::Row;
 use super::csv::{self, Columns};

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::client::client_credentials::{Grant, Style};
-use crate::client::tls::TlsOptions;
-use crate::client::url::endpoint_uses_tls;
-use crate::config::auth::{self as config, CommandLine};
-use crate::config::deployment::{self as config_deployment, Deployment};
-use crate::config::reference::Reference;
+use ::config::auth::{self as config, CommandLine};
+use ::config::deployment::{self as config_deployment, Deployment};
+use ::config::reference::Reference;
+use base::complaint::Complaint;
+use client::client_credentials::{Grant, Style};
+use client::tls::TlsOptions;
+use client::url::endpoint_uses_tls;
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::{Auth, Lookup, Resolver};
 

@@ -8,19 +8,19 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::masking;
-use crate::base::secret::Secret;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::{self, Kind, Node};
-use crate::base::yaml_place::{at, first_key, key_span};
-use crate::client::catalog::Interface;
-use crate::client::options::{DnsOptions, Version};
-use crate::client::service_types;
-use crate::client::tls::TlsOptions;
-use crate::client::url::BaseUrl;
-use crate::config::reference::Reference;
-use crate::plan::include::moved;
+use crate::include::moved;
+use base::masking;
+use base::secret::Secret;
+use client::catalog::Interface;
+use client::options::{DnsOptions, Version};
+use client::service_types;
+use client::tls::TlsOptions;
+use client::url::BaseUrl;
+use config::reference::Reference;
+use text::diagnostics::{Fault, Source};
+use text::similar::did_you_mean;
+use text::yaml::{self, Kind, Node};
+use text::yaml_place::{at, first_key, key_span};
 
 use super::keystone::Login;
 use super::openrc;
@@ -369,7 +369,7 @@ fn at_cloud<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
 fn read(path: &Path) -> Result<CloudsFile, String> {
     let mut bytes = Vec::new();
     let limit = yaml::BYTES_MAX as u64 + 1;
-    let file = crate::base::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    let file = text::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     file.map_err(|error| error.to_string())?;
     let name = path.display().to_string();
     let source = yaml::source(&name, &bytes).map_err(|faulty| faulty.1.message)?;

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::secret::Secret;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, first_key, key_span};
-use crate::client::keystone::{Application, Credentials, Domain, Identity, Named, Scope};
-use crate::client::url::BaseUrl;
-use crate::config::keystone::Keystone;
-use crate::config::rally;
-use crate::config::reference::{Reference, SecretReference};
+use base::complaint::Complaint;
+use base::secret::Secret;
+use client::keystone::{Application, Credentials, Domain, Identity, Named, Scope};
+use client::url::BaseUrl;
+use config::keystone::Keystone;
+use config::rally;
+use config::reference::{Reference, SecretReference};
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::{at, first_key, key_span};
 
 use super::{Auth, Resolver};
 
@@ -207,7 +207,7 @@ impl Resolver<'_> {
             return self.missing(login, "the URL of Keystone is missing", "add `auth_url:`");
         };
         let span = login.span("auth_url");
-        crate::base::masking::hide_url(&text);
+        base::masking::hide_url(&text);
         let read = BaseUrl::parse(&text);
         read.map(v3_url).map_err(|complaint| self.faults.push(Fault::of(span, complaint))).ok()
     }

@@ -3,20 +3,20 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::files::open_regular;
-use crate::base::secret::redacted_url;
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
-use crate::client::options::DnsOptions;
-use crate::client::proxy::{Exception, Proxies, Proxy};
-use crate::client::tls::{TlsOptions, is_server_name};
-use crate::client::url::{BaseUrl, Origin, host_name};
-use crate::config::deployment as config;
-use crate::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
-use crate::config::reference::{Reference, SecretReference};
+use ::config::deployment as config;
+use ::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
+use ::config::reference::{Reference, SecretReference};
+use base::complaint::Complaint;
+use base::secret::redacted_url;
+use client::options::DnsOptions;
+use client::proxy::{Exception, Proxies, Proxy};
+use client::tls::{TlsOptions, is_server_name};
+use client::url::{BaseUrl, Origin, host_name};
+use text::diagnostics::Fault;
+use text::files::open_regular;
+use text::similar::did_you_mean;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
 
 use super::{Resolver, is_awaited, written};
 
@@ -68,7 +68,7 @@ impl Resolver<'_> {
             }
             let node = item(at(root, &["dns", "servers"]), index);
             let Some(text) = self.text(reference, node) else { continue };
-            match crate::plan::http::server(&text) {
+            match crate::http::server(&text) {
                 Ok(server) => servers.push(server),
                 Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
             }

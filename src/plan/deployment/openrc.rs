@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::diagnostics::Source;
+use text::diagnostics::Source;
 
 /// The cloud's name.
 pub(super) const NAME: &str = "envvars";

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::base::diagnostics::Fault;
-use crate::base::masking;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::at;
-use crate::config::deployment::{self as config, TraceHeader};
-use crate::plan::{http, propagation};
+use crate::{http, propagation};
+use ::config::deployment::{self as config, TraceHeader};
+use base::masking;
+use text::diagnostics::Fault;
+use text::yaml::Node;
+use text::yaml_place::at;
 
 use super::Resolver;
 

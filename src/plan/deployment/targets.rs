@@ -6,18 +6,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::complaint::Complaint;
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::similar::did_you_mean;
-use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, first_key};
-use crate::client::catalog::{Catalog, Interface, Wanted, is_version};
-use crate::client::service_types::{self, ServiceType, microversion_headers};
-use crate::client::url::{BaseUrl, Origin};
-use crate::config::Rejected;
-use crate::config::deployment as config;
-use crate::config::reference::Reference;
-use crate::config::target::{CatalogDefaults, Service, Target};
+use ::config::Rejected;
+use ::config::deployment as config;
+use ::config::reference::Reference;
+use ::config::target::{CatalogDefaults, Service, Target};
+use base::complaint::Complaint;
+use client::catalog::{Catalog, Interface, Wanted, is_version};
+use client::service_types::{self, ServiceType, microversion_headers};
+use client::url::{BaseUrl, Origin};
+use text::diagnostics::{Fault, Source};
+use text::similar::did_you_mean;
+use text::yaml::Node;
+use text::yaml_place::{at, first_key};
 
 use super::{Auth, DEFAULT_TARGET, Deployment, Resolver};
 
@@ -64,7 +64,7 @@ struct ListedService {
 }
 
 /// A target that is not listed: its URL, or why it has none.
-pub(in crate::plan) type Found = Result<BaseUrl, Complaint>;
+pub(crate) type Found = Result<BaseUrl, Complaint>;
 
 impl Lookup {
     /// The lookup of a document whose every service is a target.
@@ -132,7 +132,7 @@ impl Lookup {
     }
 
     /// A target that is not listed; `None` if such targets are not looked up.
-    pub(in crate::plan) fn unlisted(&self, name: &str) -> Option<Found> {
+    pub(crate) fn unlisted(&self, name: &str) -> Option<Found> {
         if !self.is_open || name == DEFAULT_TARGET {
             return None;
         }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::diagnostics::Fault;
-use crate::base::similar::did_you_mean;
-use crate::base::template::Text;
-use crate::base::yaml::Node;
-use crate::config::step;
+use config::step;
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::template::Text;
+use text::yaml::Node;
 
 use super::{Named, Step};
-use crate::plan::json::JsonTemplate;
-use crate::terms::groups::{GROUP, TOGETHER};
-use crate::terms::tags::Tags;
+use crate::json::JsonTemplate;
+use terms::groups::{GROUP, TOGETHER};
+use terms::tags::Tags;
 
 /// A key of groups that requests have, too.
 const TAGS: &str = "tags";
@@ -154,7 +154,7 @@ impl Flow {
 }
 
 /// The key of each kind of step that is not a request, and the keys that may stand beside it.
-pub(in crate::plan) const KINDS: [(&str, &[&str]); 14] = [
+pub(crate) const KINDS: [(&str, &[&str]); 14] = [
     ("think", &[]),
     ("pace", &[]),
     ("if", &["then", "else"]),
@@ -172,7 +172,7 @@ pub(in crate::plan) const KINDS: [(&str, &[&str]); 14] = [
 ];
 
 /// Which of these keys a step has.
-pub(in crate::plan) fn kinds(step: &step::Step) -> Vec<&'static str> {
+pub(crate) fn kinds(step: &step::Step) -> Vec<&'static str> {
     let there = [
         step.think.is_some(),
         step.pace.is_some(),
@@ -193,7 +193,7 @@ pub(in crate::plan) fn kinds(step: &step::Step) -> Vec<&'static str> {
 }
 
 /// Reports keys that do not belong beside the key that says what a step is.
-pub(in crate::plan) fn companions(kind: &str, node: &Node, faults: &mut Vec<Fault>) {
+pub(crate) fn companions(kind: &str, node: &Node, faults: &mut Vec<Fault>) {
     let of_flow = || KINDS.iter().flat_map(|(_, companions)| *companions);
     let allowed = KINDS.iter().find(|(key, _)| *key == kind).map(|(_, companions)| *companions);
     for (key, _) in node.entries().iter().filter(|(key, _)| key.name != kind) {

@@ -2,7 +2,7 @@
 //!
 //! As in Rally 5.1 (rally/plugins/task/scenarios/dummy), but for the charts of made-up data.
 
-use crate::base::diagnostics::Fault;
+use text::diagnostics::Fault;
 
 use super::{Arguments, Expanded, Kind, Scenario, optional};
 
@@ -193,7 +193,7 @@ fn timed_atomic_actions(arguments: &Arguments<'_>, _: &mut Vec<Fault>) -> Expand
     actions_or_nothing(arguments, actions.collect())
 }
 
-fn actions_or_nothing(arguments: &Arguments<'_>, mut steps: Vec<crate::base::yaml::Node>) -> Expanded {
+fn actions_or_nothing(arguments: &Arguments<'_>, mut steps: Vec<text::yaml::Node>) -> Expanded {
     if steps.is_empty() {
         steps.push(arguments.at.think(0.0));
     }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::diagnostics::{Fault, Shown};
-use crate::base::yaml::{Kind as NodeKind, Node};
+use text::diagnostics::{Fault, Shown};
+use text::yaml::{Kind as NodeKind, Node};
 
 use super::{Arguments, Expanded, Kind, Parameter, Scenario, check_all, entry, optional, required};
-use crate::rally::nodes::{At, as_number, as_text, escaped, meant_literally, without_nulls};
+use crate::nodes::{At, as_number, as_text, escaped, meant_literally, without_nulls};
 
 /// The name of the atomic action of both.
 const ACTION: &str = "requests.check_request";
@@ -208,7 +208,7 @@ fn headers(map: &Node, faults: &mut Vec<Fault>) -> Key {
     }
     let cookies = map.get("cookies").map(without_nulls);
     if let Some(cookies) = cookies.as_ref().filter(|cookies| !cookies.entries().is_empty()) {
-        let pair = |(key, node): &(crate::base::yaml::Key, Node)| {
+        let pair = |(key, node): &(text::yaml::Key, Node)| {
             format!("{}={}", key.name, as_text(node).unwrap_or_default())
         };
         let line = cookies.entries().iter().map(pair).collect::<Vec<_>>().join("; ");

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::diagnostics::{Fault, Shown};
-use crate::base::yaml::Node;
-use crate::base::yaml_place::at;
-use crate::config::check::check;
+use config::check::check;
+use text::diagnostics::{Fault, Shown};
+use text::yaml::Node;
+use text::yaml_place::at;
 
 use super::nodes::{At, as_number, as_text, without_nulls};
 use super::task::{Named, known};

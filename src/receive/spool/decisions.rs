@@ -3,7 +3,7 @@
 //! Iterations end roughly in the order of their numbers. A page whose iterations are all decided is closed: from then
 //! on, an iteration of it is kept if the index of kept traces has it. So the table stays small in a run of any length.
 
-use crate::measure::latency::SampleId;
+use measure::latency::SampleId;
 
 /// Iterations of a page.
 const OF_PAGE: u64 = 1 << 14;

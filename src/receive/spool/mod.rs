@@ -27,13 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::Taker;
-use crate::measure::ids::RunIds;
-use crate::measure::latency::SampleId;
-use crate::measure::rows::{IterationHead, Rows};
-use crate::measure::sample::Ended;
 pub use counts::{Counts, KeptTrace, LetGo};
 use decisions::Place;
 pub use limits::Limits;
+use measure::ids::RunIds;
+use measure::latency::SampleId;
+use measure::rows::{IterationHead, Rows};
+use measure::sample::Ended;
 use sampling::Wanted;
 use segments::Disk;
 use state::{Shared, State};

@@ -1,8 +1,8 @@
 //! Sampling that the load decides: which iterations' traces to keep, while nobody knows yet which will be looked at.
 //!
-//! After the load, [`crate::results::choice`] chooses slow, typical and failed iterations from the log. It draws from
+//! After the load, [`results::choice`] chooses slow, typical and failed iterations from the log. It draws from
 //! all iterations up to a response time that is known only at the end. But which iterations it *can* still choose is
-//! known at any time, by the same code ([`crate::measure::candidates`]), and only ever becomes less: about
+//! known at any time, by the same code ([`measure::candidates`]), and only ever becomes less: about
 //! `n · ln(N / n)` of `N`. These are kept, with the slowest and with the first ones of every fault. So the choice after
 //! the load, which needs nothing but the log, has the spans of each iteration that it names, and a threshold need not
 //! be guessed.
@@ -12,10 +12,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::base::clock::Nanos;
-use crate::measure::candidates::{Group, groups};
-use crate::measure::rows::IterationHead;
-use crate::measure::sample::Ended;
+use base::clock::Nanos;
+use measure::candidates::{Group, groups};
+use measure::rows::IterationHead;
+use measure::sample::Ended;
 
 /// How many iterations of each fault are kept, besides a random sample of the failed ones.
 const FIRST_OF_FAULT: u8 = 3;
@@ -54,7 +54,7 @@ impl Sampler {
         Self { workloads: groups(wanted.traces, workloads).into_iter().map(of_workload).collect(), halved: 0 }
     }
 
-    /// Adds an ended iteration, with the number that it drew ([`crate::measure::ids::RunIds::draw`]). Returns the number
+    /// Adds an ended iteration, with the number that it drew ([`measure::ids::RunIds::draw`]). Returns the number
     /// of samples that it is in. `gone` gets the numbers of iterations of the same workload, once for each sample that
     /// they are no longer in; this iteration may be among them.
     #[inline]

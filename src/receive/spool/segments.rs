@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::base::files::{create_private, make_directory, open_regular};
+use text::files::{create_private, make_directory, open_regular};
 
 /// The name of the directory within a run's.
 pub const DIRECTORY_NAME: &str = "spans";

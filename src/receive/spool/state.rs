@@ -10,9 +10,9 @@ use super::kept::{Kept, Refused};
 use super::limits::Limits;
 use super::sampling::{Sampler, Wanted};
 use super::waiting::{Trace, Waiting};
-use crate::measure::ids::RunIds;
-use crate::measure::latency::SampleId;
-use crate::measure::rows::IterationHead;
+use measure::ids::RunIds;
+use measure::latency::SampleId;
+use measure::rows::IterationHead;
 
 /// The most pages of decisions, of 4 KiB each.
 const PAGES_MAX: usize = 2_048;

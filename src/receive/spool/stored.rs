@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::kept::Block;
 use super::segments::{Disk, FRAME_HEAD_BYTES, Folder, Frame, Frames, read_whole};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::spans::{SpanError, protobuf, read};
-use crate::receive::wire::request_of;
+use crate::wire::request_of;
+use osprofiler::record::Record;
+use osprofiler::spans::{SpanError, protobuf, read};
 
 /// No more bytes of a trace are read: a file may come from somebody else.
 const TRACE_BYTES_MAX: usize = 64 << 20;

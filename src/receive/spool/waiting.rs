@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::decisions::Place;
-use crate::base::ids::mix;
+use base::ids::mix;
 
 /// What a table takes for a trace besides its bytes, roughly.
 const TRACE_BYTES: usize = 128;

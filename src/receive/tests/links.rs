@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::field;
-use crate::osprofiler::spans::{Link, Span, protobuf};
-use crate::receive::links::{LINKS_OF_A_SPAN_MAX, Links};
-use crate::receive::wire::{Request, WireError};
+use crate::links::{LINKS_OF_A_SPAN_MAX, Links};
+use crate::wire::{Request, WireError};
+use osprofiler::spans::{Link, Span, protobuf};
 
 /// The traces that are wanted.
 const WANTED: [u128; 2] = [1, 2];

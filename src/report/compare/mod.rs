@@ -7,10 +7,10 @@ pub(super) mod text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::points::Difference;
-use crate::results::model::{Outcome, Results};
-use crate::verdict::compare::{FailuresRow, RatioRow};
-use crate::verdict::history::{HistoryFailures, HistoryRow};
+use analysis::points::Difference;
+use results::model::{Outcome, Results};
+use verdict::compare::{FailuresRow, RatioRow};
+use verdict::history::{HistoryFailures, HistoryRow};
 
 pub use text::{document, history_document, history_markdown, history_terminal, markdown, terminal};
 
@@ -20,13 +20,13 @@ pub const VERSION: u32 = 1;
 /// The JSON Schema (draft-07) of two runs side by side.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    crate::base::json_schema::draft07::<TwoRuns>()
+    ::text::json_schema::draft07::<TwoRuns>()
 }
 
 /// The JSON Schema (draft-07) of a run against its history.
 #[must_use]
 pub fn history_schema() -> serde_json::Value {
-    crate::base::json_schema::draft07::<AgainstHistory>()
+    ::text::json_schema::draft07::<AgainstHistory>()
 }
 
 /// A run that is compared.

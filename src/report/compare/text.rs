@@ -1,14 +1,14 @@
 //! Comparisons of stored runs for people: at a terminal, in Markdown, and on a page.
 
 use super::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns};
-use crate::report::document::{
+use crate::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
-use crate::report::kind_names;
-use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
-use crate::results::model::{Counts, Outcome};
-use crate::verdict::compare::FailuresRow;
-use crate::verdict::history::HistoryRow;
+use crate::kind_names;
+use crate::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
+use results::model::{Counts, Outcome};
+use verdict::compare::FailuresRow;
+use verdict::history::HistoryRow;
 
 const POINTS_SHOWN: usize = 8;
 const ROWS_SHOWN: usize = 100;
@@ -60,7 +60,7 @@ pub fn document(compared: &TwoRuns) -> Document {
 }
 
 /// With one run of each, a slow hour looks like a slow build.
-pub(in crate::report) fn caveat() -> Line {
+pub(crate) fn caveat() -> Line {
     let mut line = Line::from(
         "This describes these two runs. One run of each does not show whether the builds differ: the figures also contain \
          what else the machine and the network did at the time. ",
@@ -69,7 +69,7 @@ pub(in crate::report) fn caveat() -> Line {
 }
 
 /// The trace points that differ most, in typical and in slow iterations, and what their figures mean.
-pub(in crate::report) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
+pub(crate) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
     let hint = |points: &TracePoints| {
         let TracePoints { base_traces, new_traces, .. } = points;
         format!("Own time and calls per trace, of {base_traces} and {new_traces} fetched traces")
@@ -81,13 +81,13 @@ pub(in crate::report) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, 
     ]
 }
 
-pub(in crate::report) fn named(run: &RunRef) -> String {
+pub(crate) fn named(run: &RunRef) -> String {
     let time: String = run.started_at.chars().take(19).collect();
     format!("{} ({time})", run.path)
 }
 
 /// One row for each percentile.
-pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
+pub(crate) fn ratios(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::drawing("between its bounds"),
@@ -141,10 +141,10 @@ fn without_time(compared: &TwoRuns, workload: &str, side: fn(&FailuresRow) -> &C
 }
 
 /// The title of the tables of what has no time: it counts as longer than every success.
-pub(in crate::report) const NOT_SERVED: &str = "Failed or not served";
+pub(crate) const NOT_SERVED: &str = "Failed or not served";
 
 /// What failed or was not served, one row for each workload.
-pub(in crate::report) fn failures(compared: &TwoRuns) -> Table {
+pub(crate) fn failures(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
     let shown = |counts: &Counts| match counts {
         Counts { failed, dropped: 0, aborted: 0, total, .. } => format!("{failed} of {total}"),
@@ -206,13 +206,13 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
     document
 }
 
-pub(in crate::report) fn history_subject(judged: &AgainstHistory) -> Line {
+pub(crate) fn history_subject(judged: &AgainstHistory) -> Line {
     let new = named(&judged.new);
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
 /// What failed or was not served, one row for each workload.
-pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
+pub(crate) fn history_failures(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("past runs"),
@@ -250,7 +250,7 @@ fn known(ms: f64) -> String {
 }
 
 /// One row for each metric.
-pub(in crate::report) fn history_table(judged: &AgainstHistory) -> Table {
+pub(crate) fn history_table(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::drawing("against past runs"),

@@ -1,6 +1,6 @@
 //! Outcomes as people see them: the only place with their words, tones and symbols.
 
-use crate::results::model::{Criterion, Outcome, Severity};
+use results::model::{Criterion, Outcome, Severity};
 
 /// A word with a tone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
-use crate::base::visible::on_one_line;
+use base::visible::on_one_line;
 
 /// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
 pub const BYTES_MAX: usize = 60_000;

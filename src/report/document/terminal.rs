@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Badge, Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
-use crate::base::visible::on_one_line;
+use base::visible::on_one_line;
 
 pub use super::wrapping::wrapped;
 

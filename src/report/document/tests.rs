@@ -6,9 +6,9 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 use super::markdown::{self, BYTES_MAX, escaped};
 use super::terminal::{self, Style};
 use super::*;
-use crate::base::visible::{for_terminal, is_deceptive, on_one_line};
-use crate::report::html;
-use crate::results::model::Outcome;
+use crate::html;
+use base::visible::{for_terminal, is_deceptive, on_one_line};
+use results::model::Outcome;
 
 /// The number of places, of which a text fills one.
 const PLACES_APART: usize = 11;

@@ -5,10 +5,10 @@
 use serde::Serialize;
 
 use super::text;
-use crate::analysis::call_stats::{CallStats, Function, FunctionStats, SortKey};
-use crate::analysis::statement;
-use crate::report::words::{duration_us, shown_name};
-use crate::results::trace::StoredTrace;
+use crate::words::{duration_us, shown_name};
+use analysis::call_stats::{CallStats, Function, FunctionStats, SortKey};
+use analysis::statement;
+use results::trace::StoredTrace;
 
 /// Rows of the table.
 const ROWS_MAX: usize = 200;

@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::asynchronous;
-use crate::report::differences;
-use crate::report::document::{Line, Span};
-use crate::report::machine;
-use crate::report::observer;
-use crate::report::words;
-use crate::results::model::{
+use crate::asynchronous;
+use crate::differences;
+use crate::document::{Line, Span};
+use crate::machine;
+use crate::observer;
+use crate::words;
+use results::model::{
     ComparedKind, Comparison, Contrast, LateIteration, LateWork, NoFinding, ObserverEffect, Results, Workload,
 };
 
@@ -272,7 +272,7 @@ fn contrast(seen: &Contrast) -> String {
     format!("{attribute} {value}: {:.0} % instead of {:.0} %", slow_share * 100.0, typical_share * 100.0)
 }
 
-fn node(node: &crate::results::model::ComparedNode) -> NodeView {
+fn node(node: &results::model::ComparedNode) -> NodeView {
     let calls = match (words::calls(node.slow_calls), words::calls(node.typical_calls)) {
         (slow, typical) if slow == typical => slow,
         (slow, typical) => format!("{slow} instead of {typical}"),
@@ -289,7 +289,7 @@ fn node(node: &crate::results::model::ComparedNode) -> NodeView {
 }
 
 pub(super) fn effect(effect: &ObserverEffect) -> EffectView {
-    let row = |at: &crate::results::model::EffectAt| {
+    let row = |at: &results::model::EffectAt| {
         let share = if at.control_ms > 0.0 {
             words::percent(at.difference_ms / at.control_ms)
         } else {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::badge::Badge;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{document, screen};
-use crate::results::model::{Criterion, Measured, Severity};
+use crate::{document, screen};
+use results::model::{Criterion, Measured, Severity};
 
 /// The width of a gauge, in units of its drawing.
 const GAUGE_WIDTH: f64 = 160.0;

@@ -5,9 +5,7 @@
 
 use serde::Serialize;
 
-use crate::report::document::{
-    Block, Cell, Column, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table,
-};
+use crate::document::{Block, Cell, Column, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table};
 
 /// The macros for parts of a document; a page's template includes them.
 pub(super) const MACROS: &str = include_str!("document.html");
@@ -105,7 +103,7 @@ impl FactView {
 
 /// The parts of a document.
 #[cfg(test)]
-pub(super) fn blocks(document: &crate::report::document::Document) -> Vec<BlockView> {
+pub(super) fn blocks(document: &crate::document::Document) -> Vec<BlockView> {
     document.blocks.iter().map(block).collect()
 }
 
@@ -234,7 +232,7 @@ impl Drawing {
     fn view(&self, interval: &Interval) -> DrawnView {
         let Interval { value, low, high, tone } = *interval;
         let words = |value: f64| {
-            if self.scale.ratio { crate::report::words::ratio(value) } else { format!("{value:+.3} ms") }
+            if self.scale.ratio { crate::words::ratio(value) } else { format!("{value:+.3} ms") }
         };
         let bounded = low.is_finite() && high.is_finite();
         DrawnView {

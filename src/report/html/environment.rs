@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use crate::base::shell;
+use ::text::shell;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{text, workloads};
-use crate::base::yaml;
-use crate::report::{probe, seed, words};
-use crate::results::model::{Results, TraceState};
+use crate::{probe, seed, words};
+use ::text::yaml;
+use results::model::{Results, TraceState};
 
 /// What stands for the files of a load that was made of a URL, and of a scenario whose URLs are whole.
 const OF_URL: &str = "scenario of the URL";

@@ -8,11 +8,11 @@ use super::causes::{PieceView, pieces};
 use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::analysis::feature::CLIENT;
-use crate::analysis::late_work::is_waiting;
-use crate::report::document::Line;
-use crate::report::{client_comparison, differences, explanation, words};
-use crate::results::model::{
+use crate::document::Line;
+use crate::{client_comparison, differences, explanation, words};
+use analysis::feature::CLIENT;
+use analysis::late_work::is_waiting;
+use results::model::{
     AttributeValue, ClientComparison, ComparedKind, Comparison, Contrast, Differences, NoFinding, Overall,
     Results, Workload,
 };

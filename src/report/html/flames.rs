@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::osprofiler::functions::model::FunctionProfile;
-use crate::results::functions::Functions;
-use crate::results::model::ComparedFunctions;
+use osprofiler::functions::model::FunctionProfile;
+use results::functions::Functions;
+use results::model::ComparedFunctions;
 
 use super::text;
 
@@ -181,7 +181,7 @@ fn short(name: &str, chars: usize) -> String {
 /// Text for markup, with deceptive characters written out.
 fn escaped(name: &str) -> String {
     let mut safe = String::new();
-    for c in crate::base::visible::on_one_line(name).chars() {
+    for c in base::visible::on_one_line(name).chars() {
         match c {
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
@@ -197,7 +197,7 @@ fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::functions::model::{Builder, Function};
+    use osprofiler::functions::model::{Builder, Function};
 
     fn profile(stacks: &[(&[&str], u64)]) -> FunctionProfile {
         let mut builder = Builder::new("wsgi", 100);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn differences_are_of_milliseconds_of_an_iteration() {
-        let node = |depth, name: &str, slow_ms, typical_ms| crate::results::model::FunctionNode {
+        let node = |depth, name: &str, slow_ms, typical_ms| results::model::FunctionNode {
             depth,
             name: name.into(),
             slow_ms,

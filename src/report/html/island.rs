@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::base::shell;
+use ::text::shell;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -15,11 +15,11 @@ use uuid::Uuid;
 use super::marks::{Mark, Marks};
 use super::refs::{self, Seen, Shown};
 use super::text;
-use crate::analysis::mean_tree::own_shares;
-use crate::measure::generator::ProcessSeries;
-use crate::report::words::point_name;
-use crate::results::IterationColumns;
-use crate::results::model::{
+use crate::words::point_name;
+use analysis::mean_tree::own_shares;
+use measure::generator::ProcessSeries;
+use results::IterationColumns;
+use results::model::{
     Bucket, ComparedNode, Criterion, Distribution, OfAll, Offered, Percentile, Results, Series, TraceState,
 };
 

@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 
-use crate::analysis::statement;
-use crate::osprofiler::report::Point;
-use crate::report::document::{Line, Span};
-use crate::report::explanation::Named;
-use crate::results::model::{Basis, Explanation, Place, Results};
-use crate::results::trace::StoredTrace;
+use crate::document::{Line, Span};
+use crate::explanation::Named;
+use analysis::statement;
+use osprofiler::report::Point;
+use results::model::{Basis, Explanation, Place, Results};
+use results::trace::StoredTrace;
 
 /// Kinds with a mark: as many as there are colours for them.
 const MARKS_MAX: usize = 4;

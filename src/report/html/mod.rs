@@ -40,8 +40,8 @@ use base64::engine::general_purpose::STANDARD;
 use minijinja::{Environment, Value, context};
 use sha2::{Digest, Sha256};
 
-use crate::results::IterationColumns;
-use crate::results::model::{Results, Workload};
+use results::IterationColumns;
+use results::model::{Results, Workload};
 
 pub use refs::{Shown, Traces, relative_url, shown};
 
@@ -142,7 +142,7 @@ fn cause(error: minijinja::Error) -> io::Error {
 
 /// A document as a part of a page, without the page around it.
 #[cfg(test)]
-pub(super) fn fragment(document: &crate::report::document::Document) -> String {
+pub(super) fn fragment(document: &crate::document::Document) -> String {
     let template = format!("{}{{% for b in blocks %}}{{{{ block(b) }}}}{{% endfor %}}", document::MACROS);
     let mut fragment = Vec::new();
     fill(&template, context! { blocks => document::blocks(document) }, &mut fragment).unwrap();

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::results::IterationColumns;
+use results::IterationColumns;
 
 /// The bits of an `f32` that are kept: 16 of its 23 digits, a relative error below 1 in 100,000.
 const KEPT_BITS: u32 = !0x7f;

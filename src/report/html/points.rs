@@ -14,13 +14,13 @@ use serde::{Serialize, Serializer};
 use super::island::write_json;
 use super::marks::{self, CulpritData, Marks};
 use super::refs::{Seen, Shown};
-use crate::analysis::folding::{self, FoldedRow, RowKind};
-use crate::osprofiler::info::SharedInfo;
-use crate::osprofiler::record::Info;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::words;
-use crate::results::model::{Explanation, Results, TraceState};
-use crate::results::trace::StoredTrace;
+use crate::words;
+use analysis::folding::{self, FoldedRow, RowKind};
+use osprofiler::info::SharedInfo;
+use osprofiler::record::Info;
+use osprofiler::report::{Point, TraceTree};
+use results::model::{Explanation, Results, TraceState};
+use results::trace::StoredTrace;
 
 /// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
 pub(super) const POINTS_MAX: usize = 2_000;

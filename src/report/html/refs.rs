@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::base::percent;
-use crate::results::model::{Results, TraceState};
-use crate::results::trace::StoredTrace;
+use base::percent;
+use results::model::{Results, TraceState};
+use results::trace::StoredTrace;
 
 /// The traces of a run, and how its report shows them.
 #[derive(Clone, Copy, Debug)]

@@ -6,26 +6,26 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::base::ids::mix;
-use crate::harness::judging;
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::log::{End, Header, LogWriter};
-use crate::measure::phases::Phases;
-use crate::measure::rows::Rows;
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::record::{Record, Timestamp};
-use crate::results::IterationColumns;
-use crate::results::aggregate::Aggregate;
-use crate::results::choice;
-use crate::results::directory::RunDirectory;
-use crate::results::json;
-use crate::results::model::{Results, SlowIteration};
-use crate::results::trace::StoredTrace;
+use base::ids::mix;
+use harness::judging;
+use measure::errors::{Failure, NumberedFailure};
+use measure::log::{End, Header, LogWriter};
+use measure::phases::Phases;
+use measure::rows::Rows;
+use measure::sample::{ActionSample, Ended, IterationSample};
+use osprofiler::record::{Record, Timestamp};
+use results::IterationColumns;
+use results::aggregate::Aggregate;
+use results::choice;
+use results::directory::RunDirectory;
+use results::json;
+use results::model::{Results, SlowIteration};
+use results::trace::StoredTrace;
 
-pub(in crate::report) struct Sample {
-    pub(in crate::report) results: Results,
-    pub(in crate::report) iterations: IterationColumns,
-    pub(in crate::report) traces: Vec<StoredTrace>,
+pub(crate) struct Sample {
+    pub(crate) results: Results,
+    pub(crate) iterations: IterationColumns,
+    pub(crate) traces: Vec<StoredTrace>,
 }
 
 /// When the run started.
@@ -58,7 +58,7 @@ impl Random {
 
 /// A run of two workloads with this number of iterations in all, besides those of the warm-up, and of those that were
 /// cut off or dropped.
-pub(in crate::report) fn sample(iterations: usize) -> Sample {
+pub(crate) fn sample(iterations: usize) -> Sample {
     let folder = tempfile::tempdir().unwrap();
     let directory = RunDirectory::open(folder.path());
     let mut log = LogWriter::create(&directory.log()).unwrap();

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::osprofiler::report::PointError;
-use crate::report::document::terminal::Style;
-use crate::results::model::{Distribution, Outcome, RunStatus, TraceState};
-use crate::results::trace::StoredTrace;
+use crate::document::terminal::Style;
+use osprofiler::report::PointError;
+use results::model::{Distribution, Outcome, RunStatus, TraceState};
+use results::trace::StoredTrace;
 use sample::{Sample, poison, sample};
 
 fn html(sample: &Sample) -> String {
@@ -93,7 +93,7 @@ fn the_page_holds_what_the_results_hold() {
     for slow in &sample.results.slowest {
         assert!(page.contains(&format!("data-trace=\"{}\"", slow.iteration.trace_id)));
     }
-    let seen = |slow: &&crate::results::model::SlowIteration| {
+    let seen = |slow: &&results::model::SlowIteration| {
         matches!(slow.trace, TraceState::Complete | TraceState::Partial)
     };
     assert!(sample.results.slowest.iter().filter(seen).count() > 2);
@@ -108,8 +108,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::report::terminal::summary(&sample.results, Some(directory), &[], Style::default(), &mut text)
-        .unwrap();
+    crate::terminal::summary(&sample.results, Some(directory), &[], Style::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains(", 7 dropped: never started, 40 warm-up iterations not counted (1 failed); "),
@@ -135,7 +134,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut on_time = sample.results;
     on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
     let mut text = Vec::new();
-    crate::report::terminal::summary(&on_time, Some(directory), &[], Style::default(), &mut text).unwrap();
+    crate::terminal::summary(&on_time, Some(directory), &[], Style::default(), &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  queue time"),
         "one row where both times are the same"

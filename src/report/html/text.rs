@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-pub(super) use crate::report::words::{code_point, duration, is_deceptive, visible};
+pub(super) use crate::words::{code_point, duration, is_deceptive, visible};
 
 /// A number, perhaps negative, and its unit.
 static FIGURES: LazyLock<Option<Regex>> =

@@ -9,15 +9,15 @@ use minijinja::{Value, context};
 use serde::Serialize;
 
 use super::{STYLE, content_policy, fill, flames, points, script, text};
-use crate::analysis::call_stats::{CallStats, Function, SortKey};
-use crate::analysis::statement;
-use crate::base::clock::rfc3339;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::trace::reported;
-use crate::report::words::duration_us;
-use crate::results::functions::Functions;
-use crate::results::model::Explanation;
-use crate::results::trace::state;
+use crate::trace::reported;
+use crate::words::duration_us;
+use ::text::times::rfc3339;
+use analysis::call_stats::{CallStats, Function, SortKey};
+use analysis::statement;
+use osprofiler::report::{Point, TraceTree};
+use results::functions::Functions;
+use results::model::Explanation;
+use results::trace::state;
 
 pub(super) const PAGE: &str = include_str!("trace.html");
 pub(super) const SCRIPT: &str = include_str!("trace.js");
@@ -148,7 +148,7 @@ fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
     let rows = stats.rows(SortKey::Own);
     let left = rows.len().saturating_sub(CALLS_MAX);
     let whole_us = stats.own_us().max(1);
-    let call = |(function, row): &(&Function, &crate::analysis::call_stats::FunctionStats)| Call {
+    let call = |(function, row): &(&Function, &analysis::call_stats::FunctionStats)| Call {
         name: text::shortened(&function.name, NAME_CHARS_MAX).into_owned(),
         place: text::shortened(&function.place, NAME_CHARS_MAX).into_owned(),
         calls: text::count(row.calls.total),

@@ -16,12 +16,12 @@ use super::first::{self, CardView};
 use super::refs::{Refs, Seen, Shown, TraceRef};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
-use crate::analysis::explanation::OUTSIDE;
-use crate::report::document::{Line, Span};
-use crate::report::explanation::Named;
-use crate::report::{document, observer, offered, probe, record, screen, slowest, words};
-use crate::results::IterationColumns;
-use crate::results::model::{
+use crate::document::{Line, Span};
+use crate::explanation::Named;
+use crate::{document, observer, offered, probe, record, screen, slowest, words};
+use analysis::explanation::OUTSIDE;
+use results::IterationColumns;
+use results::model::{
     Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
     SlowIteration, TraceState,
 };
@@ -297,7 +297,7 @@ fn verdict_reason(criteria: &[Criterion]) -> String {
 
 /// The numbers of the first screen.
 fn tiles(results: &Results) -> Vec<Tile> {
-    let sum = |of: fn(&crate::results::model::Counts) -> u64| -> u64 {
+    let sum = |of: fn(&results::model::Counts) -> u64| -> u64 {
         results.workloads.iter().map(|workload| of(&workload.iterations)).sum()
     };
     let (total, failed, dropped) = (sum(|c| c.total), sum(|c| c.failed), sum(|c| c.dropped));
@@ -516,7 +516,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>
     }
 }
 
-fn action(action: &crate::results::model::ActionTiming) -> ActionView {
+fn action(action: &results::model::ActionTiming) -> ActionView {
     ActionView {
         name: action.name.clone(),
         start: text::duration(action.start_ms),

@@ -11,10 +11,8 @@ use super::causes::{self, ComparisonView, EffectView, LateView};
 use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{asynchronous, offered, samples, tags, words};
-use crate::results::model::{
-    Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload,
-};
+use crate::{asynchronous, offered, samples, tags, words};
+use results::model::{Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload};
 
 /// The width of a bar of phases, in units of its drawing.
 const PHASES_WIDTH: f64 = 200.0;

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use crate::measure::ids::RunIds;
-use crate::measure::meter::{Buckets, Meter, WorkloadMeter};
+use measure::ids::RunIds;
+use measure::meter::{Buckets, Meter, WorkloadMeter};
 
 /// The names of a run, and what its ids and times are made from.
 #[derive(Clone, Debug)]
@@ -168,25 +168,25 @@ fn seconds(nanos: u128) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::measure::errors::{Failure, NumberedFailure};
-    use crate::measure::recorder::{Batch, Live};
-    use crate::measure::rows::Rows;
-    use crate::measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::errors::{Failure, NumberedFailure};
+    use measure::recorder::{Batch, Live};
+    use measure::rows::Rows;
+    use measure::sample::{ActionSample, Ended, IterationSample};
 
-    pub(in crate::report::metrics) fn facts() -> RunFacts {
+    pub(in crate::metrics) fn facts() -> RunFacts {
         RunFacts {
             bench_version: "1.2.3",
             run_id: Uuid::from_u128(5),
             scenario: "a \"title\"\\\n".to_owned(),
             deployment: "d".to_owned(),
             shard: None,
-            ids: RunIds::new(Uuid::from_u128(7), crate::terms::control::ControlShare::NONE),
+            ids: RunIds::new(Uuid::from_u128(7), terms::control::ControlShare::NONE),
             started_unix_ns: 1_700_000_000_000_000_000,
         }
     }
 
     /// Two iterations without fault, of 3 and 4 ms, one that failed, one of the warm-up.
-    pub(in crate::report::metrics) fn meter() -> Meter {
+    pub(in crate::metrics) fn meter() -> Meter {
         let mut meter = Meter::new([("w \"1\"".to_owned(), vec!["log in".to_owned()])]);
         let mut samples = Rows::default();
         for (number, ms, ended, warm_up) in [

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{Kind, Metric, RunFacts, Value, metrics, seconds};
-use crate::measure::meter::{BOUNDS_NS, Buckets, Meter};
+use measure::meter::{BOUNDS_NS, Buckets, Meter};
 
 /// The content type of what [`render`] gives.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,8 +6,8 @@
 use prost::Message;
 
 use super::{Kind, Metric, RunFacts, Value, metrics, seconds};
-use crate::base::ids::span_id;
-use crate::measure::meter::{BOUNDS_NS, Buckets, Exemplar as Sampled, Meter};
+use base::ids::span_id;
+use measure::meter::{BOUNDS_NS, Buckets, Exemplar as Sampled, Meter};
 
 /// The content type of what [`encode`] gives.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::{scheme_of, secrets_of};
-use crate::base::masking::{names_secret, secret_spans};
-use crate::base::named_secrets::named_secrets;
-use crate::base::shell::{self, octal, quoted};
-use crate::measure::observation::{Exchange, Observation};
+use base::masking::{names_secret, secret_spans};
+use measure::observation::{Exchange, Observation};
+use text::named_secrets::named_secrets;
+use text::shell::{self, octal, quoted};
 
 /// A longer body is passed through a pipe: an argument has a limit.
 const ARGUMENT_BYTES_MAX: usize = 64 << 10;
@@ -69,7 +69,7 @@ pub fn commands(observations: &[Observation], connecting: &Connecting, reveal: b
 }
 
 fn comment(text: &str) -> String {
-    crate::base::visible::on_one_line(&crate::base::masking::masked(text))
+    base::visible::on_one_line(&base::masking::masked(text))
 }
 
 /// The variables that stand for secrets.

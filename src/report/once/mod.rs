@@ -7,15 +7,15 @@ pub mod curl;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::base::clock::saturating_nanos;
-use crate::base::digits;
-use crate::base::masking::names_secret;
-use crate::base::named_secrets::without_secrets;
-use crate::base::units::format_ns;
-use crate::base::visible::{on_one_line, visible};
-use crate::measure::observation::{Answered, Checked, Exchange, Observation};
-use crate::measure::phases::Phases;
-use crate::report::document::terminal::Style;
+use crate::document::terminal::Style;
+use base::clock::saturating_nanos;
+use base::masking::names_secret;
+use base::units::format_ns;
+use base::visible::{on_one_line, visible};
+use measure::observation::{Answered, Checked, Exchange, Observation};
+use measure::phases::Phases;
+use text::digits;
+use text::named_secrets::without_secrets;
 
 /// So much of a body is shown, in characters.
 const BODY_CHARS_MAX: usize = 2000;

@@ -5,15 +5,14 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::Paired;
-use crate::analysis::call_changes::CallChange;
-use crate::report::document::{Badge, Cell, Column, Line, Table};
-use crate::report::words::{bounds, with_sign};
-use crate::results::model::{Criterion, Outcome, Severity};
-use crate::verdict::paired::{CountRow, Names};
+use crate::document::{Badge, Cell, Column, Line, Table};
+use crate::words::{bounds, with_sign};
+use analysis::call_changes::CallChange;
+use results::model::{Criterion, Outcome, Severity};
+use verdict::paired::{CountRow, Names};
 
 /// What the table of changed calls means.
-pub(in crate::report) const CHANGES_HINT: &str =
-    "Calls per trace of typical iterations; they do not affect the verdict";
+pub(crate) const CHANGES_HINT: &str = "Calls per trace of typical iterations; they do not affect the verdict";
 
 /// A count with the points and the traces that show its difference.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -108,7 +107,7 @@ fn observed(row: &CountRow) -> String {
 }
 
 /// A mean count, with two decimals unless it is whole.
-pub(in crate::report) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -165,7 +164,7 @@ pub(super) fn criteria(paired: &Paired) -> Vec<Criterion> {
 }
 
 /// One row for each count.
-pub(in crate::report) fn table(paired: &Paired) -> Table {
+pub(crate) fn table(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("A"),
@@ -191,7 +190,7 @@ pub(in crate::report) fn table(paired: &Paired) -> Table {
 }
 
 /// The kinds of points that B calls more or less often.
-pub(in crate::report) fn changes(paired: &Paired) -> Table {
+pub(crate) fn changes(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("calls A"),

@@ -10,10 +10,10 @@ pub(super) mod text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::call_changes::CallChange;
-use crate::analysis::points::PointRow;
-use crate::results::model::ScenarioInfo;
-use crate::verdict::paired::{Decision, Failures, Names, Row, SlaRow};
+use analysis::call_changes::CallChange;
+use analysis::points::PointRow;
+use results::model::ScenarioInfo;
+use verdict::paired::{Decision, Failures, Names, Row, SlaRow};
 
 pub use counts::{Counted, CountedPoint, CountedTrace};
 pub use text::{criteria, document, headline, markdown, progress, terminal};
@@ -26,7 +26,7 @@ pub const VERSION: u32 = 1;
 /// The JSON Schema (draft-07) of `ab.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    crate::base::json_schema::draft07::<Paired>()
+    ::text::json_schema::draft07::<Paired>()
 }
 
 /// The whole document.

@@ -1,8 +1,8 @@
 //! What would decide a comparison that is undecided: so many pairs, or rounds so long. Nothing here computes a statistic.
 
 use super::{Pair, Paired};
-use crate::results::model::Outcome;
-use crate::verdict::paired::{PAIRS_MOST, Row};
+use results::model::Outcome;
+use verdict::paired::{PAIRS_MOST, Row};
 
 /// What to do next; `None` if the verdict is clear, or something else than times is undecided.
 pub(super) fn step(paired: &Paired) -> Option<String> {
@@ -69,8 +69,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::super::{RoundInfo, Side};
     use super::*;
-    use crate::results::model::ScenarioInfo;
-    use crate::verdict::paired::{Decision, Names, Series, series};
+    use results::model::ScenarioInfo;
+    use verdict::paired::{Decision, Names, Series, series};
 
     fn row(outcome: Outcome, (low, high): (f64, f64), needed: Option<usize>, samples: u64) -> Row {
         let names = [Names { workload: "w".into(), actions: Vec::new() }];

@@ -1,12 +1,12 @@
 //! The scenario's own criteria in a comparison by paired rounds.
 
 use super::Paired;
-use crate::report::document::{Badge, Column, Line, Table};
-use crate::results::model::{Criterion, Outcome, Severity};
-use crate::verdict::paired::{SlaRow, SlaSide};
+use crate::document::{Badge, Column, Line, Table};
+use results::model::{Criterion, Outcome, Severity};
+use verdict::paired::{SlaRow, SlaSide};
 
 /// What the table means.
-pub(in crate::report) const HINT: &str = "Each round is judged alone; FAIL and PASS need more rounds than chance explains; only a FAIL of B counts";
+pub(crate) const HINT: &str = "Each round is judged alone; FAIL and PASS need more rounds than chance explains; only a FAIL of B counts";
 
 /// Sentences on the criteria that B fails.
 pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
@@ -62,7 +62,7 @@ fn side(side: &SlaSide, severity: Severity) -> Badge {
 }
 
 /// One row for each criterion.
-pub(in crate::report) fn table(paired: &Paired) -> Table {
+pub(crate) fn table(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("A fails"),

@@ -1,14 +1,14 @@
 //! A comparison by paired rounds for people: at a terminal, and in Markdown.
 
 use super::{Paired, Side, counts, next, sla};
-use crate::analysis::points::PointRow;
-use crate::report::document::{
+use crate::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
-use crate::report::kind_names;
-use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
-use crate::results::model::{Criterion, Outcome, Severity};
-use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
+use crate::kind_names;
+use crate::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
+use analysis::points::PointRow;
+use results::model::{Criterion, Outcome, Severity};
+use verdict::paired::{CountRow, Failures, Names, Row, Series};
 
 /// The largest number of kinds of trace points shown in a table.
 const POINTS_SHOWN: usize = 6;
@@ -65,7 +65,7 @@ fn parts(paired: &Paired) -> Document {
     document.titled("Response times", None, ratios(paired));
     document.titled("Counts of trace points", None, counts::table(paired));
     document.titled("The scenario's criteria", Some(sla::HINT.into()), sla::table(paired));
-    document.titled(crate::report::compare::text::NOT_SERVED, None, failures(paired));
+    document.titled(crate::compare::text::NOT_SERVED, None, failures(paired));
     document.titled("Calls that changed", Some(counts::CHANGES_HINT.into()), counts::changes(paired));
     for (title, hint, table) in point_tables(paired) {
         document.titled(title, Some(hint.into()), table);
@@ -99,7 +99,7 @@ fn seen(row: &Row) -> String {
 }
 
 /// A percentile of a round; without a time when it falls among the failed iterations.
-pub(in crate::report) fn time(ms: Option<f64>) -> String {
+pub(crate) fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| "failed".to_owned(), duration)
 }
 
@@ -111,7 +111,7 @@ pub fn headline(paired: &Paired) -> Line {
 }
 
 /// What was compared.
-pub(in crate::report) fn subject_of(paired: &Paired) -> Line {
+pub(crate) fn subject_of(paired: &Paired) -> Line {
     let Side { name: a, .. } = &paired.a;
     let Side { name: b, .. } = &paired.b;
     let cut_short = if paired.finished { "" } else { " · interrupted" };
@@ -123,7 +123,7 @@ fn counted(pairs: usize) -> String {
 }
 
 /// The reasons for the verdict, one sentence each, and what it is based on.
-pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
+pub(crate) fn explanation(paired: &Paired) -> Vec<Line> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
         0 => String::new(),
@@ -209,7 +209,7 @@ fn sentence(row: &Row, names: &[Names], margin: f64, with_bounds: bool) -> Strin
 }
 
 /// `99.5 %`: how certain both bounds of a ratio are together.
-pub(in crate::report) fn level(paired: &Paired) -> String {
+pub(crate) fn level(paired: &Paired) -> String {
     let alpha = paired.rows.iter().find(|row| row.series.gated).map_or(paired.alpha, |row| row.alpha);
     format!("{} %", significant(100.0 - 200.0 * alpha))
 }
@@ -274,7 +274,7 @@ fn significant(value: f64) -> String {
 }
 
 /// `p95` or `log in p95`; with the workload if there are several.
-pub(in crate::report) fn subject(series: &Series, names: &[Names]) -> String {
+pub(crate) fn subject(series: &Series, names: &[Names]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
     let mut parts = Vec::new();
@@ -287,7 +287,7 @@ pub(in crate::report) fn subject(series: &Series, names: &[Names]) -> String {
 }
 
 /// The trace points that differ most, of typical and of slow iterations, and functions; each with what its figures mean.
-pub(in crate::report) fn point_tables(paired: &Paired) -> [(&'static str, &'static str, Table); 3] {
+pub(crate) fn point_tables(paired: &Paired) -> [(&'static str, &'static str, Table); 3] {
     let of = |slow: bool| paired.points.iter().filter(move |row| row.slow == slow).take(POINTS_SHOWN);
     [
         ("Trace points of typical iterations", POINTS_HINT, points(of(false))),
@@ -297,7 +297,7 @@ pub(in crate::report) fn point_tables(paired: &Paired) -> [(&'static str, &'stat
 }
 
 /// One row for each percentile: the judged ones first.
-pub(in crate::report) fn ratios(paired: &Paired) -> Table {
+pub(crate) fn ratios(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::drawing("between its bounds"),
@@ -346,7 +346,7 @@ fn p_value(p: f64) -> String {
 }
 
 /// Failure rates, one row for each workload.
-pub(in crate::report) fn failures(paired: &Paired) -> Table {
+pub(crate) fn failures(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("A"),
@@ -398,8 +398,8 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::model::ScenarioInfo;
-    use crate::verdict::paired::Decision;
+    use results::model::ScenarioInfo;
+    use verdict::paired::Decision;
 
     const HOSTILE: &str = "</td><script>alert(1)</script> | [x](javascript:1) `c` **b** @all https://e.example \u{1b}[2J\u{202e}\n# h";
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::report::html::sample;
-use crate::results::model::{Measured, Offered, TraceState};
+use crate::html::sample;
+use results::model::{Measured, Offered, TraceState};
 
 fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
     ErrorClass {
@@ -75,10 +75,10 @@ fn with(mut results: Results, criteria: Vec<Criterion>) -> Results {
 fn without_traces_of(mut results: Results) -> Results {
     results.profiling.fetched = [(TraceState::Absent, 10)].into();
     results.profiling.collector_error = None;
-    let mut probe = crate::results::model::Probe {
+    let mut probe = results::model::Probe {
         trace_id: Uuid::nil(),
         workload: "list-users".to_owned(),
-        outcome: crate::results::model::IterationOutcome::Ok,
+        outcome: results::model::IterationOutcome::Ok,
         duration_ms: 1.0,
         failure: None,
         body: None,
@@ -452,15 +452,15 @@ fn the_cause_of_slow_iterations_follows_what_is_worse() {
 /// The errors, their excerpt and the criterion are above everything about time, in every output.
 #[test]
 fn a_run_that_failed_by_errors_begins_with_them() {
-    use crate::report::document::{markdown, terminal};
+    use crate::document::{markdown, terminal};
     let mut results = guilty(Outcome::Fail);
     results.workloads[0].iterations = Counts { total: 30, ok: 20, failed: 10, ..Counts::default() };
     results.workloads[0].errors = vec![check(10)];
     let text = terminal::text(
-        &crate::report::run::summary(&results, Some(Path::new("runs/x")), &[]),
+        &crate::run::summary(&results, Some(Path::new("runs/x")), &[]),
         terminal::Style::default(),
     );
-    let document = markdown::text(&crate::report::run::report(&results));
+    let document = markdown::text(&crate::run::report(&results));
     for shown in [&text, &document] {
         let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part}: {shown}"));
         assert!(at("FAIL") < at("10 of 30 failed"), "{shown}");

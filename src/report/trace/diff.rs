@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, PointSums, TreeDiff};
-use crate::report::document::{Block, Cell, Column, Document, Line, Table};
-use crate::report::words::{duration_us, signed, without_middle};
+use crate::document::{Block, Cell, Column, Document, Line, Table};
+use crate::words::{duration_us, signed, without_middle};
+use analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, PointSums, TreeDiff};
 
 /// At most so many values of an attribute are shown, each in so many characters.
 const VALUES_MAX: usize = 2;

@@ -5,8 +5,8 @@
 
 use std::io::{self, Write};
 
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::words::{duration_us, visible};
+use crate::words::{duration_us, visible};
+use osprofiler::report::{Point, TraceTree};
 
 /// Longer details make unreadable nodes.
 const DETAIL_CHARS_MAX: usize = 60;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::base::shell;
-use crate::report::document::{Block, Cell, Column, Document, Line, Table};
-use crate::report::words::duration_us;
-use crate::results::strata::Weighting;
+use crate::document::{Block, Cell, Column, Document, Line, Table};
+use crate::words::duration_us;
+use results::strata::Weighting;
+use text::shell;
 
 /// A stored trace.
 #[derive(Clone, Debug, PartialEq)]

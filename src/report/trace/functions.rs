@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::analysis::call_stats::SortKey;
-use crate::base::visible::on_one_line;
-use crate::osprofiler::functions::model::{Function, FunctionProfile};
-use crate::osprofiler::functions::table::{self, Row};
-use crate::report::document::{Block, Column, Document, Table};
-use crate::results::functions::Functions;
+use crate::document::{Block, Column, Document, Table};
+use analysis::call_stats::SortKey;
+use base::visible::on_one_line;
+use osprofiler::functions::model::{Function, FunctionProfile};
+use osprofiler::functions::table::{self, Row};
+use results::functions::Functions;
 
 /// Of a point, this many functions are shown.
 const OF_POINT_MAX: usize = 3;
@@ -147,8 +147,8 @@ fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osprofiler::functions::model::Builder;
-    use crate::report::document::terminal;
+    use crate::document::terminal;
+    use osprofiler::functions::model::Builder;
 
     fn functions() -> Functions {
         let function = |name: &str, line| Function { name: name.into(), file: "src/app.rs".into(), line };
@@ -157,7 +157,7 @@ mod tests {
         builder.add(Some("a"), &[function("main", 1), function("render", 7)], 70);
         builder.add(Some("a"), &[function("main", 1)], 30);
         builder.add(Some("b"), &[function("main", 1), function("evil\u{1b}[31m\u{202e}", 9)], 25);
-        let wait = crate::osprofiler::functions::model::Wait {
+        let wait = osprofiler::functions::model::Wait {
             file: "src/app.rs".into(),
             line: 8,
             count: 2,

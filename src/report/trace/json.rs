@@ -12,15 +12,15 @@
 //! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null; one that stops before it starts has
 //! `"reversed_us"`, by how much. Points nested
 //! deeper than [`NESTING_MAX`] are listed beside the roots with their `parent_id`, because JSON readers have limits.
-//! [`crate::osprofiler::compat`] writes OSProfiler's own form, in milliseconds.
+//! [`osprofiler::compat`] writes OSProfiler's own form, in milliseconds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::trace::state;
+use osprofiler::report::{Point, TraceTree};
+use results::trace::state;
 
 /// Levels of points within points; serde_json reads no more than twice as many arrays and objects.
 pub const NESTING_MAX: usize = 50;

@@ -1,7 +1,7 @@
 //! Which traces there are, as a table.
 
-use crate::osprofiler::driver::TraceSummary;
-use crate::report::document::{Block, Cell, Column, Document, Table};
+use crate::document::{Block, Cell, Column, Document, Table};
+use osprofiler::driver::TraceSummary;
 
 /// One row for each trace.
 #[must_use]

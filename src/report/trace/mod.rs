@@ -14,8 +14,8 @@ pub mod ranking;
 pub mod stats;
 pub mod text;
 
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::rpc::QUEUE;
+use osprofiler::report::{Point, TraceTree};
+use results::rpc::QUEUE;
 
 /// What a point lacks: `start`, `stop`, or nothing.
 #[must_use]

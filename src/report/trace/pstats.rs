@@ -3,12 +3,12 @@
 //! A `.prof` file is Python's `marshal` of a dictionary from function to `(primitive calls, calls, own
 //! seconds, cumulative seconds, callers)`, where callers are a dictionary of the same four numbers (cProfile's
 //! form, observed on CPython 3.11; the one of `profile`, which holds counts alone, is not read by SnakeViz).
-//! A function is `(file, line, name)`: the reporting service, 0, and the point. The bytes are those of [`crate::osprofiler::base::marshal`].
+//! A function is `(file, line, name)`: the reporting service, 0, and the point. The bytes are those of [`base::marshal`].
 
 use std::io::{self, Write};
 
-use crate::analysis::call_stats::{CallStats, Calls, Function, SortKey};
-use crate::osprofiler::base::marshal::Marshal;
+use analysis::call_stats::{CallStats, Calls, Function, SortKey};
+use base::marshal::Marshal;
 
 /// Longer names are cut: they label boxes.
 const NAME_BYTES_MAX: usize = 1_000;

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::ranking::Ranking;
-use crate::base::visible::on_one_line;
+use analysis::ranking::Ranking;
+use base::visible::on_one_line;
 
 /// Writes the table. `min` adds the shortest duration, which the script leaves out.
 ///

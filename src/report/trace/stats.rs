@@ -1,9 +1,9 @@
 //! Calls of trace points as Python's `pstats` shows functions: the same columns, in seconds.
 
 use super::fetched;
-use crate::analysis::call_stats::{CallStats, Calls, SortKey};
-use crate::report::document::{Block, Column, Document, Table};
-use crate::results::strata::Weighting;
+use crate::document::{Block, Column, Document, Table};
+use analysis::call_stats::{CallStats, Calls, SortKey};
+use results::strata::Weighting;
 
 /// The table, at most `limit` rows. Weighted counts are of all iterations, not of the traces.
 #[must_use]

@@ -3,20 +3,20 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
 
-use crate::analysis::asynchronous::is_linked;
-use crate::analysis::folding::{self, FoldedRow, RowKind};
-use crate::analysis::foreign;
-use crate::analysis::statement;
-use crate::base::parallel;
-use crate::base::visible::on_one_line;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::document::terminal::{self, Style, wrapped};
-use crate::report::explanation::sentence;
-use crate::report::mixed;
-use crate::report::words::{duration, duration_us};
-use crate::results::functions::Functions;
-use crate::results::model::{Explanation, TraceState};
-use crate::results::trace::state;
+use crate::document::terminal::{self, Style, wrapped};
+use crate::explanation::sentence;
+use crate::mixed;
+use crate::words::{duration, duration_us};
+use analysis::asynchronous::is_linked;
+use analysis::folding::{self, FoldedRow, RowKind};
+use analysis::foreign;
+use analysis::statement;
+use base::parallel;
+use base::visible::on_one_line;
+use osprofiler::report::{Point, TraceTree};
+use results::functions::Functions;
+use results::model::{Explanation, TraceState};
+use results::trace::state;
 
 use super::functions::ByPoint;
 

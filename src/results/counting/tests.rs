@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::measure::sample::{ActionSample, IterationSample};
-use crate::terms::threshold::parse;
+use measure::sample::{ActionSample, IterationSample};
+use terms::threshold::parse;
 
 const MS: Nanos = 1_000_000;
 

@@ -14,11 +14,11 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::measure::errors::{Failure, NumberedFailure};
-use crate::measure::ids::RunIds;
-use crate::measure::log::{Header, LogError, RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
-use crate::measure::sample::Ended;
+use measure::errors::{Failure, NumberedFailure};
+use measure::ids::RunIds;
+use measure::log::{Header, LogError, RunLog, Visitor};
+use measure::rows::{Row, Rows};
+use measure::sample::Ended;
 
 use super::record;
 

@@ -8,7 +8,7 @@ use super::client_causes::{SlowMoments, SlowPlaces};
 use super::differences::Differences;
 use super::explanation::{Basis, OwnTime, Place};
 use super::functions::ComparedFunctions;
-use crate::base::statistics::order::same_percentile;
+use statistics::order::same_percentile;
 
 /// The trace point that an iteration's explanation names, in short.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

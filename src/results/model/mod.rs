@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::base::statistics::order::same_percentile;
-use crate::measure::generator::Generator;
+use measure::generator::Generator;
+use statistics::order::same_percentile;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample, LateIteration, LateWork};
 pub use causes::{

@@ -12,7 +12,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::clock::{Nanos, saturating_nanos};
+use base::clock::{Nanos, saturating_nanos};
 
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse, parse_metric};

@@ -10,8 +10,8 @@ use super::selector::{PointCondition, Selector};
 use super::{
     ASYNCHRONOUS, Clock, Condition, Event, Figure, Metric, Operator, Statistic, Subject, Times, Unit,
 };
-use crate::base::similar::did_you_mean;
-use crate::base::units::parse_duration;
+use base::units::parse_duration;
+use text::similar::did_you_mean;
 
 /// What is wrong with a text, where, and what to write instead.
 #[derive(Clone, Debug, PartialEq)]

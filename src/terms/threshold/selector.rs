@@ -1,7 +1,7 @@
 //! Which trace points a metric looks at: `"db SELECT" where service = "orders" and attr("db.system") = "postgresql"`.
 //!
 //! A selector is text in files and in the run log; reading it back gives the same selector. This module must not look
-//! at traces: [`crate::results::selection`] does.
+//! at traces: `results::selection` does.
 
 use std::fmt;
 

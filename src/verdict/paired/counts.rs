@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::metric::Metric;
-use crate::base::statistics::counts::{CountDifference, Counts};
-use crate::results::model::Outcome;
-use crate::terms::threshold::selector::Selector;
-use crate::terms::threshold::{Figure, Metric as OfThreshold, Statistic, parse_metric};
+use results::model::Outcome;
+use statistics::counts::{CountDifference, Counts};
+use terms::threshold::selector::Selector;
+use terms::threshold::{Figure, Metric as OfThreshold, Statistic, parse_metric};
 
 /// Counts are judged from this number of pairs.
 pub(super) const PAIRS_MIN: usize = 3;
@@ -236,7 +236,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::verdict::paired::{Decision, Round, Rules, Trial};
+    use crate::paired::{Decision, Round, Rules, Trial};
 
     fn counted(values: &[f64], sampled: u64) -> RoundCounts {
         let mut counts = Counts::default();
@@ -292,7 +292,7 @@ mod tests {
                 }
             }
         }
-        engine::compare_page!("counts", &page);
+        text::compare_page!("counts", &page);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::series::Round;
 use super::{ALPHA, RESOLUTION};
-use crate::base::statistics::paired::{Estimate, signed_rank};
-use crate::results::model::Outcome;
-use crate::verdict::{FAILS_ALIKE, FAILS_MORE};
+use crate::{FAILS_ALIKE, FAILS_MORE};
+use results::model::Outcome;
+use statistics::paired::{Estimate, signed_rank};
 
 /// With a p-value between [`ALPHA`] and this, more failures in B are INCONCLUSIVE.
 const SUSPICIOUS: f64 = 0.05;

@@ -6,7 +6,7 @@
 
 use super::series::{Round, Series};
 use super::{Decision, Trial};
-use crate::results::model::Outcome;
+use results::model::Outcome;
 
 /// Rounds last at most this many times the first length.
 pub const LENGTHEN_MAX: f64 = 10.0;

@@ -23,8 +23,8 @@ mod tests;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::base::statistics::paired::{Estimate, signed_rank};
-use crate::results::model::Outcome;
+use results::model::Outcome;
+use statistics::paired::{Estimate, signed_rank};
 
 pub use counts::{AbMetric, CountMetric, CountRow, CountSeries, RoundCounts};
 pub use failures::Failures;

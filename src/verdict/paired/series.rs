@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::counts::RoundCounts;
 use super::metric::Metric;
-use crate::base::similar::did_you_mean;
-use crate::base::statistics::order::{same_percentile, samples_for};
-use crate::measure::latency::Latency;
-use crate::results::aggregate::Aggregate;
+use measure::latency::Latency;
+use results::aggregate::Aggregate;
+use statistics::order::{same_percentile, samples_for};
+use text::similar::did_you_mean;
 
 /// Every round needs this many samples above a percentile.
 const BEYOND_MIN: u64 = 10;

@@ -1,8 +1,8 @@
 //! Simulated builds, compared as in `bench ab`: rounds of a fixed length, six users, random noise.
 
 use super::*;
-use crate::base::statistics::order::{at_rank, rank};
-use crate::results::model::Outcome;
+use results::model::Outcome;
+use statistics::order::{at_rank, rank};
 
 const USERS: usize = 6;
 

@@ -10,8 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{ALPHA, Decision};
-use crate::base::statistics::order::binomial_cdf;
-use crate::results::model::{Criterion, Outcome, Severity};
+use results::model::{Criterion, Outcome, Severity};
+use statistics::order::binomial_cdf;
 
 /// The probability that a round's clear outcome is wrong.
 const WRONG: f64 = 0.05;

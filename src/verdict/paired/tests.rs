@@ -310,5 +310,5 @@ fn trials_are_told_with_all_their_figures() {
     }
     writeln!(page, "two gated percentiles: {:?}, {:?}", several.decide(), several.alpha()).unwrap();
     several.rows().iter().for_each(|row| writeln!(page, "    {row:?}").unwrap());
-    engine::compare_page!("pairs", &page);
+    text::compare_page!("pairs", &page);
 }

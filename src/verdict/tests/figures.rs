@@ -1,11 +1,11 @@
 //! The figures beside verdicts: values and bounds, equal in every output.
 
 use super::*;
-use crate::results::build;
-use crate::results::stored::StoredRun;
-use crate::verdict::compare::{self, Weighed};
-use crate::verdict::history;
-use crate::verdict::paired::{Metric as Compared, Names, Round, series};
+use crate::compare::{self, Weighed};
+use crate::history;
+use crate::paired::{Metric as Compared, Names, Round, series};
+use results::build;
+use results::stored::StoredRun;
 
 /// Values from 1 ms upwards, each 0.4 % above the one before, so that no two ranks have the same value.
 fn ladder(n: u64) -> Vec<u64> {

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::osprofiler::functions::model::{Builder, Function};
-use crate::results::functions::Functions;
-use crate::results::stored::StoredRun;
-use crate::terms::threshold::{Metric, Statistic};
-use crate::verdict::compare::{Weighed, failures, ratios};
-use crate::verdict::paired::{Round, Series};
-use crate::verdict::traces::{Sampled, of_figures};
-use crate::verdict::{functions, history};
+use crate::compare::{Weighed, failures, ratios};
+use crate::paired::{Round, Series};
+use crate::traces::{Sampled, of_figures};
+use crate::{functions, history};
+use osprofiler::functions::model::{Builder, Function};
+use results::functions::Functions;
+use results::stored::StoredRun;
+use terms::threshold::{Metric, Statistic};
 
 /// An iteration of two actions, every 20 ms, started 0 to 3 ms late.
 fn one(number: u64, ms: f64, ended: Ended) -> IterationSample {
@@ -158,7 +158,7 @@ fn thresholds_on_all_iterations() {
             }
         }
     }
-    engine::compare_page!("thresholds", &page);
+    text::compare_page!("thresholds", &page);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn thresholds_on_traces() {
             }
         }
     }
-    engine::compare_page!("traces", &page);
+    text::compare_page!("traces", &page);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn thresholds_on_functions() {
             }
         }
     }
-    engine::compare_page!("functions", &page);
+    text::compare_page!("functions", &page);
 }
 
 /// The verdict on a run, the comparison of two runs, and a run against past ones.
@@ -290,5 +290,5 @@ fn whole_verdicts_and_comparisons() {
         }
         writeln!(page, "    after even: {:?}", history::judge_failures(&past, run, None)).unwrap();
     }
-    engine::compare_page!("verdicts", &page);
+    text::compare_page!("verdicts", &page);
 }

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::measure::errors::Failure;
-use crate::measure::generator::{Generator, WorkerVitals};
-use crate::measure::phases::{Phases, Retransmits};
-use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::terms::control::ControlShare;
-use crate::terms::sla::{Outliers, Sla};
-use crate::terms::threshold::{self, Threshold};
+use crate::errors::Failure;
+use crate::generator::{Generator, WorkerVitals};
+use crate::phases::{Phases, Retransmits};
+use crate::sample::{ActionSample, Ended, IterationSample};
+use terms::control::ControlShare;
+use terms::sla::{Outliers, Sla};
+use terms::threshold::{self, Threshold};
 
 /// Everything that is read of a log.
 #[derive(Debug, PartialEq)]

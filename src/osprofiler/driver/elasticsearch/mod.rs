@@ -27,8 +27,8 @@ use url::Url;
 use super::forward::driver;
 use super::http::{Http, HttpAnswer};
 use super::{Cause, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest};
-use crate::base::hex;
 use crate::record::Record;
+use base::hex;
 
 const PORT: u16 = 9200;
 const INDEX: &str = "osprofiler-notifications";

@@ -12,7 +12,7 @@ use redis::{
 };
 use url::{Host, Url};
 
-use crate::base::percent;
+use base::percent;
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;

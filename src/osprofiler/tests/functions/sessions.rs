@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::burning::{TASKS, planted, rounds_per_ms};
 use super::{seen, turn};
-use crate::base::secret::Secret;
 use crate::functions::directory::{Directory, Format};
 use crate::functions::operation::{About, Candidate, Operations, Pick};
 use crate::functions::session::Profile;
@@ -13,6 +12,7 @@ use crate::functions::settings::{FunctionsError, HZ_MAX, PERF_HZ_MAX, Settings};
 use crate::profiler;
 use crate::signing::Signer;
 use crate::tests::{MemoryNotifier, trace};
+use base::secret::Secret;
 
 #[test]
 fn a_session_has_what_is_put_in_it_and_nothing_else() {

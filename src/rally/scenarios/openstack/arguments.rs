@@ -1,9 +1,9 @@
 //! What Rally's arguments become: values of the variables in our files, and changes of their steps.
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::yaml::{self, Key, Kind, Node};
-use crate::rally::nodes::{At, as_number, as_text, meant_literally};
-use crate::rally::scenarios::{Around, Expanded};
+use crate::nodes::{At, as_number, as_text, meant_literally};
+use crate::scenarios::{Around, Expanded};
+use text::diagnostics::{Fault, Source};
+use text::yaml::{self, Key, Kind, Node};
 
 use super::lookup::{self, Found, Thing};
 use super::steps;

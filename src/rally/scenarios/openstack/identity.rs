@@ -2,7 +2,7 @@
 
 use super::arguments::Use;
 use super::{Argument, Shipped, admin, may, must, user};
-use crate::rally::scenarios::Kind;
+use crate::scenarios::Kind;
 
 const USER: &str = "user_attributes";
 

@@ -1,9 +1,9 @@
 //! Flavors and images that a task names by id, name or regular expression: they are looked up once, in `setup`.
 
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::Node;
-use crate::rally::nodes::{At, as_text, quoted};
-use crate::rally::scenarios::Around;
+use crate::nodes::{At, as_text, quoted};
+use crate::scenarios::Around;
+use text::diagnostics::Fault;
+use text::yaml::Node;
 
 /// What a task may name.
 #[derive(Clone, Copy)]

@@ -15,13 +15,13 @@ mod workflow;
 
 use std::collections::BTreeSet;
 
-use crate::base::diagnostics::{Fault, Shown, Source};
-use crate::base::yaml::{self, Kind as NodeKind, Node};
-use crate::base::yaml_place::at;
+use text::diagnostics::{Fault, Shown, Source};
+use text::yaml::{self, Kind as NodeKind, Node};
+use text::yaml_place::at;
 
 use super::{Around, Expanded, Kind, check_arguments};
-use crate::rally::nodes::{At, meant_literally, without_nulls};
-use crate::rally::task::Named;
+use crate::nodes::{At, meant_literally, without_nulls};
+use crate::task::Named;
 
 use arguments::{Changes, Use};
 use files::Embedded;

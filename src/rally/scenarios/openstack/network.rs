@@ -2,7 +2,7 @@
 
 use super::arguments::Use;
 use super::{Argument, Shipped, may, must, user};
-use crate::rally::scenarios::Kind;
+use crate::scenarios::Kind;
 
 /// The most subnets or ports of a network.
 const MANY: i64 = 1000;

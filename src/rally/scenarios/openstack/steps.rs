@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::diagnostics::Source;
-use crate::base::yaml::{self, Key, Kind, Node};
-use crate::base::yaml_place::at;
+use text::diagnostics::Source;
+use text::yaml::{self, Key, Kind, Node};
+use text::yaml_place::at;
 
 use super::files;
-use crate::rally::nodes::{At, as_text};
+use crate::nodes::{At, as_text};
 
 /// A node with everything in it at one place.
 pub(super) fn moved(node: &Node, place: &At) -> Node {

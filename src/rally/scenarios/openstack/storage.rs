@@ -2,7 +2,7 @@
 
 use super::arguments::Use;
 use super::{Argument, Shipped, may, must, user};
-use crate::rally::scenarios::Kind;
+use crate::scenarios::Kind;
 
 /// The longest pause: a day.
 const SLEEP_S_MAX: f64 = 86_400.0;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::rally::nodes::to_json;
-use crate::rally::scenarios::Files;
+use crate::nodes::to_json;
+use crate::scenarios::Files;
 
 #[test]
 fn every_name_is_that_of_a_file_and_says_what_it_does() {

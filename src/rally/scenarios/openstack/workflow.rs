@@ -2,7 +2,7 @@
 
 use super::arguments::Use;
 use super::{Argument, Shipped, may, must, user};
-use crate::rally::scenarios::Kind;
+use crate::scenarios::Kind;
 
 static DEFINITION: [Argument; 2] =
     [must("definition", Kind::Text, Use::Workbook), may("do_delete", Kind::Flag, Use::Variable("do_delete"))];

@@ -2,11 +2,11 @@
 //!
 //! Nothing here may judge or compute a statistic.
 
-use crate::report::compare::{AgainstHistory, TwoRuns};
-use crate::report::html::text::shortened;
-use crate::report::pairs::{Paired, counts, text as pairs_text};
-use crate::results::model::Outcome;
-use crate::verdict::compare::{FailuresRow, RatioRow};
+use crate::compare::{AgainstHistory, TwoRuns};
+use crate::html::text::shortened;
+use crate::pairs::{Paired, counts, text as pairs_text};
+use results::model::Outcome;
+use verdict::compare::{FailuresRow, RatioRow};
 
 /// The most characters of a metric's or a workload's name.
 const NAME_CHARS_MAX: usize = 40;
@@ -27,7 +27,7 @@ pub(super) fn of_pairs(paired: &Paired) -> String {
 
 fn failing(paired: &Paired) -> String {
     let slower = paired.rows.iter().filter(|row| row.series.gated && row.outcome == Outcome::Fail);
-    let most = |row: &&crate::verdict::paired::Row| row.ratio.unwrap_or(0.0);
+    let most = |row: &&verdict::paired::Row| row.ratio.unwrap_or(0.0);
     if let Some(row) = slower.max_by(|one, other| most(one).total_cmp(&most(other))) {
         let subject = pairs_text::subject(&row.series, &paired.workloads);
         return match row.ratio.filter(|ratio| *ratio > 1.0) {

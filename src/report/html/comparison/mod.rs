@@ -17,16 +17,16 @@ use self::pair_chart::ChartView;
 use super::badge::Badge;
 use super::document::{self, BlockView, FactView, SpanView, TableView, spans};
 use super::{STYLE, fill, style_policy};
-use crate::report::compare::text as compare_text;
-use crate::report::compare::{AgainstHistory, TwoRuns};
-use crate::report::document as model;
-use crate::report::document::{Block, Cell, Column, Line, Table, Tone};
-use crate::report::pairs::{Pair, Paired, Side};
-use crate::report::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
-use crate::report::seed;
-use crate::report::words::{duration, known_ratio, ratio};
-use crate::results::model::Outcome;
-use crate::verdict::compare::{FailuresRow, RatioRow};
+use crate::compare::text as compare_text;
+use crate::compare::{AgainstHistory, TwoRuns};
+use crate::document as model;
+use crate::document::{Block, Cell, Column, Line, Table, Tone};
+use crate::pairs::{Pair, Paired, Side};
+use crate::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
+use crate::seed;
+use crate::words::{duration, known_ratio, ratio};
+use results::model::Outcome;
+use verdict::compare::{FailuresRow, RatioRow};
 
 pub(super) const PAGE: &str = include_str!("comparison.html");
 /// The largest number of ratios on the first screen.
@@ -297,7 +297,7 @@ fn side(letter: &'static str, side: &Side) -> FactView {
     FactView::new(letter, &line)
 }
 
-fn run(name: &'static str, run: &crate::report::compare::RunRef) -> FactView {
+fn run(name: &'static str, run: &crate::compare::RunRef) -> FactView {
     let mut line = Line::default();
     line.code(run.path.as_str())
         .text(format!(" on {}, {}, bench {}", run.deployment, run.started_at, run.bench_version));
@@ -328,7 +328,7 @@ fn rounds(paired: &Paired) -> Table {
     ]);
     for (number, pair) in (1..).zip(&paired.pairs) {
         let Pair { a, b, further, left_out, b_first } = pair;
-        let sum = |of: fn(&crate::report::pairs::RoundInfo) -> u64, b_side: bool| {
+        let sum = |of: fn(&crate::pairs::RoundInfo) -> u64, b_side: bool| {
             let further = further.iter().map(|further| of(if b_side { &further.b } else { &further.a }));
             (of(if b_side { b } else { a }) + further.sum::<u64>()).to_string()
         };

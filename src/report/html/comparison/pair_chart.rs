@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::report::document as model;
-use crate::report::pairs::Paired;
-use crate::report::pairs::text;
-use crate::report::words::{known_ratio, ratio};
-use crate::verdict::paired::Row;
+use crate::document as model;
+use crate::pairs::Paired;
+use crate::pairs::text;
+use crate::words::{known_ratio, ratio};
+use verdict::paired::Row;
 
 /// The drawing's height, and its margins at the top and the bottom.
 const HEIGHT: f64 = 220.0;

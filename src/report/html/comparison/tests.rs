@@ -3,15 +3,15 @@
 //! `BENCH_WRITE_SAMPLE_COMPARISON=DIR cargo test comparison` writes them to look at.
 
 use super::*;
-use crate::analysis::call_changes::CallChange;
-use crate::analysis::points::PointRow;
-use crate::base::visible::is_deceptive;
-use crate::report::compare::{PointDifference, RunRef, TracePoints};
-use crate::report::pairs::{Counted, CountedPoint, CountedTrace, Further, RoundInfo};
-use crate::results::model::{Counts, Outcome, ScenarioInfo};
-use crate::verdict::compare::FailuresRow;
-use crate::verdict::history::{HistoryFailures, HistoryRow};
-use crate::verdict::paired::{CountRow, Decision, Failures, Names, Row, Series, SlaRow, SlaSide};
+use crate::compare::{PointDifference, RunRef, TracePoints};
+use crate::pairs::{Counted, CountedPoint, CountedTrace, Further, RoundInfo};
+use analysis::call_changes::CallChange;
+use analysis::points::PointRow;
+use base::visible::is_deceptive;
+use results::model::{Counts, Outcome, ScenarioInfo};
+use verdict::compare::FailuresRow;
+use verdict::history::{HistoryFailures, HistoryRow};
+use verdict::paired::{CountRow, Decision, Failures, Names, Row, Series, SlaRow, SlaSide};
 
 /// A percentile in twelve pairs; in one of them B has none.
 fn row(action: Option<usize>, percentile: f64, gated: bool, middle_ms: f64, outcome: Outcome) -> Row {
@@ -105,7 +105,7 @@ fn of_sla(words: &dyn Fn(&str) -> String, outcome: Outcome) -> SlaRow {
         workload: words("list-users"),
         criterion: words("thresholds"),
         condition: words("p99 < 250ms"),
-        severity: crate::results::model::Severity::Fail,
+        severity: results::model::Severity::Fail,
         a: SlaSide {
             rounds: 12,
             passed: 12,

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::{Cursor, Mistake, mistake};
-use crate::base::similar::did_you_mean;
-use crate::terms::threshold::Operator;
-use crate::terms::threshold::selector::{CONDITIONS_MAX, Field, NumberTest, PointCondition, TextTest};
+use crate::threshold::Operator;
+use crate::threshold::selector::{CONDITIONS_MAX, Field, NumberTest, PointCondition, TextTest};
+use text::similar::did_you_mean;
 
 const FIELDS: [&str; 7] = ["service", "name", "detail", "host", "attr", "error", "depth"];
 const KNOWN: &str = "known: service, name, detail, host, depth, error, attr(\"KEY\")";

@@ -1,0 +1,143 @@
+//! HTTP.
+//!
+//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
+//! which connections it reuses, follows redirects only if configured, and sends a request again only where that is safe
+//! ([`options::Resend`]). `worker` has what the users of a worker share: resolved names, and connections if
+//! configured. Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
+
+pub mod addresses;
+pub mod body;
+mod buffers;
+pub mod catalog;
+pub mod client_credentials;
+pub mod connect;
+pub mod cookies;
+pub mod decode;
+mod dns;
+pub mod error;
+mod field_block;
+mod fields;
+mod frames;
+mod framing;
+pub mod guard;
+pub mod headers;
+pub mod http1;
+mod http2;
+pub mod keystone;
+pub mod options;
+pub mod plain;
+pub mod pool;
+pub mod proxy;
+mod quick_head;
+mod redirect;
+pub mod refusal;
+mod resolve;
+mod retransmits;
+pub mod service_types;
+mod shared;
+#[cfg(feature = "simulation")]
+pub mod simulated;
+mod system;
+pub mod tls;
+pub mod tokens;
+mod trust;
+pub mod url;
+mod whole;
+mod worker;
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use http::header::AsHeaderName;
+use http::{HeaderMap, Method};
+
+use body::Content;
+use cookies::Jar;
+use headers::HeaderBlock;
+pub use retransmits::take_cut_off;
+use text::charset;
+
+/// A request of the load path.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Where it goes.
+    pub origin: &'a url::Origin,
+    /// Path and query, escaped.
+    pub path: &'a str,
+    /// Headers that all requests of the action share. `Host` and the body's length are added.
+    pub fixed: &'a HeaderBlock,
+    /// Headers of this request only; no name is in both.
+    pub own: &'a HeaderBlock,
+    /// The body; if empty, none is sent.
+    pub body: &'a Content,
+    /// When the action began; its phases count from then.
+    pub started: Instant,
+    /// How many redirects to follow; with 0, the redirect itself is the answer.
+    pub redirects_max: u32,
+    /// The largest body that is read, in bytes.
+    pub body_bytes_max: u64,
+    /// The cookies to send and to keep, if any.
+    pub cookies: Option<&'a Jar>,
+    /// Whether to keep the answer's headers.
+    pub keep_headers: bool,
+    /// Whether to keep the answer's body (its length is always counted).
+    pub keep_body: bool,
+    /// True for a status that is a failure: the first [`BEGINNING_BYTES`] of such an answer's body are kept in any case.
+    pub is_refused: &'a dyn Fn(http::StatusCode) -> bool,
+}
+
+/// How much of the body of a refused answer is kept, to quote it.
+pub const BEGINNING_BYTES: usize = 2048;
+
+impl Request<'_> {
+    /// How many bytes of the body to keep of an answer with this status.
+    fn bytes_kept(&self, status: http::StatusCode) -> usize {
+        if self.keep_body {
+            usize::MAX
+        } else if (self.is_refused)(status) {
+            BEGINNING_BYTES
+        } else {
+            0
+        }
+    }
+}
+
+/// Appends as much of a part of a body as is kept.
+#[inline]
+fn keep(kept: &mut Vec<u8>, data: &[u8], bytes_max: usize) {
+    let room = bytes_max.saturating_sub(kept.len());
+    if room > 0 {
+        kept.extend_from_slice(&data[..data.len().min(room)]);
+    }
+}
+
+/// An answer of the load path.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: http::StatusCode,
+    /// The headers, if kept, or if they set cookies.
+    pub headers: Option<Box<HeaderMap>>,
+    /// The body or its beginning, if kept.
+    pub body: Vec<u8>,
+    /// The length of the body.
+    pub body_bytes: u64,
+    /// When its last byte had arrived.
+    pub ended: Instant,
+}
+
+impl Answer {
+    /// The value of a header, if present and headers were kept. Lines of the same name are one list (RFC 9110, section
+    /// 5.3): `Vary: a` and `Vary: b` mean `Vary: a, b`.
+    #[must_use]
+    pub fn header(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
+        let mut lines = self.headers.as_ref()?.get_all(name).iter();
+        let first = charset::of_field(lines.next()?.as_bytes());
+        Some(lines.fold(first, |mut all, line| {
+            all.to_mut().extend([", ", &charset::of_field(line.as_bytes())]);
+            all
+        }))
+    }
+}

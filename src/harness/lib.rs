@@ -1,0 +1,64 @@
+//! The life of a run, of a comparison of two builds, and of a run that is over.
+//!
+//! A caller passes options and a receiver of [events](event::Event), and gets a result or an
+//! [error](error::HarnessError). Nothing here reads arguments, prints, or ends the process; all files of a run are
+//! written before its result is returned.
+//!
+//! ```no_run
+#![doc = include_str!("../../tests/examples/run-a-scenario.rs")]
+//! ```
+
+pub mod ab;
+pub mod contexts;
+pub mod demo;
+mod environment;
+pub mod error;
+pub mod event;
+mod explain;
+pub mod files;
+pub mod import;
+pub mod init;
+pub mod launch;
+pub mod live;
+mod live_gate;
+pub mod merge;
+pub mod options;
+pub mod otlp_options;
+pub mod outcome;
+mod probe_spans;
+pub mod progress;
+pub mod progress_line;
+pub mod receive;
+pub mod runs;
+pub mod stored;
+pub mod traces;
+
+mod asynchronous;
+mod hooks;
+mod host;
+mod housekeeping;
+mod interrupt;
+#[doc(hidden)] // for the tests of `report`
+pub mod judging;
+mod kept;
+mod pages;
+mod push;
+mod reading;
+mod receiving;
+mod run;
+mod run_name;
+mod senders;
+mod shards;
+pub mod single;
+mod task;
+pub mod url_run;
+mod whole_urls;
+mod writing;
+
+pub use error::{HarnessError, Kind};
+pub use event::WorkloadProgress;
+pub use event::{Event, Events, Sink};
+pub use interrupt::Interrupt;
+pub use options::{LoadOptions, RunOptions, YamlFile};
+pub use outcome::{Conclusion, Finished};
+pub use run::{PreparedRun, run};

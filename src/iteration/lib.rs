@@ -1,0 +1,116 @@
+//! One pass through a scenario.
+//!
+//! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and returns a
+//! sample for each. It never decides when an iteration starts; `runner` does.
+
+mod bodies;
+mod compare;
+pub mod credentials;
+pub mod crowd;
+mod deadline;
+mod excerpt;
+pub mod fixed;
+mod flow;
+pub mod judge;
+mod lane;
+pub mod observe;
+mod poll;
+pub mod request;
+pub mod user;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use base::clock::RunClock;
+use base::ids::mix;
+use client::options::Settings;
+use credentials::Credentials;
+use crowd::Crowds;
+use measure::ids::RunIds;
+use osprofiler::signing::Signer;
+use plan::propagation::Propagation;
+use text::template::{Computed, Value, Variables};
+
+/// Setup and teardown are not workloads; there are fewer of those than this.
+pub const ONCE: u16 = u16::MAX;
+
+/// What all iterations of a run share. Nothing in it changes while the load runs but the
+/// credentials, which are renewed.
+pub struct Context {
+    /// The run's clock.
+    pub clock: RunClock,
+    /// Where ids come from.
+    pub ids: RunIds,
+    /// The headers that carry the trace; none if nothing is profiled.
+    pub propagation: Propagation,
+    /// Signs OSProfiler's headers; `None` if they are not sent.
+    pub signer: Option<Signer>,
+    /// Headers of every request to a target of the deployment.
+    pub headers: HeaderMap,
+    /// Headers of every request to another host. They contain none of the deployment's, which may be secret.
+    pub foreign_headers: HeaderMap,
+    /// The deployment's credentials.
+    pub credentials: Arc<Credentials>,
+    /// The users that iterations are, if some were made.
+    pub crowds: Crowds,
+    /// The settings of HTTP and TLS.
+    pub http: Arc<Settings>,
+    /// The seed of rows and of generated values. It is not that of `ids`: runs never share trace ids.
+    pub data_seed: u64,
+    /// The scenario's variables and the variables that `setup` extracted.
+    pub variables: Arc<Vec<(Arc<str>, Value)>>,
+    /// Prints a text of the scenario's `log` steps. It must not wait: the load does.
+    pub log: Box<dyn Fn(&str) + Send + Sync>,
+    /// Where to record what happens, if somebody looks at a single iteration; `None` in a load.
+    pub observed: Option<Arc<observe::Observed>>,
+    /// The fixed parts of requests, built on first use.
+    pub fixed_parts: fixed::FixedPartsCache,
+}
+
+impl Context {
+    /// The initial variables of iteration `number` of `workload`.
+    #[must_use]
+    pub fn variables(
+        &self,
+        (index, workload): (u16, &Arc<str>),
+        number: u64,
+        trace_id: uuid::Uuid,
+    ) -> Variables {
+        let computed = vec![
+            ("workload", Computed::Text(Arc::clone(workload))),
+            ("iteration", Computed::Number(number)),
+            ("trace_id", Computed::Id(trace_id)),
+        ];
+        let mut variables = Variables::with_computed(Arc::clone(&self.variables), computed);
+        variables.draw_from(self.data_seed, index.into(), number);
+        variables
+    }
+
+    /// A random number for an iteration, from the seed of its data: what decides between its steps.
+    #[inline]
+    fn data_draw(&self, workload: u16, number: u64) -> u64 {
+        mix(mix(mix(self.data_seed.wrapping_add(1)) ^ u64::from(workload)) ^ number)
+    }
+
+    /// The same for the next iteration of a virtual user, without allocating.
+    #[inline]
+    fn renew(
+        &self,
+        variables: &mut Variables,
+        (index, workload): (u16, &Arc<str>),
+        number: u64,
+        trace_id: uuid::Uuid,
+    ) {
+        variables.draw_from(self.data_seed, index.into(), number);
+        for (_, computed) in variables.renew() {
+            match computed {
+                // The name's counter of references is shared by all threads.
+                Computed::Text(name) if Arc::ptr_eq(name, workload) => {}
+                Computed::Text(name) => *name = Arc::clone(workload),
+                Computed::Number(iteration) => *iteration = number,
+                Computed::Id(id) => *id = trace_id,
+            }
+        }
+    }
+}
