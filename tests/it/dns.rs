@@ -240,7 +240,7 @@ fn an_address_that_changes_is_found_when_its_time_is_over() {
     let (one, two) = two_servers_and(&during);
     let asked = Arc::clone(&during);
     let dns = Dns::start(move || Answer::Addresses(vec![if asked.question() > 0 { TWO } else { ONE }], 1));
-    let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
+    let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { think: 50ms }, { action: a, get: /x } ]";
     let workload = run(&[dns.address], one.address().port(), scenario);
     assert_eq!(workload["iterations"]["failed"], 0, "{}", workload["errors"]);
     assert!(one.connections() > 0 && two.connections() > 0, "{} {}", one.connections(), two.connections());
@@ -258,7 +258,7 @@ fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
         1..=12 => Answer::Code(3),
         _ => Answer::Addresses(vec![ONE], 1),
     });
-    let scenario = "runner: { constant_for_duration: { duration: 12, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
+    let scenario = "runner: { constant_for_duration: { duration: 12, concurrency: 2 } }\niteration: [ { think: 50ms }, { action: a, get: /x } ]";
     let (bench, _) = load(&[dns.address], one.address().port(), scenario);
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let results = bench.results();
