@@ -155,10 +155,10 @@ fn words_that_belong_to_a_few_files_are_in_these_only() {
     }
 }
 
-/// Every `module::test` in tests/README.md, as its file and the name of the test.
+/// Every `module::test` in the lists of faults and of security, as its file and the name of the test.
 fn tests_named() -> Vec<(String, String)> {
-    let text =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/README.md")).unwrap();
+    let list = |name| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+    let text = list("tests/faults.md") + &list("tests/security.md");
     let rows = text.lines().filter(|line| line.starts_with('|'));
     let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
     let named = quoted.filter_map(|text| {
@@ -173,7 +173,7 @@ fn tests_named() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_test_in_the_table_of_faults_is_there() {
+fn every_test_in_the_lists_of_faults_and_security_is_there() {
     let named = tests_named();
     assert!(named.len() > 90, "{}", named.len());
     for (file, test) in named {
@@ -181,7 +181,7 @@ fn every_test_in_the_table_of_faults_is_there() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(
             text.contains(&format!("fn {test}(")),
-            "tests/README.md names {file}::{test}, which does not exist"
+            "tests/faults.md or tests/security.md names {file}::{test}, which does not exist"
         );
     }
 }
