@@ -320,7 +320,7 @@ iteration:
 fn the_readme_lists_every_function_filter_and_test() {
     use bench::text::template::{FAKE_KINDS, FUNCTIONS};
     use bench::text::template_names::Kind;
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/data.md");
     let page = std::fs::read_to_string(path).unwrap();
     let section = page.split("\n## Templates\n").nth(1).unwrap().split("\n### Data\n").next().unwrap();
     for (function, meaning) in FUNCTIONS {

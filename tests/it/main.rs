@@ -30,6 +30,7 @@ mod deployments;
 mod differential;
 mod digits;
 mod dns;
+mod documents;
 mod elasticsearch;
 mod endless_templates;
 mod every_call;

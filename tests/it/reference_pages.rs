@@ -1,4 +1,4 @@
-//! The tables of keys in `scenarios/README.md` and `deployments/README.md` are generated from the schemas, and every
+//! The tables of keys in `scenarios/reference*.md` and `deployments/reference.md` are generated from the schemas, and every
 //! key has an example that `bench validate` accepts.
 //!
 //! `BENCH_UPDATE_REFERENCE=1 cargo test --all-features --test it -- reference_pages` rewrites the tables.
@@ -45,11 +45,47 @@ fn example(entry: &Value) -> (&str, Option<&Value>) {
     }
 }
 
-/// A table for each section.
-fn tables(schema: &Value, examples: &Value) -> String {
-    let sections = examples["sections"].as_object().unwrap();
+/// The page that has the section of this title. Pages are short enough to be read.
+fn page_of(kind: &str, title: &str) -> &'static str {
+    const PAGES: [(&str, &[&str]); 3] = [
+        ("reference-contexts.md", &["`contexts", "An entry of `contexts"]),
+        ("reference-load.md", &["`runner", "`rps", "`warm_up", "`end", "An entry of `stages"]),
+        (
+            "reference-steps.md",
+            &[
+                "A step",
+                "`poll",
+                "`think",
+                "An entry of `choice",
+                "`multipart",
+                "`expect",
+                "Comparisons",
+                "`extract",
+            ],
+        ),
+    ];
+    let has = |(_, titles): &&(&str, &[&str])| titles.iter().any(|begin| title.starts_with(begin));
+    match kind {
+        "scenario" => PAGES.iter().find(has).map_or("reference.md", |(page, _)| page),
+        _ => "reference.md",
+    }
+}
+
+/// Schema, sections and the page that is written.
+#[derive(Clone, Copy)]
+struct Reference<'a> {
+    kind: &'a str,
+    schema: &'a Value,
+    sections: &'a Map<String, Value>,
+    page: &'a str,
+}
+
+/// A table for each section of a page.
+fn tables(reference: Reference<'_>) -> String {
+    let Reference { schema, sections, .. } = reference;
     let mut page = String::new();
-    for (name, section) in sections {
+    let here = |title: &str| page_of(reference.kind, title) == reference.page;
+    for (name, section) in sections.iter().filter(|(_, section)| here(&text(&section["title"]))) {
         writeln!(
             page,
             "\n### {}\n\n| key | value | meaning | example |\n|---|---|---|---|",
@@ -59,10 +95,13 @@ fn tables(schema: &Value, examples: &Value) -> String {
         for (key, value) in keys(described(schema, name)) {
             let meaning = text(&value["description"]);
             let (example, _) = example(&section["keys"][key]);
-            let cells = [format!("`{key}`"), kind(schema, sections, value), meaning, format!("`{example}`")];
+            let cells = [format!("`{key}`"), values(reference, value), meaning, format!("`{example}`")];
             let cells = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " "));
             writeln!(page, "| {} |", cells.join(" | ")).unwrap();
         }
+    }
+    if !here("Kinds of values") {
+        return page;
     }
     page.push_str("\n### Kinds of values\n\n| value | what it is |\n|---|---|\n");
     for (name, definition) in schema["definitions"].as_object().unwrap() {
@@ -105,24 +144,30 @@ fn scalar(definition: &str) -> Option<&'static str> {
 }
 
 /// The values that a key allows, in words.
-fn kind(schema: &Value, sections: &Map<String, Value>, value: &Value) -> String {
-    if let Some(reference) = value["$ref"].as_str() {
-        let name = reference.trim_start_matches("#/definitions/");
+fn values(reference: Reference<'_>, value: &Value) -> String {
+    let Reference { kind, schema, sections, page } = reference;
+    if let Some(path) = value["$ref"].as_str() {
+        let name = path.trim_start_matches("#/definitions/");
         return match (sections.get(name), scalar(name)) {
-            (Some(section), _) => format!("[map](#{})", anchor(&text(&section["title"]))),
+            (Some(section), _) => {
+                let title = text(&section["title"]);
+                let other = page_of(kind, &title);
+                let file = if other == page { "" } else { other };
+                format!("[map]({file}#{})", anchor(&title))
+            }
             (None, Some(short)) => short.to_owned(),
-            (None, None) => kind(schema, sections, described(schema, name)),
+            (None, None) => values(reference, described(schema, name)),
         };
     }
     if let Some(all) = value["allOf"].as_array() {
-        return kind(schema, sections, &all[0]);
+        return values(reference, &all[0]);
     }
-    if let Some(values) = value["enum"].as_array() {
-        return one_of(values.iter().map(|value| format!("`{}`", value.to_string().trim_matches('"'))));
+    if let Some(all) = value["enum"].as_array() {
+        return one_of(all.iter().map(|value| format!("`{}`", value.to_string().trim_matches('"'))));
     }
     if let Some(forms) = value["anyOf"].as_array().or(value["oneOf"].as_array()) {
         return one_of(
-            forms.iter().filter(|form| form["type"] != "null").map(|form| kind(schema, sections, form)),
+            forms.iter().filter(|form| form["type"] != "null").map(|form| values(reference, form)),
         );
     }
     let types = match &value["type"] {
@@ -136,9 +181,9 @@ fn kind(schema: &Value, sections: &Map<String, Value>, value: &Value) -> String 
         "string" => "text".to_owned(),
         "integer" => format!("whole number{}", limits(value)),
         "number" => format!("number{}", limits(value)),
-        "array" => format!("list of: {}", kind(schema, sections, &value["items"])),
+        "array" => format!("list of: {}", values(reference, &value["items"])),
         _ if value["additionalProperties"].is_object() => {
-            format!("map of names to: {}", kind(schema, sections, &value["additionalProperties"]))
+            format!("map of names to: {}", values(reference, &value["additionalProperties"]))
         }
         _ => "map".to_owned(),
     }))
@@ -265,20 +310,25 @@ fn is_accepted(kind: &str) {
     Bench::end(&mut command).expect_code(0);
 }
 
-fn is_made_from_the_schema(kind: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{kind}s/README.md"));
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the place of the tables");
-    let (_, after) = rest.split_once(END).expect("the end of the tables");
-    let made = format!("{before}{BEGIN}{}\n{END}{after}", tables(&schema(kind), &examples(kind)));
-    if std::env::var_os("BENCH_UPDATE_REFERENCE").is_some() {
-        std::fs::write(&path, &made).unwrap();
-    } else {
-        assert!(
-            made == page,
-            "{} is out of date: BENCH_UPDATE_REFERENCE=1 cargo test --all-features --test it -- reference_pages",
-            path.display()
-        );
+fn is_made_from_the_schema(kind: &str, pages: &[&str]) {
+    let (schema, examples) = (schema(kind), examples(kind));
+    let sections = examples["sections"].as_object().unwrap();
+    for name in pages {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{kind}s/{name}"));
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).expect("the place of the tables");
+        let (_, after) = rest.split_once(END).expect("the end of the tables");
+        let reference = Reference { kind, schema: &schema, sections, page: name };
+        let made = format!("{before}{BEGIN}{}\n{END}{after}", tables(reference));
+        if std::env::var_os("BENCH_UPDATE_REFERENCE").is_some() {
+            std::fs::write(&path, &made).unwrap();
+        } else {
+            assert!(
+                made == page,
+                "{} is out of date: BENCH_UPDATE_REFERENCE=1 cargo test --all-features --test it -- reference_pages",
+                path.display()
+            );
+        }
     }
 }
 
@@ -294,10 +344,13 @@ fn every_key_of_a_deployment_has_an_example_that_is_accepted() {
 
 #[test]
 fn the_reference_of_scenarios_is_made_from_their_schema() {
-    is_made_from_the_schema("scenario");
+    is_made_from_the_schema(
+        "scenario",
+        &["reference.md", "reference-load.md", "reference-steps.md", "reference-contexts.md"],
+    );
 }
 
 #[test]
 fn the_reference_of_deployments_is_made_from_their_schema() {
-    is_made_from_the_schema("deployment");
+    is_made_from_the_schema("deployment", &["reference.md"]);
 }
