@@ -12,6 +12,7 @@ pub mod exit;
 mod export;
 mod gate;
 mod generate;
+mod help;
 mod hints;
 mod import;
 mod init;
@@ -62,7 +63,7 @@ Examples:
 /// and records each trace id with the latency. Afterwards it fetches the traces of the slowest
 /// iterations and reports which trace point took the time.
 #[derive(Debug, Parser)]
-#[command(name = "bench", after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "bench", disable_help_subcommand = true, after_help = exit::HELP, max_term_width = 100)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 pub struct Arguments {
     #[command(subcommand)]
@@ -150,6 +151,7 @@ enum Command {
     /// List, show and rank traces, count calls, and sign trace headers.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    Help(help::HelpArguments),
     /// Print shell completions.
     ///
     /// For bash: `bench completions bash > ~/.local/share/bash-completion/completions/bench`;
@@ -260,6 +262,7 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Cleanup(arguments) => cleanup::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),
+        Command::Help(arguments) => help::help(version, &arguments),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { dir } => generate::man(version, &dir),
     }

@@ -122,9 +122,7 @@ pub fn demo() -> Draft {
 
 /// Adds to a draft what a beginner needs: a load, thresholds, and ideas.
 pub fn finish(draft: &mut Draft, p95: &str) {
-    draft
-        .about
-        .insert(0, "Made by `bench init`. scenarios/README.md of bench describes every key.".to_owned());
+    draft.about.insert(0, "Made by `bench init`. `bench help reference` describes every key.".to_owned());
     let load = json!({ "constant": { "times": TIMES, "concurrency": CONCURRENCY } });
     draft.runner = Some((load, format!("{TIMES} iterations, {CONCURRENCY} at the same time.")));
     let sla = json!({ "failure_rate": { "max": 1 }, "thresholds": [format!("p95 < {p95}")] });

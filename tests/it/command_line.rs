@@ -202,3 +202,25 @@ fn completions_and_manual_pages_are_made() {
     let ended = bench.run(&["man", "file/below"]).expect_code(1);
     assert!(ended.stderr.starts_with("error: cannot write manual pages to file/below"), "{}", ended.stderr);
 }
+
+#[test]
+fn help_shows_commands_topics_and_where_a_word_stands() {
+    let bench = Bench::new();
+    for (arguments, code, said) in [
+        (&["help"][..], 0, "Topics ("),
+        (&["help", "run"], 0, "Usage: bench run [OPTIONS]"),
+        (&["help", "trace", "show"], 0, "Usage: bench trace show [OPTIONS]"),
+        (&["help", "gates"], 0, "# Gates"),
+        // Its links lead to files that are not here.
+        (&["help", "reference"], 0, "| `runner` | map |"),
+        (&["help", "-k", "Abort_On_Fail"], 0, "gates: "),
+        (&["help", "gatse"], 64, "no command and no topic `gatse`; did you mean `gates`?"),
+        (&["help", "run", "gates"], 64, "`bench run` has no command `gates`\n"),
+        (&["help", "-k", "qqzx"], 64, "no topic has `qqzx`"),
+        (&["help", "-k", ""], 64, "a value is required"),
+    ] {
+        let ended = bench.run(arguments).expect_code(code);
+        let output = if code == 0 { ended.stdout } else { ended.stderr };
+        assert!(output.contains(said), "{arguments:?}: {output}");
+    }
+}

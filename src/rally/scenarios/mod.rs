@@ -196,7 +196,7 @@ pub(super) fn find(named: &Named, faults: &mut Vec<Fault>) -> Option<Known> {
             let names = made.map(|(name, _)| name).chain(shipped.map(|(name, _)| name));
             if let Some(fault) = faults.get_mut(before).filter(|fault| is_list(fault)) {
                 fault.help =
-                    Some(format!("supported are some of {}; scenarios/README.md lists them", classes(names)));
+                    Some(format!("supported are some of {}; `bench help rally` lists them", classes(names)));
             }
             found
         }
