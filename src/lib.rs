@@ -44,6 +44,7 @@
 //! | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
 //! | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
 //! | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
+//! | [`judging`] | what a run's log and traces amount to: results, explanations, the verdict | write files, except traces that it lets go of |
 //! | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
 //! | [`client`] | HTTP: connections, phases, limits, TLS; the only crate here that uses reqwest and h2 | know of scenarios |
 //! | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
@@ -75,6 +76,6 @@
 //! 8. **All external input is hostile.** It is bounded before it is decoded, and escaped when shown.
 
 pub use {
-    analysis, base, cli, client, collect, config, demo, harness, import, iteration, measure, osprofiler,
-    plan, rally, receive, report, results, runner, statistics, terms, text, verdict,
+    analysis, base, cli, client, collect, config, demo, harness, import, iteration, judging, measure,
+    osprofiler, plan, rally, receive, report, results, runner, statistics, terms, text, verdict,
 };

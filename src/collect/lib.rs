@@ -9,14 +9,12 @@ pub mod publish;
 pub mod recent;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use base::clock::Nanos;
 use base::masking::{mask_json, masked};
 use base::secret::Secret;
 use osprofiler::driver::{Collector, DriverError, Stored};
@@ -24,7 +22,7 @@ use osprofiler::info::SharedInfo;
 use osprofiler::record::{Record, share_with};
 use osprofiler::report::count_points;
 use osprofiler::sharing::Sharing;
-use results::trace::StoredRecords;
+use results::fetched::Fetched;
 
 /// The number of traces fetched at the same time.
 const PARALLEL_MAX: usize = 8;
@@ -37,66 +35,6 @@ pub struct Wanted {
     pub id: Uuid,
     /// Whether its iteration ended so recently that points may still be on their way.
     pub recent: bool,
-}
-
-/// The collector's answers.
-#[derive(Debug, Default)]
-pub struct Fetched {
-    /// The records of each trace with an answer; empty for an absent trace.
-    pub records: HashMap<Uuid, Vec<Record>>,
-    /// The number of unreadable records, for traces that have some.
-    pub unreadable: HashMap<Uuid, u64>,
-    /// Of traces of which the collector gave only a part: why.
-    pub partial: HashMap<Uuid, String>,
-    /// How long after the response of its iteration each trace was read; absent where that is not known.
-    pub read_after_ns: HashMap<Uuid, Nanos>,
-    /// The collector's last error if it cost a trace, else the unreadable records.
-    pub error: Option<String>,
-    /// Of traces that come from their files: the client's own records there, and the time of asynchronous work.
-    stored: HashMap<Uuid, InFile>,
-}
-
-type InFile = (Vec<Record>, Option<f64>);
-
-/// What is known of one trace.
-#[derive(Debug)]
-pub struct FetchedTrace {
-    /// The records of the services; empty for an absent trace.
-    pub services: Vec<Record>,
-    /// The number of unreadable records.
-    pub unreadable: u64,
-    /// That it is only a part, and why, if the collector says so.
-    pub partial: Option<String>,
-    /// How long after the response of its iteration it was read; absent where that is not known.
-    pub read_after_ns: Option<Nanos>,
-    /// Of a trace from its file: the client's own records there, and the time of asynchronous work in milliseconds.
-    pub stored: Option<InFile>,
-}
-
-impl Fetched {
-    /// Adds a trace from its file, which need not be written again if nothing changes and it `is_here`.
-    pub fn add_stored(&mut self, trace: StoredRecords, is_here: bool) {
-        let StoredRecords { trace_id, records, unreadable, partial, read_after_ns, asynchronous_ms } = trace;
-        let (services, client) = StoredRecords::split(records);
-        self.records.insert(trace_id, services);
-        self.unreadable.insert(trace_id, unreadable);
-        self.partial.extend(partial.map(|why| (trace_id, why)));
-        self.read_after_ns.extend(read_after_ns.map(|after_ns| (trace_id, after_ns)));
-        if is_here {
-            self.stored.insert(trace_id, (client, asynchronous_ms));
-        }
-    }
-
-    /// Takes what is known of a trace; `None` without an answer.
-    pub fn take(&mut self, trace_id: Uuid) -> Option<FetchedTrace> {
-        Some(FetchedTrace {
-            services: self.records.remove(&trace_id)?,
-            unreadable: self.unreadable.get(&trace_id).copied().unwrap_or(0),
-            partial: self.partial.get(&trace_id).cloned(),
-            read_after_ns: self.read_after_ns.get(&trace_id).copied(),
-            stored: self.stored.remove(&trace_id),
-        })
-    }
 }
 
 /// Checks that the collector answers. Connects as the services of the run do: a SQLite file that they will write to is

@@ -33,16 +33,14 @@ pub mod runs;
 pub mod stored;
 pub mod traces;
 
-mod asynchronous;
 mod hooks;
 mod host;
 mod housekeeping;
 mod interrupt;
-#[doc(hidden)] // for the tests of `report`
-pub mod judging;
 mod kept;
 mod pages;
 mod push;
+mod read_again;
 mod reading;
 mod receiving;
 mod run;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use client::plain::PlainClient;
-use collect::{Fetched, mask_record};
+use collect::mask_record;
 use measure::ids::RunIds;
 use measure::latency::SampleId;
 use measure::recorder::Batch;
@@ -21,6 +21,7 @@ use receive::server::{Options, Receiver};
 use receive::spool::sampling::Wanted;
 use receive::spool::segments::Folder;
 use receive::spool::{Limits, Spool};
+use results::fetched::Fetched;
 use results::model::Received;
 use runner::observers::Observer;
 

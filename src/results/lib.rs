@@ -12,6 +12,7 @@ pub mod columns;
 pub mod counting;
 pub mod directory;
 pub mod export;
+pub mod fetched;
 pub mod find;
 pub mod functions;
 pub mod head;

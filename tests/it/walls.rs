@@ -22,7 +22,7 @@ const OF_A_LOAD: [&str; 10] = [
 ];
 
 /// A crate, and what must not be in its tree.
-const NEVER: [(&str, &[&str]); 10] = [
+const NEVER: [(&str, &[&str]); 11] = [
     ("bench-base", &["osprofiler", "tokio", "http"]),
     ("bench-text", &["osprofiler", "tokio", "http"]),
     ("bench-measure", &OF_A_LOAD),
@@ -30,6 +30,7 @@ const NEVER: [(&str, &[&str]); 10] = [
     ("bench-analysis", &OF_A_LOAD),
     ("bench-verdict", &OF_A_LOAD),
     ("bench-report", &OF_A_LOAD),
+    ("bench-judging", &OF_A_LOAD),
     ("bench-import", &OF_A_LOAD),
     ("bench-receive", &["bench-results", "bench-plan", "bench-iteration", "bench-runner"]),
     ("bench-runner", &["bench-results", "bench-report", "bench-harness"]),

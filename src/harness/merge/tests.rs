@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::silent;
-use crate::judging;
+use crate::read_again;
 use measure::errors::{Failure, NumberedFailure};
 use measure::log::{End, Issued};
 use measure::rows::Rows;
@@ -141,7 +141,7 @@ pub(super) fn write(
 
 /// What results.json has of a run: all before its iterations, and these by their numbers.
 fn results(path: &Path) -> (String, Vec<String>) {
-    let (_, aggregate, results, _) = judging::read_again(path, |_| Ok(())).unwrap();
+    let (_, aggregate, results, _) = read_again::read_again(path, |_| Ok(())).unwrap();
     let mut text = Vec::new();
     json::write(&results, &aggregate, &HashSet::new(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -248,7 +248,7 @@ fn a_list_that_would_be_too_long_is_a_sample_with_all_that_is_special() {
     };
     let all: Vec<IterationSample> = (0..1000).map(sample).collect();
     write(folder.path(), &header(None), None, &all, 100, 1, true);
-    let (_, aggregate, results, _) = judging::read_again(folder.path(), |_| Ok(())).unwrap();
+    let (_, aggregate, results, _) = read_again::read_again(folder.path(), |_| Ok(())).unwrap();
     let listed = |most: u64| {
         let mut text = Vec::new();
         json::write_at_most(most, &results, &aggregate, &HashSet::new(), &mut text).unwrap();

@@ -12,16 +12,18 @@ use crate::event::Event;
 use crate::outcome::{Conclusion, Finished};
 use crate::receiving::Receiving;
 use crate::traces::profile_notes;
-use crate::{asynchronous, judging, writing};
+use crate::{read_again, writing};
 use base::secret::Secret;
 use collect::publish::{self, Published};
-use collect::{self, Fetched, Wanted};
+use collect::{self, Wanted};
 use demo::Demo;
+use judging::asynchronous;
 use measure::latency::SampleId;
 use osprofiler::driver::Collector;
 use report::probe as words;
 use results::aggregate::Aggregate;
 use results::choice::{self, Chosen, Side};
+use results::fetched::Fetched;
 use results::model::{Received, Results, TraceState};
 use results::trace::StoredTrace;
 use runner::stop::{Stop, StopReason};
@@ -222,7 +224,7 @@ impl Run {
 
     /// Results with findings from traces.
     fn explained(&self, ended: Ended, stop: &Stop) -> Result<Explained, HarnessError> {
-        let mut aggregate = judging::read(ended.log, HashSet::new(), Kind::Failed, |_| Ok(()))?;
+        let mut aggregate = read_again::read(ended.log, HashSet::new(), Kind::Failed, |_| Ok(()))?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::error::HarnessError;
 use crate::options::YamlFile;
 use crate::outcome::{Conclusion, Finished};
-use crate::{files, judging, writing};
+use crate::{files, read_again, writing};
 use ::config::sla::{self as config, SlaFile};
 use ::config::{Document, Rejected, schema};
 use measure::log::{RunLog, WorkloadHeader};
@@ -31,10 +31,11 @@ pub struct CheckOptions {
 /// # Errors
 /// When something cannot be read.
 pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
-    let (_, aggregate, results, traces) = judging::read_again(&options.run_dir, |log| match &options.sla {
-        Some(file) => replace(log, file),
-        None => Ok(()),
-    })?;
+    let (_, aggregate, results, traces) =
+        read_again::read_again(&options.run_dir, |log| match &options.sla {
+            Some(file) => replace(log, file),
+            None => Ok(()),
+        })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
     let conclusion = Conclusion::of(&results, aggregate.total());
     Ok(Finished { conclusion, results, traces, directory: None, heard: Vec::new(), fault: junit.err() })

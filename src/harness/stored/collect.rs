@@ -13,18 +13,19 @@ use crate::kept::Kept;
 use crate::options::{Environment, ReportOptions, YamlFile};
 use crate::outcome::Finished;
 use crate::traces::{TraceSource, profile_notes};
-use crate::{housekeeping, judging};
+use crate::{housekeeping, read_again};
 use base::clock::{Nanos, RunClock, saturating_nanos};
 use base::parallel;
 use base::secret::Secret;
 use collect::profiles::ProfileSource;
-use collect::{self, Fetched, FetchedTrace, Wanted, files as trace_files, mask_record};
+use collect::{self, Wanted, files as trace_files, mask_record};
 use demo::COLLECTOR_FILE;
 use measure::log::{LogFile, RunLog};
 use osprofiler::record::Record;
 use results::aggregate::Aggregate;
 use results::choice::{self, Chosen};
 use results::directory::RunDirectory;
+use results::fetched::{Fetched, FetchedTrace};
 use results::find::{Query, find};
 use results::model::TraceState;
 use results::trace::{StoredRecords, StoredTrace};
@@ -86,10 +87,10 @@ pub fn collect(
 ) -> Result<Collected, HarnessError> {
     let directory = RunDirectory::open(&options.run_dir);
     if !directory.log().is_file() {
-        return Err(judging::no_log(&options.run_dir));
+        return Err(read_again::no_log(&options.run_dir));
     }
     let log = LogFile::at(&directory.log());
-    let aggregate = judging::read(log, directory.stored_traces(), Kind::Input, |_| Ok(()))?;
+    let aggregate = read_again::read(log, directory.stored_traces(), Kind::Input, |_| Ok(()))?;
     if let Some(reason) = &aggregate.header().profiling_off {
         let text = format!("{} has no traces: it was not profiled: {reason}", options.run_dir.display());
         return Err(HarnessError::input(text));
@@ -363,7 +364,8 @@ pub(crate) fn choose_kept(run_dir: &Path, events: &Sink) -> Result<Option<(usize
         return Ok(None);
     }
     let directory = RunDirectory::open(run_dir);
-    let aggregate = judging::read(LogFile::at(&directory.log()), HashSet::new(), Kind::Failed, |_| Ok(()))?;
+    let aggregate =
+        read_again::read(LogFile::at(&directory.log()), HashSet::new(), Kind::Failed, |_| Ok(()))?;
     let wanted = chosen(&aggregate);
     let mut all = Fetched::default();
     add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::HarnessError;
-use crate::judging::no_log;
+use crate::read_again::no_log;
 use measure::log::LogError;
 use results::directory::RunDirectory;
 use results::export::{Exported, Format, Table, export};

@@ -22,7 +22,7 @@ use super::error::HarnessError;
 use super::event::Sink;
 use super::options::ReportOptions;
 use super::outcome::{Conclusion, Finished};
-use super::{judging, writing};
+use super::{read_again, writing};
 use results::trace::StoredRecords;
 
 /// Writes the files of a run again from its log and its stored traces, also after a crash.
@@ -40,7 +40,7 @@ fn report_with(
     options: &ReportOptions,
     events: &Sink,
 ) -> Result<Finished, HarnessError> {
-    let (directory, aggregate, results, traces) = judging::read_with(run_dir, known, |_| Ok(()))?;
+    let (directory, aggregate, results, traces) = read_again::read_with(run_dir, known, |_| Ok(()))?;
     let conclusion = Conclusion::of(&results, aggregate.total());
     let written = writing::write(&directory, &aggregate, results, &traces, options, events);
     Ok(Finished::new(conclusion, written, traces, directory.path()))

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use base::ids::mix;
-use harness::judging;
 use measure::errors::{Failure, NumberedFailure};
 use measure::log::{End, Header, LogWriter};
 use measure::phases::Phases;
@@ -18,6 +17,7 @@ use results::IterationColumns;
 use results::aggregate::Aggregate;
 use results::choice;
 use results::directory::RunDirectory;
+use results::fetched::Fetched;
 use results::json;
 use results::model::{Results, SlowIteration};
 use results::trace::StoredTrace;
@@ -87,10 +87,27 @@ pub(crate) fn sample(iterations: usize) -> Sample {
         StoredTrace::new(id, records, 0, None)
     });
     directory.store_traces(&stored.collect::<Vec<_>>()).unwrap();
-    let (_, aggregate, results, traces) = judging::read_again(folder.path(), |_| Ok(())).unwrap();
+    let (aggregate, results, traces) = judged(&directory);
     let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
     let iterations = json::write(&results, &aggregate, &kept, &mut std::io::sink()).unwrap();
     Sample { results, iterations, traces }
+}
+
+/// As `bench report` judges a run.
+fn judged(directory: &RunDirectory) -> (Aggregate, Results, Vec<StoredTrace>) {
+    let aggregate = Aggregate::read(&directory.log()).unwrap();
+    let mut results = judging::results(&aggregate);
+    let all = choice::choose(&aggregate);
+    let (mut fetched, mut chosen) = (Fetched::default(), Vec::new());
+    for one in &all {
+        if let Some(stored) = directory.stored_records(aggregate.trace_id(&one.sample)) {
+            fetched.add_stored(stored, true);
+            chosen.push(one.clone());
+        }
+    }
+    let traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, None);
+    judging::judge(&aggregate, &mut results, &all, &traces);
+    (aggregate, results, traces)
 }
 
 fn header() -> Header {

@@ -11,7 +11,6 @@ use analysis::late_work;
 use analysis::places::Population;
 use base::clock::Nanos;
 use base::parallel;
-use collect::Fetched;
 use measure::latency::SampleId;
 use measure::sample::IterationSample;
 use osprofiler::record::Record;
@@ -19,6 +18,7 @@ use osprofiler::report::TraceTree;
 use results::aggregate::Aggregate;
 use results::choice::Chosen;
 use results::client_points;
+use results::fetched::Fetched;
 use results::functions::without;
 use results::model::LateWork;
 use results::trace::StoredTrace;
@@ -34,7 +34,7 @@ fn deadline_ns(aggregate: &Aggregate, workload: u16) -> Option<Nanos> {
 
 /// The records of an iteration's trace, those of the services below the client's own; and whether these are `client`, and
 /// the services' as they were.
-pub(super) fn whole(
+pub fn whole(
     aggregate: &Aggregate,
     sample: &IterationSample,
     mut services: Vec<Record>,
@@ -48,7 +48,7 @@ pub(super) fn whole(
 }
 
 /// When the deadlines of all workloads with asynchronous work are over, since the run's start; `None` without such.
-pub(super) fn deadline_at_ns(aggregate: &Aggregate) -> Option<Nanos> {
+pub fn deadline_at_ns(aggregate: &Aggregate) -> Option<Nanos> {
     let workloads = aggregate.workloads.iter().zip(0_u16..);
     workloads
         .filter_map(|(stats, number)| Some(stats.last_end_ns.saturating_add(deadline_ns(aggregate, number)?)))
@@ -56,7 +56,7 @@ pub(super) fn deadline_at_ns(aggregate: &Aggregate) -> Option<Nanos> {
 }
 
 /// Notes how long after the responses of their iterations traces were read, which was at this time.
-pub(super) fn note_read(aggregate: &Aggregate, chosen: &[Chosen], fetched: &mut Fetched, now_ns: Nanos) {
+pub fn note_read(aggregate: &Aggregate, chosen: &[Chosen], fetched: &mut Fetched, now_ns: Nanos) {
     for Chosen { sample, .. } in chosen {
         let ended_ns = sample.start_ns.saturating_add(sample.duration_ns);
         fetched.read_after_ns.insert(aggregate.trace_id(sample), now_ns.saturating_sub(ended_ns));
@@ -65,7 +65,7 @@ pub(super) fn note_read(aggregate: &Aggregate, chosen: &[Chosen], fetched: &mut 
 
 /// From an iteration's start to the end of its last span, for an iteration whose trace, with the client's points, was
 /// read this long after its response; `None` without `end: asynchronous` or without a span of a service.
-pub(super) fn time_ns(
+pub fn time_ns(
     aggregate: &Aggregate,
     sample: &IterationSample,
     tree: &TraceTree,
@@ -82,7 +82,7 @@ fn latest_us(sample: &IterationSample, read_after_ns: Nanos) -> u64 {
 }
 
 /// The random sample of a workload, and why its work ended late; `None` without `end: asynchronous`.
-pub(super) fn of_workload(
+pub fn of_workload(
     aggregate: &Aggregate,
     workload: usize,
     (chosen, traces): (&[Chosen], &HashMap<Uuid, &StoredTrace>),

@@ -1,7 +1,11 @@
-//! After the load: results from the log, findings from traces, the verdict. Nothing here writes a file.
+//! What a run's log and its traces amount to: results, explanations, the verdict.
+//!
+//! The traces of the slow iterations are written as soon as they are built, because they take memory; nothing else here
+//! touches a file.
+
+pub mod asynchronous;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -11,9 +15,7 @@ use analysis::causes::{self, Compared};
 use analysis::places::Population;
 use analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs, statement};
 use base::parallel;
-use collect::{Fetched, FetchedTrace};
 use measure::latency::SampleId;
-use measure::log::{LogError, LogFile, RunLog};
 use osprofiler::report::{Point, TraceTree};
 use report::lost::{self, Lost};
 use report::mixed;
@@ -24,37 +26,17 @@ use results::build;
 use results::choice::{self, Chosen, Side};
 use results::client_points::REPORTER;
 use results::directory::RunDirectory;
+use results::fetched::{Fetched, FetchedTrace};
 use results::functions::without;
-use results::head;
 use results::model::{Asynchronous, Results, SlowIteration, TraceState, Workload};
-use results::trace::{Filed, StoredRecords, StoredTrace, excuse_usual};
+use results::trace::{Filed, StoredTrace, excuse_usual};
 use statistics::order::at_percentile;
 use verdict::traces::Sampled;
 use verdict::{self, Evidence};
 
-use super::asynchronous;
-use super::error::{HarnessError, Kind};
-use super::kept;
-
-/// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
-/// criteria; `stored` are the traces that are already stored.
-pub(super) fn read(
-    log: LogFile,
-    stored: HashSet<Uuid>,
-    kind: Kind,
-    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
-) -> Result<Aggregate, HarnessError> {
-    let failed = |error: LogError| match kind {
-        Kind::Input => HarnessError::of_log(error),
-        kind => HarnessError::new(kind, error),
-    };
-    let mut log = RunLog::of(log).map_err(failed)?;
-    change(&mut log)?;
-    Aggregate::of(log, stored).map_err(failed)
-}
-
 /// The results of a run, without traces so far.
-pub(super) fn results(aggregate: &Aggregate) -> Results {
+#[must_use]
+pub fn results(aggregate: &Aggregate) -> Results {
     let mut results = build::build(aggregate);
     // Before the verdict, which may need it.
     for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
@@ -67,7 +49,7 @@ pub(super) fn results(aggregate: &Aggregate) -> Results {
 }
 
 /// Judges the run by the criteria of its header; `chosen` and `traces` hold the random sample of traces.
-pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], traces: &[StoredTrace]) {
+pub fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], traces: &[StoredTrace]) {
     let traces: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
     let sampled: Vec<Sampled> = chosen
         .iter()
@@ -159,7 +141,7 @@ fn traced(
 /// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
 /// own points above the services'. The records of `fetched` are taken. With `to`, each is written as soon as it is built, and
 /// lets go of its records; storing the traces syncs them.
-pub(super) fn explain(
+pub fn explain(
     results: &mut Results,
     aggregate: &Aggregate,
     chosen: &[Chosen],
@@ -328,60 +310,4 @@ fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workloa
         slowest: &aggregate.slowest,
         longest: stats.map(|stats| stats.longest_times.times().collect()).unwrap_or_default(),
     }
-}
-
-/// Judges a stored run again; `change` may replace the criteria in its header.
-pub fn read_again(
-    run_dir: &Path,
-    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
-) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
-    read_with(run_dir, HashMap::new(), change)
-}
-
-/// The same with traces that were fetched now and have no files yet, or older ones: `known`. They are stored.
-pub(super) fn read_with(
-    run_dir: &Path,
-    mut known: HashMap<Uuid, StoredRecords>,
-    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
-) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
-    let directory = RunDirectory::open(run_dir);
-    if !directory.log().is_file() {
-        return Err(no_log(run_dir));
-    }
-    let log = LogFile::at(&directory.log());
-    let to = (!known.is_empty()).then_some(&directory);
-    let stored = directory.stored_traces().into_iter().chain(known.keys().copied());
-    let aggregate = read(log, stored.collect(), Kind::Input, change)?;
-    let mut results = results(&aggregate);
-    let all = choice::choose(&aggregate);
-    let ids = all.iter().map(|chosen| aggregate.trace_id(&chosen.sample));
-    let ids: Vec<(Uuid, Option<StoredRecords>)> = ids.map(|id| (id, known.remove(&id))).collect();
-    let others: Vec<StoredTrace> = known.into_values().map(StoredTrace::from).collect();
-    directory.store_traces(&others).map_err(HarnessError::cannot("store the traces"))?;
-    let stored = parallel::map(ids, |(id, known)| {
-        // A file of that name may have been put there with another trace.
-        known.or_else(|| directory.stored_records(id).filter(|stored| stored.trace_id == id))
-    });
-    let mut fetched = Fetched::default();
-    let mut chosen = Vec::new();
-    for (one, stored) in all.iter().zip(stored) {
-        if let Some(stored) = stored {
-            let is_here = directory.has_trace(stored.trace_id);
-            fetched.add_stored(stored, is_here);
-            chosen.push(one.clone());
-        }
-    }
-    // The log does not have it.
-    let old = head::read(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
-    results.profiling.received =
-        old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
-    let traces = explain(&mut results, &aggregate, &chosen, &mut fetched, to);
-    judge(&aggregate, &mut results, &all, &traces);
-    Ok((directory, aggregate, results, traces))
-}
-
-/// The error for a directory that is not a run's.
-pub(super) fn no_log(run_dir: &Path) -> HarnessError {
-    HarnessError::input(format!("{} holds no run.log", run_dir.display()))
-        .remedy("give the directory of a run")
 }

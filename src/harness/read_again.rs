@@ -1,0 +1,92 @@
+//! A stored run, read and judged again. Nothing here writes a file but traces that were fetched now.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use base::parallel;
+use measure::log::{LogError, LogFile, RunLog};
+use results::aggregate::Aggregate;
+use results::choice;
+use results::directory::RunDirectory;
+use results::fetched::Fetched;
+use results::head;
+use results::model::Results;
+use results::trace::{StoredRecords, StoredTrace};
+
+use super::error::{HarnessError, Kind};
+use super::kept;
+
+/// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
+/// criteria; `stored` are the traces that are already stored.
+pub(super) fn read(
+    log: LogFile,
+    stored: HashSet<Uuid>,
+    kind: Kind,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
+) -> Result<Aggregate, HarnessError> {
+    let failed = |error: LogError| match kind {
+        Kind::Input => HarnessError::of_log(error),
+        kind => HarnessError::new(kind, error),
+    };
+    let mut log = RunLog::of(log).map_err(failed)?;
+    change(&mut log)?;
+    Aggregate::of(log, stored).map_err(failed)
+}
+
+/// Judges a stored run again; `change` may replace the criteria in its header.
+pub(super) fn read_again(
+    run_dir: &Path,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
+) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
+    read_with(run_dir, HashMap::new(), change)
+}
+
+/// The same with traces that were fetched now and have no files yet, or older ones: `known`. They are stored.
+pub(super) fn read_with(
+    run_dir: &Path,
+    mut known: HashMap<Uuid, StoredRecords>,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
+) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
+    let directory = RunDirectory::open(run_dir);
+    if !directory.log().is_file() {
+        return Err(no_log(run_dir));
+    }
+    let log = LogFile::at(&directory.log());
+    let to = (!known.is_empty()).then_some(&directory);
+    let stored = directory.stored_traces().into_iter().chain(known.keys().copied());
+    let aggregate = read(log, stored.collect(), Kind::Input, change)?;
+    let mut results = judging::results(&aggregate);
+    let all = choice::choose(&aggregate);
+    let ids = all.iter().map(|chosen| aggregate.trace_id(&chosen.sample));
+    let ids: Vec<(Uuid, Option<StoredRecords>)> = ids.map(|id| (id, known.remove(&id))).collect();
+    let others: Vec<StoredTrace> = known.into_values().map(StoredTrace::from).collect();
+    directory.store_traces(&others).map_err(HarnessError::cannot("store the traces"))?;
+    let stored = parallel::map(ids, |(id, known)| {
+        // A file of that name may have been put there with another trace.
+        known.or_else(|| directory.stored_records(id).filter(|stored| stored.trace_id == id))
+    });
+    let mut fetched = Fetched::default();
+    let mut chosen = Vec::new();
+    for (one, stored) in all.iter().zip(stored) {
+        if let Some(stored) = stored {
+            let is_here = directory.has_trace(stored.trace_id);
+            fetched.add_stored(stored, is_here);
+            chosen.push(one.clone());
+        }
+    }
+    // The log does not have it.
+    let old = head::read(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
+    results.profiling.received =
+        old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
+    let traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, to);
+    judging::judge(&aggregate, &mut results, &all, &traces);
+    Ok((directory, aggregate, results, traces))
+}
+
+/// The error for a directory that is not a run's.
+pub(super) fn no_log(run_dir: &Path) -> HarnessError {
+    HarnessError::input(format!("{} holds no run.log", run_dir.display()))
+        .remedy("give the directory of a run")
+}
