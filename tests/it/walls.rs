@@ -80,6 +80,33 @@ fn every_folder_is_a_crate_in_the_map_and_uses_only_crates_above_it() {
     }
 }
 
+/// A dependency that nothing uses costs everybody the time to build it.
+#[test]
+fn manifests_name_only_what_their_sources_use() {
+    // Macros of `text` name it where they are used.
+    const BY_MACRO: &str = "insta";
+    let sources = crate::tidy::source_files();
+    let mut faults = Vec::new();
+    for folder in listed() {
+        let own = sources.iter().filter(|(name, _)| name.starts_with(&format!("{folder}/")));
+        let own: String = own.map(|(_, text)| text.as_str()).collect();
+        let manifest = read(&format!("src/{folder}/Cargo.toml"));
+        let sections = manifest.split("\n[").filter(|section| section.contains("dependencies"));
+        let lines =
+            sections.flat_map(|section| section.lines().skip(1).take_while(|line| !line.starts_with('[')));
+        for name in lines.filter_map(|line| line.split(['.', ' ', '=']).next()) {
+            if name.is_empty() || name == "#" || name == BY_MACRO {
+                continue;
+            }
+            let written = if name == "md-5" { "md5".to_owned() } else { name.replace('-', "_") };
+            if !own.contains(&format!("{written}::")) && !own.contains(&format!("use {written};")) {
+                faults.push(format!("src/{folder}/Cargo.toml names {name}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 #[test]
 fn manifests_name_no_crate_that_is_not_their_business() {
     for (folder, never) in NOT_DIRECTLY {
