@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::options::YamlFile;
-use config;
 use text::yaml::{Kind, Node};
 
 /// The name of the deployment that is made.

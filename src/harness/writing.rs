@@ -6,7 +6,6 @@ use std::path::Path;
 use uuid::Uuid;
 
 use measure::log::RunLog;
-use rally;
 use report::{badge, html, junit, markdown};
 use results::aggregate::Aggregate;
 use results::directory::{RunDirectory, write_at_once};

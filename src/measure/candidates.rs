@@ -73,7 +73,7 @@ impl<T> Group<T> {
     #[must_use]
     pub fn largest(&self) -> usize {
         let Self { slow, typical, failed, others, .. } = self;
-        slow.len().max(typical.len()).max(failed.len()).max(others.len())
+        slow.count().max(typical.count()).max(failed.count()).max(others.count())
     }
 
     /// Halves the size of the sample that has to keep the most iterations. Every sample stays what it is by definition,
@@ -81,9 +81,10 @@ impl<T> Group<T> {
     pub fn halve_largest(&mut self, gone: &mut impl FnMut(T)) {
         let largest = self.largest();
         let Self { slow, typical, failed, others, .. } = self;
-        if typical.len() == largest {
+        if typical.count() == largest {
             typical.limit_to(typical.limit() / 2, gone);
-        } else if let Some(sample) = [slow, others, failed].into_iter().find(|sample| sample.len() == largest)
+        } else if let Some(sample) =
+            [slow, others, failed].into_iter().find(|sample| sample.count() == largest)
         {
             sample.limit_to(sample.limit() / 2, gone);
         }

@@ -88,7 +88,7 @@ impl<T: Default> Intervals<T> {
     }
 
     /// How many intervals there are, from the first to the last that has something.
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.intervals.len() as u64
     }
 
@@ -124,7 +124,7 @@ mod tests {
                 intervals.at(*time, |one, other| one.extend(other)).push(*time);
             }
             let (start_ns, step_ns) = (intervals.start_ns(), intervals.step_ns());
-            prop_assert!((1..=INTERVALS_MAX).contains(&intervals.len()));
+            prop_assert!((1..=INTERVALS_MAX).contains(&intervals.count()));
             for (number, interval) in (0_u64..).zip(intervals.iter()) {
                 for time in interval {
                     prop_assert_eq!(time / step_ns, start_ns / step_ns + number);

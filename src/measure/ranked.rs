@@ -118,7 +118,7 @@ impl<T> Ranked<T> {
     }
 
     /// The number of iterations that may be in a sample.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.kept.len()
     }
 
@@ -204,8 +204,8 @@ impl<T> RankedInTime<T> {
     }
 
     /// The number of iterations that may be in a sample.
-    pub fn len(&self) -> usize {
-        self.intervals.values().map(Ranked::len).sum()
+    pub fn count(&self) -> usize {
+        self.intervals.values().map(Ranked::count).sum()
     }
 
     /// The size of a sample of an interval.

@@ -168,10 +168,10 @@ impl LoadBuilder {
 
     fn series(mut self, runner: Option<&Runner>) -> Option<LoadSeries> {
         let total: u64 = self.intervals.iter().map(|interval| interval.due).sum();
-        while self.intervals.len() > INTERVALS_FEW && total / self.intervals.len() < ITERATIONS_WANTED {
+        while self.intervals.count() > INTERVALS_FEW && total / self.intervals.count() < ITERATIONS_WANTED {
             self.intervals.double(Interval::merge);
         }
-        if self.intervals.len() == 0 {
+        if self.intervals.count() == 0 {
             return None;
         }
         let mut series = LoadSeries {
@@ -225,7 +225,7 @@ impl LoadBuilder {
                 Model::Closed(closed) => f64::from(closed.users.users(elapsed)),
             }
         };
-        (0..self.intervals.len()).map(value).collect()
+        (0..self.intervals.count()).map(value).collect()
     }
 }
 

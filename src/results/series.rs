@@ -48,10 +48,10 @@ impl SeriesBuilder {
     #[must_use]
     pub fn finish(mut self) -> Option<Series> {
         let total: u64 = self.intervals.iter().map(|interval| interval.completed).sum();
-        while self.intervals.len() > INTERVALS_FEW && total / self.intervals.len() < SAMPLES_WANTED {
+        while self.intervals.count() > INTERVALS_FEW && total / self.intervals.count() < SAMPLES_WANTED {
             self.intervals.double(Interval::merge);
         }
-        if self.intervals.len() == 0 {
+        if self.intervals.count() == 0 {
             return None;
         }
         let mut series = Series {

@@ -26,7 +26,6 @@ use plan::deployment::{DEFAULT_TARGET, Deployment};
 use plan::rounds::as_round;
 use plan::{Plan, SEED_MAX};
 use results::directory::RunDirectory;
-use runner;
 
 /// Makes the directory of a run, or of a round of one.
 fn directory_of(

@@ -14,7 +14,6 @@ use client::plain::PlainClient;
 use client::pool;
 use client::tls;
 use client::url::Origin;
-use collect;
 use iteration::Context;
 use iteration::credentials::{Credentials, auth_variable};
 use iteration::crowd::Crowds;
