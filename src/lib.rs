@@ -22,7 +22,11 @@
 //!                                                            report: terminal, HTML, JSON
 //! ```
 //!
-//! Your own program can run a scenario with [`harness::run`]; the command line does the same.
+//! Your own program can run a scenario with [`harness::run`]; the command line does the same:
+//!
+//! ```no_run
+#![doc = include_str!("../tests/examples/run-a-scenario.rs")]
+//! ```
 //!
 //! # The crates, from the ground up
 //!

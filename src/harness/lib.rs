@@ -2,11 +2,7 @@
 //!
 //! A caller passes options and a receiver of [events](event::Event), and gets a result or an
 //! [error](error::HarnessError). Nothing here reads arguments, prints, or ends the process; all files of a run are
-//! written before its result is returned.
-//!
-//! ```no_run
-#![doc = include_str!("../../tests/examples/run-a-scenario.rs")]
-//! ```
+//! written before its result is returned. The crate `bench` has an example.
 
 pub mod ab;
 pub mod contexts;

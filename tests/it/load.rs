@@ -219,10 +219,10 @@ fn a_warm_up_runs_before_with_numbers_of_its_own() {
 #[test]
 fn a_generator_that_is_the_limit_makes_the_run_invalid() {
     let server = Server::answering_after(Duration::ZERO);
-    // Each iteration computes for some milliseconds; a thousand a second are asked for.
-    let body = "{% for i in range(100) %}{% for j in range(30) %}{% endfor %}{% endfor %}";
+    // Each iteration computes for a millisecond or more; 2,500 a second are asked for.
+    let body = "{% for i in range(300) %}{% for j in range(250) %}{% endfor %}{% endfor %}";
     let rest = format!("graceful_stop: 100ms\niteration: [ {{ post: /x, body: \"{body}\" }} ]");
-    let runner = "{ rps: { rps: 1000, duration: 3, max_concurrency: 20 } }";
+    let runner = "{ rps: { rps: 2500, duration: 2, max_concurrency: 20 } }";
     for (sla, code, headline) in [(SLA, 3, "INVALID · "), ("", 0, "INVALID (no gate) · ")] {
         let bench = Bench::new();
         bench.load(&server.url(), "", &format!("runner: {runner}\n{rest}\n{sla}"));
