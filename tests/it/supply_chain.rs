@@ -133,6 +133,22 @@ fn every_dependency_comes_from_crates_io_with_a_checksum() {
     }
 }
 
+/// The fuzzers are a workspace of their own, which no test builds: its lock file must know our crates.
+#[test]
+fn the_lock_file_of_the_fuzzers_has_the_same_crates_of_ours() {
+    let ours = |path: &str| -> BTreeSet<String> {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+        let packages = text.split("[[package]]").skip(1).filter(|package| !package.contains("source = "));
+        let names = packages.filter_map(|package| package.split('"').nth(1));
+        names.map(str::to_owned).filter(|name| name != "bench-fuzz").collect()
+    };
+    let (known, mut expected) = (ours("tests/fuzz/Cargo.lock"), ours("Cargo.lock"));
+    for of_tests in ["otel-parcels", "traced-service"] {
+        assert!(expected.remove(of_tests), "{of_tests}");
+    }
+    assert_eq!(known, expected, "run `cargo metadata` in tests/fuzz");
+}
+
 /// A service that wants trace points builds these, and not a load tester.
 #[test]
 fn a_service_needs_few_crates_for_its_trace_points() {
