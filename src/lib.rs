@@ -42,7 +42,7 @@
 //! | [`osprofiler`] | OSProfiler in Rust: points, signing, middleware, notifiers, collectors, trees; for services, too | know of bench |
 //! | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
 //! | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
-//! | [`terms`] | what a run is asked for: the load, whose rows it takes, how good the results must be | know of steps, HTTP or files |
+//! | [`terms`] | what a run is asked for: the load, whose rows it takes, how good the results must be | know of steps or HTTP, read files |
 //! | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
 //! | [`results`] | the versioned result model and the run directory, made from the log | print; know how a load is made |
 //! | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |

@@ -35,7 +35,7 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, HarnessEr
 }
 
 pub(super) fn man(version: &'static str, dir: &Path) -> Result<Exit, HarnessError> {
-    let mut command = Arguments::command().version(version).disable_help_subcommand(true);
+    let mut command = Arguments::command().version(version);
     command.build();
     std::fs::create_dir_all(dir).and_then(|()| pages(command, dir)).map_err(|error| {
         let dir = dir.display();

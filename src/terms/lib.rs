@@ -1,7 +1,7 @@
 //! What a run is asked for, as values: the load, whose rows it takes, and how good the results must be.
 //!
 //! The crate `plan` makes them from the scenario, the run log keeps them, and verdicts are given by them. Nothing here
-//! knows of steps, of HTTP or of files.
+//! knows of steps or of HTTP, or reads a file.
 
 pub mod allocation;
 pub mod control;
