@@ -141,17 +141,20 @@ fn without_literals(text: &str) -> String {
 #[track_caller]
 pub(crate) fn what_is_said_is_true(bench: &Bench, printed: &str) {
     let results = bench.results();
-    for said in results["explanations"].as_array().into_iter().flatten() {
-        of_one(&Trace::read(bench, said["trace_id"].as_str().unwrap()), said);
-    }
     let comparison = &results["workloads"][0]["comparison"];
+    // On a busy machine calls outlive their callers by milliseconds, as if the hosts' clocks differed.
+    let are_clocks_moved =
+        ["clocks_moved", "clocks_inconsistent"].iter().any(|key| comparison[key].as_u64() > Some(0));
+    for said in results["explanations"].as_array().into_iter().flatten() {
+        of_one(&Trace::read(bench, said["trace_id"].as_str().unwrap()), said, are_clocks_moved);
+    }
     if comparison["slow"].as_u64() > Some(0) {
         of_all(bench, comparison, printed);
     }
 }
 
 #[track_caller]
-fn of_one(trace: &Trace, said: &Value) {
+fn of_one(trace: &Trace, said: &Value, are_clocks_moved: bool) {
     let number = |key: &str| said[key].as_f64().unwrap_or(f64::NAN);
     let near = |seen_us: i64, key: &str, within_us: f64| {
         let difference = (seen_us as f64 - number(key) * 1e3).abs();
@@ -167,8 +170,10 @@ fn of_one(trace: &Trace, said: &Value) {
     let Some(id) = said["point_id"].as_str().filter(|_| said["place"] == "point") else { return };
     let alike = trace.alike(id);
     assert_eq!(said["calls"].as_u64(), u64::try_from(alike.len()).ok(), "{said:#}");
-    // The clocks of client and service may differ: they are compared over all traces, and times that lie outside their
-    // caller's may be moved before they are cut.
+    if are_clocks_moved {
+        return;
+    }
+    // Times that lie outside their caller's may be moved before they are cut.
     let (own_us, inside_us): (i64, i64) = alike.iter().fold((0, 0), |(own, inside), point| {
         (own + trace.own_us(point), inside + trace.own_inside_us(point))
     });
