@@ -83,7 +83,7 @@ fn causes(lost: Lost, fails: bool) -> Causes {
                 sample: IterationSample {
                     number: number as u64,
                     duration_ns: if is_slow { 340_000_000 } else { 40_000_000 },
-                    actions: vec![ActionSample { status: 200, ..ActionSample::default() }],
+                    actions: vec![ActionSample { outcome: Some(200), ..ActionSample::default() }],
                     ..IterationSample::default()
                 },
                 tree,

@@ -334,11 +334,11 @@ mod tests {
         for (change, part) in [(&long[1..], "but had"), (b"", "but had")] {
             std::fs::write(&path, change).unwrap();
             let error = all(&content).await.unwrap_err();
-            assert_eq!(error.class(), "file");
+            assert_eq!(error.class().as_str(), "file");
             assert!(error.to_string().contains(part), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(all(&content).await.unwrap_err().class(), "file");
+        assert_eq!(all(&content).await.unwrap_err().class().as_str(), "file");
         assert!(FileContent::measure(folder.path().to_path_buf()).is_err());
         for bytes in [&b""[..], b"abc"] {
             assert_eq!(all(&Content::from(Bytes::copy_from_slice(bytes))).await.unwrap(), bytes);
@@ -360,6 +360,6 @@ mod tests {
             Err(error) => error,
             Ok(_) => source.next().await.unwrap_err(),
         };
-        assert_eq!(error.class(), "file");
+        assert_eq!(error.class().as_str(), "file");
     }
 }

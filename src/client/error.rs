@@ -2,6 +2,8 @@
 
 use std::io;
 
+use measure::errors::FailureClass;
+
 /// Why a request has no answer. The text says what happened and, if possible, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -101,20 +103,20 @@ pub enum ClientError {
 impl ClientError {
     /// The error's class in results.
     #[must_use]
-    pub fn class(&self) -> &'static str {
+    pub fn class(&self) -> FailureClass {
         match self {
-            Self::Resolve { .. } => "resolve",
-            Self::Connect { .. } => "connect",
-            Self::Tls { .. } => "tls",
-            Self::Exhausted { .. } | Self::Limit(_) => "client",
-            Self::Closed { kept_alive: true, .. } => "kept_alive_closed",
-            Self::Closed { .. } | Self::Reset { .. } => "closed",
-            Self::Target(_) => "target",
-            Self::Redirect { .. } => "redirect",
-            Self::Protocol(_) | Self::Unasked { .. } => "protocol",
-            Self::BodyTooLarge { .. } => "body_limit",
-            Self::File { .. } => "file",
-            Self::Request(_) => "request",
+            Self::Resolve { .. } => FailureClass::Resolve,
+            Self::Connect { .. } => FailureClass::Connect,
+            Self::Tls { .. } => FailureClass::Tls,
+            Self::Exhausted { .. } | Self::Limit(_) => FailureClass::Client,
+            Self::Closed { kept_alive: true, .. } => FailureClass::KeptAliveClosed,
+            Self::Closed { .. } | Self::Reset { .. } => FailureClass::Closed,
+            Self::Target(_) => FailureClass::Target,
+            Self::Redirect { .. } => FailureClass::Redirect,
+            Self::Protocol(_) | Self::Unasked { .. } => FailureClass::Protocol,
+            Self::BodyTooLarge { .. } => FailureClass::BodyLimit,
+            Self::File { .. } => FailureClass::File,
+            Self::Request(_) => FailureClass::Request,
         }
     }
 
@@ -289,7 +291,7 @@ mod tests {
             (113, "connect"),
         ] {
             let error = ClientError::connecting("h:1", &io::Error::from_raw_os_error(errno));
-            assert_eq!(error.class(), class, "{errno}: {error}");
+            assert_eq!(error.class().as_str(), class, "{errno}: {error}");
         }
     }
 }

@@ -277,7 +277,7 @@ mod tests {
             let admitted = guard().admit(&base.origin);
             assert_eq!(admitted.is_ok(), expected, "{url}: {admitted:?}");
             if let Err(error) = admitted {
-                assert_eq!(error.class(), "target");
+                assert_eq!(error.class().as_str(), "target");
                 assert!(error.to_string().contains("add `"), "{error}");
             }
         }

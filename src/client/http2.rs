@@ -33,6 +33,7 @@ use super::options::Limits;
 use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Request};
 use measure::phases::Phases;
+use measure::protocol::HTTP2;
 
 /// How much a server may send before it is read: for a single answer, and for all.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -332,7 +333,7 @@ struct Times {
 
 impl Times {
     fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
-        phases.http2 = true;
+        phases.version = HTTP2;
         let started = if phases.opened { now() } else { request.started };
         Self { started, sent: None, first: None, stream: None }
     }

@@ -45,17 +45,14 @@ pub mod url;
 mod whole;
 mod worker;
 
-use std::borrow::Cow;
 use std::time::Instant;
 
-use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
 
 use body::Content;
 use cookies::Jar;
 use headers::HeaderBlock;
 pub use retransmits::take_cut_off;
-use text::charset;
 
 /// A request of the load path.
 #[derive(Clone, Copy)]
@@ -126,18 +123,4 @@ pub struct Answer {
     pub body_bytes: u64,
     /// When its last byte had arrived.
     pub ended: Instant,
-}
-
-impl Answer {
-    /// The value of a header, if present and headers were kept. Lines of the same name are one list (RFC 9110, section
-    /// 5.3): `Vary: a` and `Vary: b` mean `Vary: a, b`.
-    #[must_use]
-    pub fn header(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
-        let mut lines = self.headers.as_ref()?.get_all(name).iter();
-        let first = charset::of_field(lines.next()?.as_bytes());
-        Some(lines.fold(first, |mut all, line| {
-            all.to_mut().extend([", ", &charset::of_field(line.as_bytes())]);
-            all
-        }))
-    }
 }

@@ -159,7 +159,7 @@ impl Pool {
             // The next request begins when the last answer ends.
             let started = answer.ended;
             *phases = Phases {
-                redirect_ns: saturating_nanos(started.saturating_duration_since(request.started)),
+                before_ns: saturating_nanos(started.saturating_duration_since(request.started)),
                 resent: phases.resent,
                 retransmits: phases.retransmits,
                 ..Phases::default()

@@ -189,7 +189,9 @@ impl<'s> Checker<'s> {
             .get("properties")
             .and_then(Value::as_object)
             .into_iter()
-            .flat_map(|properties| properties.keys().map(String::as_str))
+            .flatten()
+            .filter(|(_, schema)| is_published(schema))
+            .map(|(key, _)| key.as_str())
             .collect();
         let format = schema.get("format").and_then(Value::as_str);
         let expected = expected_words(types);
@@ -219,7 +221,8 @@ impl<'s> Checker<'s> {
                 self.node(value, property, &format!("`{}`", key.name));
             } else if additional == Some(&Value::Bool(false)) {
                 let literal = schema.get("literal").and_then(Value::as_str);
-                self.unknown_key(key, known.iter().map(|(k, _)| *k), name, literal);
+                let published = known.iter().filter(|(_, schema)| is_published(schema)).map(|(k, _)| *k);
+                self.unknown_key(key, published, name, literal);
             } else if let Some(rest @ Value::Object(_)) = additional {
                 self.node(value, rest, &format!("`{}`", key.name));
             }
@@ -375,6 +378,11 @@ impl<'s> Checker<'s> {
         self.unusable.insert(node.span.clone());
         self.faults.push(Fault::error(node.span.clone(), message).help(help));
     }
+}
+
+/// False for a key that only builds of tests have: no message and no schema names it.
+pub(super) fn is_published(schema: &Value) -> bool {
+    schema.get("x-unpublished").is_none()
 }
 
 /// What a value may be if it is none of some words.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use text::json_schema::draft07;
 
+use super::check::is_published;
 use super::deployment::Deployment;
 use super::rally::RallyDocument;
 use super::reference::Reference;
@@ -30,6 +31,9 @@ pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
 
 /// Allows references in place of the texts of a step.
 fn with_references(mut schema: Value) -> Value {
+    if let Some(steps) = schema.pointer_mut("/definitions/Step/properties").and_then(Value::as_object_mut) {
+        steps.retain(|_, property| is_published(property));
+    }
     let mut reference = draft07::<Reference>();
     let referring = json!({ "$ref": "#/definitions/Reference" });
     let places = ["/definitions/LinesOfstring/anyOf/1/items", "/definitions/Values/anyOf/3/items"];

@@ -50,6 +50,11 @@ pub struct Step {
     /// Send a request with any other method, such as `PURGE /cache`: the method and the path, or a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// Send this line to the target, which sends it back: the toy protocol of tests/echo.
+    #[cfg(feature = "simulation")]
+    #[schemars(extend("x-unpublished" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echo: Option<String>,
     /// The name of a target in the deployment (default `default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use base::masking::names_secret;
 use base::visible::on_one_line;
 use config::condition::JsonType;
-use measure::errors::Seen;
+use measure::errors::{FailureClass, Seen};
 use plan::compare::{Condition, Operand, Side, Test};
 use plan::condition::Path;
 use text::digits::{self, Decimal};
@@ -29,7 +29,7 @@ const EXPECTED_CHARS_MAX: usize = 120;
 pub(super) type Verdict = Result<(), Fault>;
 
 /// A failure of a request, as its class and its message.
-pub(super) type Fault = (&'static str, String);
+pub(super) type Fault = (FailureClass, String);
 
 /// What a condition is about.
 pub(super) enum Subject<'a> {
@@ -117,7 +117,7 @@ pub(super) fn check(
     for test in &condition.tests {
         let holds = holds(test, found, variables).map_err(template)?;
         if !holds {
-            return Err(("check", message(test, subject, found, variables).map_err(template)?));
+            return Err((FailureClass::Check, message(test, subject, found, variables).map_err(template)?));
         }
     }
     Ok(())
@@ -155,8 +155,8 @@ pub(super) fn unmet(
     }
 }
 
-fn template(error: TemplateError) -> (&'static str, String) {
-    ("template", error.0)
+fn template(error: TemplateError) -> (FailureClass, String) {
+    (FailureClass::Template, error.0)
 }
 
 /// A check with what it expects and what it found, for people.

@@ -11,7 +11,7 @@ use base::clock::{now, saturating_nanos};
 use base::lists::push_frugally;
 use base::masking::masked_with;
 use base::units::format_ns;
-use measure::errors::Failure;
+use measure::errors::{Failure, FailureClass};
 use measure::rows::REQUESTS_OF_ITERATION_MAX;
 use measure::sample::{ActionSample, Ended};
 use plan::action::Action;
@@ -21,7 +21,8 @@ use plan::step::flow::{Flow, Group, LogText};
 use text::template::{self, TemplateError, Text, Value, Variables, allowance};
 
 use super::compare::Fault;
-use super::lane::{Attempted, Branch, Lane, Pass};
+use super::lane::Lane;
+use super::pass::{Attempted, Branch, Pass};
 
 /// The most rounds of a `repeat`.
 const REPEAT_MAX: u64 = 100_000;
@@ -83,7 +84,10 @@ impl Lane {
         variables: &mut Variables,
     ) -> Result<(), Fault> {
         if self.actions.len() >= REQUESTS_OF_ITERATION_MAX {
-            return Err(("loop", format!("more than {REQUESTS_OF_ITERATION_MAX} actions in one iteration")));
+            return Err((
+                FailureClass::Loop,
+                format!("more than {REQUESTS_OF_ITERATION_MAX} actions in one iteration"),
+            ));
         }
         let (_, parent) = branch.begin(pass);
         let before = Attempted { parent, ..Attempted::default() };
@@ -156,7 +160,7 @@ impl Lane {
                         if round >= *rounds_max {
                             let message =
                                 format!("`while`: its condition still holds after {rounds_max} rounds");
-                            return Err(failed(("loop", message), None, variables));
+                            return Err(failed((FailureClass::Loop, message), None, variables));
                         }
                         round += 1;
                         pass.turn(variables).await?;
@@ -180,7 +184,7 @@ impl Lane {
                 Flow::Log(log) => pass.log(log, variables),
                 Flow::Fail(text) => {
                     let message = rendered(text, variables)?;
-                    Err(failed(("fail", message), None, variables))
+                    Err(failed((FailureClass::Fail, message), None, variables))
                 }
                 Flow::StopIteration => Err(Ending::Stopped),
             }
@@ -204,12 +208,12 @@ impl Lane {
             parent,
             ..ActionSample::default()
         };
-        self.under_way.push((sample, began));
+        self.state.under_way.push((sample, began));
         let ended = match &group.together {
             None => self.steps(pass, branch, &group.steps, variables).await,
             Some(sets) => self.together(pass, branch, &group.steps, sets, variables).await,
         };
-        self.under_way.pop();
+        self.state.under_way.pop();
         branch.end(parent);
         self.actions.push(ActionSample {
             duration_ns: saturating_nanos(now() - began),
@@ -264,7 +268,7 @@ impl Pass<'_> {
         let round = self.rounds.get();
         self.rounds.set(round + 1);
         let fault = if round >= ROUNDS_MAX {
-            Err(("loop", format!("more than {ROUNDS_MAX} rounds of loops in one iteration")))
+            Err((FailureClass::Loop, format!("more than {ROUNDS_MAX} rounds of loops in one iteration")))
         } else {
             self.in_time()
         };
@@ -318,7 +322,7 @@ fn words(flow: &Flow) -> String {
 /// The failure of an iteration, without secrets.
 pub(super) fn failed((class, message): Fault, action: Option<&Arc<str>>, variables: &Variables) -> Ending {
     Ending::Failed(Failure {
-        class: class.to_owned(),
+        class,
         action: action.map(Arc::clone),
         message: masked_with(&message, &variables.secrets()).into_owned(),
         seen: None,
@@ -326,7 +330,7 @@ pub(super) fn failed((class, message): Fault, action: Option<&Arc<str>>, variabl
 }
 
 fn template(error: TemplateError, variables: &Variables) -> Ending {
-    failed(("template", error.to_string()), None, variables)
+    failed((FailureClass::Template, error.to_string()), None, variables)
 }
 
 /// Whether a condition holds.
@@ -356,7 +360,7 @@ fn rounds(times: &Text, variables: &Variables) -> Result<u64, Ending> {
     let times = text.trim().parse::<u64>().ok().filter(|times| *times <= REPEAT_MAX);
     times.ok_or_else(|| {
         let message = format!("`repeat` needs a whole number from 0 to {REPEAT_MAX}");
-        failed(("loop", message), None, variables)
+        failed((FailureClass::Loop, message), None, variables)
     })
 }
 
@@ -365,7 +369,11 @@ fn list(items: &JsonTemplate, variables: &Variables) -> Result<Vec<serde_json::V
     allowance::renew();
     match items.evaluate(variables).map_err(|error| template(error, variables))? {
         serde_json::Value::Array(items) => Ok(items),
-        _ => Err(failed(("loop", "`for_each`: the value is not a list".to_owned()), None, variables)),
+        _ => Err(failed(
+            (FailureClass::Loop, "`for_each`: the value is not a list".to_owned()),
+            None,
+            variables,
+        )),
     }
 }
 

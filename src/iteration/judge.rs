@@ -7,32 +7,35 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use base::units::format_ns;
-use client::Answer;
 use client::cookies::Jar;
 use client::error::ClientError;
-use client::refusal;
 use config::expect::StatusRange;
-use measure::errors::Seen;
+use measure::errors::{FailureClass, Seen};
 use plan::action::Action;
 use plan::compare::Condition;
 use plan::condition::{Expect, Extract, Path, Place};
 use text::charset;
 use text::digits;
-use text::template::{self, Value, Variables};
+use text::template::{self, Value, Variables, allowance};
 
 use super::compare::{self, Fault, Found, Subject, Verdict};
 use super::excerpt::{self, short};
+use super::reply::Reply;
 use measure::observation::Checked;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.
-const LIMIT: &str = "client";
+const LIMIT: FailureClass = FailureClass::Client;
 /// How deep the JSON of an answer may be nested, which is serde_json's limit.
 const JSON_DEPTH_MAX: usize = 127;
 
+/// What a protocol says of an answer that is not accepted, if it knows more than the outcome.
+pub(super) type Refusal = fn(&Reply) -> Option<Fault>;
+
 /// An answer with its body parsed at most once.
 pub(super) struct Judged<'a> {
-    answer: &'a Answer,
+    answer: &'a Reply,
     cookies: Option<&'a Jar>,
+    refusal: Refusal,
     /// An error comes with its class.
     json: OnceCell<Result<Json, Fault>>,
     /// The same with the digits of numbers that 64 bits do not keep.
@@ -47,10 +50,11 @@ pub(super) struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    pub(super) fn new(answer: &'a Answer, cookies: Option<&'a Jar>) -> Self {
+    pub(super) fn new(answer: &'a Reply, cookies: Option<&'a Jar>, refusal: Refusal) -> Self {
         Self {
             answer,
             cookies,
+            refusal,
             json: OnceCell::new(),
             exact: OnceCell::new(),
             apart: OnceCell::new(),
@@ -60,13 +64,40 @@ impl<'a> Judged<'a> {
         }
     }
 
+    /// Checks the answer, and extracts the action's variables. Also gives what was seen in one that failed, and every check
+    /// if somebody looks.
+    pub(super) fn verdict(
+        &self,
+        action: &Action,
+        duration: Duration,
+        variables: &mut Variables,
+        (seen, outcomes): (&mut Option<Box<Seen>>, &mut Option<Vec<Checked>>),
+    ) -> Verdict {
+        // Other users may have rendered on this thread in the meantime.
+        allowance::renew();
+        if let Some(outcomes) = outcomes {
+            outcomes.extend(self.outcomes(action, duration, variables));
+        }
+        let verdict = self
+            .check(action, duration, variables)
+            .and_then(|()| self.extract(&action.extracts, variables))
+            .and_then(|()| self.check_variables(&action.expect, variables));
+        if let Some(outcomes) = outcomes {
+            outcomes.extend(Self::outcomes_of_variables(&action.expect, variables));
+        }
+        if verdict.is_err() {
+            *seen = self.seen(variables);
+        }
+        verdict
+    }
+
     /// Checks the answer against the action's expectations.
-    pub(super) fn check(&self, action: &Action, duration: Duration, variables: &Variables) -> Verdict {
+    fn check(&self, action: &Action, duration: Duration, variables: &Variables) -> Verdict {
         let expect = &action.expect;
-        self.check_status(expect)?;
+        self.check_outcome(action)?;
         if let Some(limit) = expect.latency.filter(|limit| duration > *limit) {
             let limit = format_ns(base::clock::saturating_nanos(limit));
-            return Err(("latency", format!("slower than {limit}")));
+            return Err((FailureClass::Latency, format!("slower than {limit}")));
         }
         for (name, condition) in &expect.headers {
             let value = self.answer.header(name);
@@ -79,18 +110,18 @@ impl<'a> Judged<'a> {
         self.check_json(expect, variables)
     }
 
-    fn check_status(&self, expect: &Expect) -> Verdict {
-        let status = self.answer.status.as_u16();
-        if expect.accepts(status) {
+    fn check_outcome(&self, action: &Action) -> Verdict {
+        let (expect, status) = (&action.expect, self.answer.outcome);
+        if action.accepts(status) {
             return Ok(());
         }
-        if let Some(words) = refusal::over_quota(status, &self.answer.body) {
-            return Err(("quota", format!("quota exceeded (answered {status}): {words}")));
+        if let Some(fault) = (self.refusal)(self.answer) {
+            return Err(fault);
         }
         if expect.status.is_empty() {
-            return Err(("status", format!("answered {status}")));
+            return Err((FailureClass::Status, format!("answered {status}")));
         }
-        Err(("status", format!("answered {status}, expected {}", accepted(expect))))
+        Err((FailureClass::Status, format!("answered {status}, expected {}", accepted(expect))))
     }
 
     fn check_json(&self, expect: &Expect, variables: &Variables) -> Verdict {
@@ -106,7 +137,7 @@ impl<'a> Judged<'a> {
     }
 
     /// Checks variables after the extraction.
-    pub(super) fn check_variables(&self, expect: &Expect, variables: &Variables) -> Verdict {
+    fn check_variables(&self, expect: &Expect, variables: &Variables) -> Verdict {
         for (name, condition) in &expect.variables {
             let value = value_of(name, variables);
             self.compare(condition, &Subject::Variable(name), found_in(value.as_ref()), variables)?;
@@ -129,12 +160,7 @@ impl<'a> Judged<'a> {
     }
 
     /// Every check of the answer, for people. Templates in checks see the variables before the extraction.
-    pub(super) fn outcomes(
-        &self,
-        action: &Action,
-        duration: Duration,
-        variables: &Variables,
-    ) -> Vec<Checked> {
+    fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<Checked> {
         let (expect, mut all) = (&action.expect, Vec::new());
         all.push(Checked {
             what: "the status".to_owned(),
@@ -142,8 +168,8 @@ impl<'a> Judged<'a> {
                 true => "is below 400".to_owned(),
                 false => format!("is {}", accepted(expect)),
             },
-            found: Some(self.answer.status.as_u16().to_string()),
-            holds: expect.accepts(self.answer.status.as_u16()),
+            found: Some(self.answer.outcome.to_string()),
+            holds: action.accepts(self.answer.outcome),
         });
         all.extend(expect.latency.map(|limit| {
             let words = |time| format_ns(base::clock::saturating_nanos(time));
@@ -176,7 +202,7 @@ impl<'a> Judged<'a> {
     }
 
     /// Every check of variables after the extraction, for people.
-    pub(super) fn outcomes_of_variables(expect: &Expect, variables: &Variables) -> Vec<Checked> {
+    fn outcomes_of_variables(expect: &Expect, variables: &Variables) -> Vec<Checked> {
         let one = |(name, condition): &(std::sync::Arc<str>, Condition)| {
             let value = value_of(name, variables);
             compare::outcome(condition, &Subject::Variable(name), found_in(value.as_ref()), variables)
@@ -185,7 +211,7 @@ impl<'a> Judged<'a> {
     }
 
     /// What was seen in an answer that failed.
-    pub(super) fn seen(&self, variables: &Variables) -> Option<Box<Seen>> {
+    fn seen(&self, variables: &Variables) -> Option<Box<Seen>> {
         let mut secrets = variables.secrets();
         secrets.extend(self.cookies.iter().flat_map(|jar| jar.secrets()));
         let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &secrets);
@@ -194,13 +220,13 @@ impl<'a> Judged<'a> {
     }
 
     /// Extracts the action's variables.
-    pub(super) fn extract(&self, extracts: &[Extract], variables: &mut Variables) -> Verdict {
+    fn extract(&self, extracts: &[Extract], variables: &mut Variables) -> Verdict {
         for extract in extracts {
             let found = match self.find(&extract.place) {
                 Ok(found) => found,
                 Err((class, _)) if extract.default.is_some() && class != LIMIT => None,
                 Err((class, message)) => {
-                    let class = if class == LIMIT { LIMIT } else { "extract" };
+                    let class = if class == LIMIT { LIMIT } else { FailureClass::Extract };
                     return Err((class, format!("cannot extract {}: {message}", extract.variable)));
                 }
             };
@@ -210,7 +236,7 @@ impl<'a> Judged<'a> {
                 None => {
                     let place = describe(&extract.place);
                     return Err((
-                        "extract",
+                        FailureClass::Extract,
                         format!("cannot extract {}: nothing at {place}", extract.variable),
                     ));
                 }
@@ -231,7 +257,10 @@ impl<'a> Judged<'a> {
                     let group = usize::from(regex.captures_len() > 1);
                     let found = captures.get(group).ok_or_else(|| {
                         let place = describe(place);
-                        ("extract", format!("{place} matches, but its group takes no part in the match"))
+                        (
+                            FailureClass::Extract,
+                            format!("{place} matches, but its group takes no part in the match"),
+                        )
                     })?;
                     Some(Value::from(found.as_str()))
                 }
@@ -315,7 +344,7 @@ impl<'a> Judged<'a> {
                     encoding.map_or_else(String::new, |encoding| format!(", content encoding: {encoding}"));
                 let message =
                     format!("the body is not JSON (content type: {content_type}{encoding}): {error}");
-                ("check", message)
+                (FailureClass::Check, message)
             })
         });
         parsed.as_ref().map_err(Clone::clone)

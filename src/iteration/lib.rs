@@ -3,19 +3,19 @@
 //! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and returns a
 //! sample for each. It never decides when an iteration starts; `runner` does.
 
-mod bodies;
+pub mod call;
 mod compare;
 pub mod credentials;
 pub mod crowd;
 mod deadline;
 mod excerpt;
-pub mod fixed;
 mod flow;
 pub mod judge;
 mod lane;
 pub mod observe;
+mod pass;
 mod poll;
-pub mod request;
+mod reply;
 pub mod user;
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct Context {
     /// Where to record what happens, if somebody looks at a single iteration; `None` in a load.
     pub observed: Option<Arc<observe::Observed>>,
     /// The fixed parts of requests, built on first use.
-    pub fixed_parts: fixed::FixedPartsCache,
+    pub fixed_parts: call::http::fixed::FixedPartsCache,
 }
 
 impl Context {

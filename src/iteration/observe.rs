@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use http::header::{COOKIE, HOST};
 
-use client::{Answer, Request};
+use super::reply::Reply;
+use client::Request;
 use measure::observation::{Answered, Observation, Sent};
 
 /// More observations are counted only.
@@ -72,10 +73,10 @@ pub(super) fn sent(request: &Request<'_>) -> Sent {
 }
 
 /// An answer as it is shown.
-pub(super) fn answered(answer: &Answer) -> Answered {
+pub(super) fn answered(answer: &Reply) -> Answered {
     let headers = answer.headers.iter().flat_map(|headers| headers.iter());
     Answered {
-        status: answer.status,
+        outcome: answer.outcome,
         headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
         body: answer.body[..answer.body.len().min(BODY_BYTES_MAX)].to_vec(),
         body_bytes: answer.body_bytes,

@@ -2,6 +2,7 @@
 
 use base::clock::{now, saturating_nanos};
 use base::units::format_ns;
+use measure::errors::FailureClass;
 use measure::sample::{ActionSample, Ended};
 use plan::action::Action;
 use plan::poll::Poll;
@@ -9,10 +10,8 @@ use text::template::{TemplateError, Variables};
 
 use super::compare::Fault;
 use super::flow::holds;
-use super::lane::{Attempt, Attempted, Branch, Lane, Pass};
-
-/// Classes of failures after which another attempt may succeed: those of the checks on an answer.
-const CHECKS: [&str; 4] = ["status", "check", "extract", "latency"];
+use super::lane::{Attempt, Lane};
+use super::pass::{Attempted, Branch, Pass};
 
 /// What an attempt shows.
 enum Outcome {
@@ -58,9 +57,9 @@ impl Lane {
                 retransmits: sample.phases.retransmits,
                 parent: before.parent,
             };
-            self.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));
+            self.state.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));
             let waited = pass.wait(next).await;
-            self.under_way.pop();
+            self.state.under_way.pop();
             if let Err(fault) = waited {
                 let duration_ns = saturating_nanos(now() - began);
                 return Ok(concluded(ActionSample { duration_ns, ..sample }, Err(fault)));
@@ -75,18 +74,23 @@ fn concluded(sample: ActionSample, verdict: Result<(), Fault>) -> Attempt {
 }
 
 fn outcome(poll: &Poll, verdict: Result<(), Fault>, variables: &Variables) -> Outcome {
-    let template = |error: TemplateError| Outcome::Over(Err(("template", error.to_string())));
+    let template = |error: TemplateError| Outcome::Over(Err((FailureClass::Template, error.to_string())));
     if verdict.is_ok()
         && let Some(condition) = &poll.fail_if
     {
         match holds(condition, variables) {
-            Ok(true) => return Outcome::Over(Err(("poll", "the condition in `fail_if` holds".to_owned()))),
+            Ok(true) => {
+                return Outcome::Over(Err((
+                    FailureClass::Poll,
+                    "the condition in `fail_if` holds".to_owned(),
+                )));
+            }
             Ok(false) => {}
             Err(error) => return template(error),
         }
     }
     match (verdict, &poll.until) {
-        (Err(fault), None) if CHECKS.contains(&fault.0) => Outcome::NotYet(Some(fault)),
+        (Err(fault), None) if fault.0.is_of_check() => Outcome::NotYet(Some(fault)),
         (Err(fault), _) => Outcome::Over(Err(fault)),
         (Ok(()), None) => Outcome::Over(Ok(())),
         (Ok(()), Some(condition)) => match holds(condition, variables) {
@@ -101,7 +105,7 @@ fn outcome(poll: &Poll, verdict: Result<(), Fault>, variables: &Variables) -> Ou
 fn too_late(poll: &Poll, why: Option<Fault>) -> Fault {
     let limit = format_ns(saturating_nanos(poll.deadline));
     (
-        "poll",
+        FailureClass::Poll,
         match why {
             Some((_, why)) => format!("still not so after {limit}: {why}"),
             None => format!("the condition in `until` does not hold after {limit}"),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use base::clock::{Nanos, now, saturating_nanos};
 use client::cookies::{CookieMode, Jar};
 use config::data::Per;
-use measure::errors::Failure;
+use measure::errors::{Failure, FailureClass};
 use measure::sample::{Ended, IterationSample};
 use plan::data::Feeder;
 use plan::probe::PROBE;
@@ -22,7 +22,8 @@ use super::Context;
 use super::ONCE;
 use super::crowd::Sender;
 use super::flow::Ending;
-use super::lane::{Branch, Lane, Pass};
+use super::lane::Lane;
+use super::pass::{Branch, Pass};
 use measure::observation::Observation;
 
 /// Which iteration to run.
@@ -229,7 +230,7 @@ impl VirtualUser {
             let iteration = if workload == PROBE { 0 } else { assignment.number };
             let taker = Taker { seed, workload, iteration, user: self.number };
             let (row, secrets) = data.row(&taker).map_err(|message| Failure {
-                class: "data".to_owned(),
+                class: FailureClass::Data,
                 action: None,
                 message,
                 seen: None,

@@ -1,10 +1,12 @@
 //! Encodes samples as a block of bytes: a column for each field, mostly as small differences.
 //!
 //! The writer and the reader are both here; the version is that of the log. Nothing is rounded: every
-//! time is restored to the nanosecond. If a time can be predicted from others (an iteration's end from
+//! time is restored to the nanosecond. Blocks of versions 3 and 4 have HTTP's version, its address and what TCP repeated
+//! among the flags of a request, and know of no other protocol. If a time can be predicted from others (an iteration's end from
 //! the end of its last request, a request's waiting from its other phases), only the remainder is stored.
 
 use crate::phases::{Phases, Retransmits};
+use crate::protocol::Protocol;
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
 use super::rows::{IterationHead, Rows};
@@ -14,22 +16,18 @@ use super::sample::{ActionSample, Ended};
 pub const BLOCK_ROWS_MAX: usize = 8192;
 /// A block with this many requests is full; the last iteration may exceed this.
 pub const BLOCK_REQUESTS: usize = 16 * 1024;
+/// The first version of the log whose requests may speak another protocol than HTTP.
+const FIRST_OF_PROTOCOLS: u16 = 5;
 /// The most requests that a reader accepts in a block.
 const REQUESTS_MAX: usize = 1 << 18;
 
 const ENDED_MASK: u64 = 0b11;
 const WARM_UP: u64 = 0b100;
 const OPENED: u64 = 0b100;
-const HTTP2: u64 = 0b1000;
-/// Above the flags of an iteration stands its user's number, and above those of a request its address's: a column that
-/// every reader of this version has, and mostly without either.
+const RESENT: u64 = 0b1000;
+/// Above the flags of an iteration stands its user's number, which is mostly absent.
 const USER_SHIFT: u32 = 3;
-const ADDRESS_SHIFT: u32 = 4;
-/// Above both, where readers of earlier builds do not look.
 const ITERATION_RESENT: u64 = 1 << (USER_SHIFT + u32::BITS);
-const REQUEST_RESENT: u64 = 1 << (ADDRESS_SHIFT + u16::BITS);
-/// And above those: requests to connect, segments, and segments that came out of order.
-const RETRANSMITS_SHIFT: u32 = ADDRESS_SHIFT + u16::BITS + 1;
 
 /// The trace point of an iteration, and of its first action if no step is nested. Samples say how they differ from such
 /// a plan, so that the columns of nested steps are empty without them.
@@ -37,7 +35,7 @@ const ITERATION_POINT: u64 = 1;
 const FIRST_POINT: u64 = 2;
 
 const HEAD_COLUMNS: usize = 8;
-const ACTION_COLUMNS: usize = 16;
+const ACTION_COLUMNS: usize = 20;
 const OFFSET_COLUMN: usize = 2;
 const DURATION_COLUMN: usize = 3;
 
@@ -87,18 +85,14 @@ fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; A
     let phases = &action.phases;
     let Retransmits { syns, segments, out_of_order } = phases.retransmits;
     let retransmits = u64::from(u32::from_le_bytes([syns, segments, out_of_order, 0]));
-    let flags = action.ended as u64
-        | if phases.opened { OPENED } else { 0 }
-        | if phases.http2 { HTTP2 } else { 0 }
-        | if phases.resent { REQUEST_RESENT } else { 0 }
-        | u64::from(phases.address) << ADDRESS_SHIFT
-        | retransmits << RETRANSMITS_SHIFT;
+    let flags =
+        action.ended as u64 | if phases.opened { OPENED } else { 0 } | if phases.resent { RESENT } else { 0 };
     [
         flags,
         zigzag(u64::from(action.action).wrapping_sub(position)),
         zigzag(action.offset_ns.wrapping_sub(after_ns)),
         action.duration_ns,
-        u64::from(action.status),
+        action.outcome.map_or(0, |outcome| u64::from(outcome) + 1),
         action.body_bytes,
         phases.resolve_ns,
         phases.connect_ns,
@@ -106,10 +100,14 @@ fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; A
         phases.send_ns,
         zigzag(action.duration_ns.wrapping_sub(phases.wait_ns).wrapping_sub(others_ns(phases))),
         phases.receive_ns,
-        phases.redirect_ns,
+        phases.before_ns,
         zigzag(u64::from(action.requests).wrapping_sub(1)),
         zigzag(u64::from(action.point).wrapping_sub(position + FIRST_POINT)),
         zigzag(u64::from(action.parent).wrapping_sub(ITERATION_POINT)),
+        action.protocol as u64,
+        phases.version.into(),
+        phases.address.into(),
+        retransmits,
     ]
 }
 
@@ -172,18 +170,20 @@ impl Scratch {
     }
 }
 
-/// Decodes a block; `None` if the bytes are not a block.
-pub fn decode(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
+/// Decodes a block of a log of this version; `None` if the bytes are not a block.
+pub fn decode(mut input: &[u8], version: u16, scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
     rows.clear();
     let (count, requests) = begin(&mut input, scratch)?;
     read_columns(&mut input, &mut scratch.columns[..HEAD_COLUMNS], count)?;
     decode_heads(&scratch.columns, count, requests, rows)?;
-    read_columns(&mut input, &mut scratch.columns[..ACTION_COLUMNS], requests)?;
-    decode_actions(&scratch.columns, rows)?;
+    match version {
+        ..FIRST_OF_PROTOCOLS => decode_actions::<earlier::HttpOnly>(&mut input, requests, scratch, rows)?,
+        _ => decode_actions::<Current>(&mut input, requests, scratch, rows)?,
+    }
     input.is_empty().then_some(())
 }
 
-/// As [`decode`], but for the requests, of which only the ends are read.
+/// As [`decode`], but for the requests, of which only the ends are read. All versions are alike in these.
 pub fn decode_without_requests(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
     rows.clear();
     let (count, requests) = begin(&mut input, scratch)?;
@@ -254,13 +254,21 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
     })
 }
 
-fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {
+fn decode_actions<L: Layout>(
+    input: &mut &[u8],
+    requests: usize,
+    scratch: &mut Scratch,
+    rows: &mut Rows,
+) -> Option<()> {
+    read_columns(input, &mut scratch.columns[..L::COLUMNS], requests)?;
+    let columns = &scratch.columns;
     let mut row = 0;
     let Rows { heads, actions } = rows;
     for head in heads {
         let mut after_ns = 0_u64;
         for position in 0..u64::from(head.actions) {
-            let action = decode_action(columns, row, position, after_ns)?;
+            let about = L::about(|index| columns[index][row])?;
+            let action = decode_action(columns, row, (position, after_ns), about)?;
             after_ns = action.offset_ns.checked_add(action.duration_ns)?;
             actions.push(action);
             row += 1;
@@ -272,23 +280,98 @@ fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {
     Some(())
 }
 
-fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64) -> Option<ActionSample> {
+/// How a request was sent and answered: what versions of the log store in different ways.
+struct About {
+    protocol: Protocol,
+    outcome: Option<u16>,
+    /// All but the times.
+    phases: Phases,
+}
+
+/// The columns of requests in some versions of the log.
+trait Layout {
+    /// How many.
+    const COLUMNS: usize;
+    /// Reads what its columns hold of a request.
+    fn about(column: impl Fn(usize) -> u64) -> Option<About>;
+}
+
+struct Current;
+
+impl Layout for Current {
+    const COLUMNS: usize = ACTION_COLUMNS;
+
+    fn about(column: impl Fn(usize) -> u64) -> Option<About> {
+        let (flags, outcome) = (column(0), column(4));
+        let [syns, segments, out_of_order, ..] = column(19).to_le_bytes();
+        Some(About {
+            protocol: Protocol::from_u8(u8::try_from(column(16)).ok()?)?,
+            outcome: match outcome.checked_sub(1) {
+                Some(outcome) => Some(u16::try_from(outcome).ok()?),
+                None => None,
+            },
+            phases: Phases {
+                opened: flags & OPENED != 0,
+                resent: flags & RESENT != 0,
+                version: u8::try_from(column(17)).ok()?,
+                address: u16::try_from(column(18)).ok()?,
+                retransmits: Retransmits { syns, segments, out_of_order },
+                ..Phases::default()
+            },
+        })
+    }
+}
+
+/// Requests of logs of versions 3 and 4.
+mod earlier {
+    use super::{About, Layout, OPENED, Phases, Protocol, Retransmits};
+
+    const HTTP2: u64 = 0b1000;
+    const ADDRESS_SHIFT: u32 = 4;
+    const RESENT: u64 = 1 << (ADDRESS_SHIFT + u16::BITS);
+    /// Requests to connect, segments, and segments that came out of order.
+    const RETRANSMITS_SHIFT: u32 = ADDRESS_SHIFT + u16::BITS + 1;
+
+    pub(super) struct HttpOnly;
+
+    impl Layout for HttpOnly {
+        const COLUMNS: usize = 16;
+
+        fn about(column: impl Fn(usize) -> u64) -> Option<About> {
+            let flags = column(0);
+            let [syns, segments, out_of_order, ..] = (flags >> RETRANSMITS_SHIFT).to_le_bytes();
+            Some(About {
+                protocol: Protocol::Http,
+                outcome: Some(u16::try_from(column(4)).ok()?).filter(|status| *status != 0),
+                phases: Phases {
+                    opened: flags & OPENED != 0,
+                    version: u8::from(flags & HTTP2 != 0),
+                    resent: flags & RESENT != 0,
+                    address: (flags >> ADDRESS_SHIFT) as u16,
+                    retransmits: Retransmits { syns, segments, out_of_order },
+                    ..Phases::default()
+                },
+            })
+        }
+    }
+}
+
+fn decode_action(
+    columns: &[Vec<u64>],
+    row: usize,
+    (position, after_ns): (u64, u64),
+    about: About,
+) -> Option<ActionSample> {
     let column = |index: usize| columns[index][row];
     let flags = column(0);
-    let [syns, segments, out_of_order, ..] = (flags >> RETRANSMITS_SHIFT).to_le_bytes();
     let mut phases = Phases {
         resolve_ns: column(6),
         connect_ns: column(7),
         tls_ns: column(8),
         send_ns: column(9),
         receive_ns: column(11),
-        redirect_ns: column(12),
-        opened: flags & OPENED != 0,
-        http2: flags & HTTP2 != 0,
-        resent: flags & REQUEST_RESENT != 0,
-        address: (flags >> ADDRESS_SHIFT) as u16,
-        retransmits: Retransmits { syns, segments, out_of_order },
-        ..Phases::default()
+        before_ns: column(12),
+        ..about.phases
     };
     let duration_ns = column(3);
     phases.wait_ns = duration_ns.wrapping_sub(others_ns(&phases)).wrapping_sub(unzigzag(column(10)));
@@ -297,7 +380,8 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
         offset_ns: after_ns.wrapping_add(unzigzag(column(2))),
         duration_ns,
         phases,
-        status: u16::try_from(column(4)).ok()?,
+        protocol: about.protocol,
+        outcome: about.outcome,
         body_bytes: column(5),
         ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
         requests: u32::try_from(unzigzag(column(13)).wrapping_add(1)).ok()?,
@@ -308,20 +392,21 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
 
 #[cfg(test)]
 mod tests {
+    use super::super::log::VERSION;
     use super::super::sample::IterationSample;
     use super::*;
     use proptest::prelude::*;
 
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
-            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, resent: bool, times: [u32; 7], ended in 0..4_u8,
+            outcome: Option<u16>, body_bytes: u32, opened: bool, version: u8, resent: bool, times: [u32; 7], ended in 0..4_u8,
             numbers: [u32; 3], address: u16, repeated: [u8; 3]) -> ActionSample {
             let [requests, point, parent] = numbers;
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
-            ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(), requests, point, parent,
+            ActionSample { action, offset_ns, duration_ns, protocol: Protocol::Http, outcome, body_bytes: body_bytes.into(), requests, point, parent,
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
-                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, resent, address,
+                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), before_ns: times[6].into(), version, resent, address,
                     retransmits: Retransmits { syns: repeated[0], segments: repeated[1], out_of_order: repeated[2] } } }
         }
     }
@@ -345,7 +430,7 @@ mod tests {
         fn what_is_written_is_read(mut samples in proptest::collection::vec(sample(), 0..20)) {
             let (mut bytes, mut scratch, mut read) = (Vec::new(), Scratch::default(), Rows::default());
             encode(&rows(&samples), &mut scratch, &mut bytes);
-            decode(&bytes, &mut scratch, &mut read).unwrap();
+            decode(&bytes, VERSION, &mut scratch, &mut read).unwrap();
             samples.sort_by_key(|sample| (sample.workload, sample.number));
             prop_assert_eq!(read.iter().map(|row| row.to_sample()).collect::<Vec<_>>(), samples);
             let heads = std::mem::take(&mut read.heads);
@@ -356,7 +441,9 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut rows = Rows::default();
-            let _ = decode(&bytes, &mut Scratch::default(), &mut rows);
+            for version in 3..=VERSION {
+                let _ = decode(&bytes, version, &mut Scratch::default(), &mut rows);
+            }
             let _ = decode_without_requests(&bytes, &mut Scratch::default(), &mut rows);
         }
 
@@ -366,7 +453,7 @@ mod tests {
             encode(&rows(&samples), &mut scratch, &mut bytes);
             let at = at % bytes.len();
             bytes[at] = byte;
-            if decode(&bytes, &mut scratch, &mut read).is_some() {
+            if decode(&bytes, VERSION, &mut scratch, &mut read).is_some() {
                 prop_assert_eq!(read.iter().map(|row| row.actions.len()).sum::<usize>(), read.requests());
             }
             let _ = decode_without_requests(&bytes, &mut scratch, &mut read);

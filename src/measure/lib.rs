@@ -17,6 +17,7 @@ pub mod meter;
 pub mod observation;
 mod pack;
 pub mod phases;
+pub mod protocol;
 pub mod ranked;
 pub mod recorder;
 pub mod rows;

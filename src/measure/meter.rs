@@ -5,11 +5,10 @@
 //! never from here.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use base::clock::Nanos;
 
-use super::errors::NumberedFailure;
+use super::errors::{FailureClass, NumberedFailure};
 use super::latency::SampleId;
 use super::recorder::Batch;
 use super::rows::{Row, Rows};
@@ -39,8 +38,6 @@ pub const BOUNDS_NS: [Nanos; 21] = [
     30_000_000_000,
     60_000_000_000,
 ];
-/// The most classes of faults that a workload's meter counts separately.
-const CLASSES_MAX: usize = 64;
 
 /// An example of the samples of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +104,8 @@ pub struct WorkloadMeter {
     pub lag: Buckets,
     /// Name and service time of each action.
     pub actions: Vec<(String, Buckets)>,
-    /// Iterations that failed, by the class of the fault.
-    pub errors: BTreeMap<Arc<str>, u64>,
+    /// Iterations that failed, by the name of the fault's class.
+    pub errors: BTreeMap<&'static str, u64>,
 }
 
 /// A load so far.
@@ -116,7 +113,7 @@ pub struct WorkloadMeter {
 pub struct Meter {
     /// One entry for each workload.
     pub workloads: Vec<WorkloadMeter>,
-    classes: HashMap<u32, Arc<str>>,
+    classes: HashMap<u32, FailureClass>,
 }
 
 /// What another shard has measured.
@@ -124,7 +121,7 @@ pub struct Elsewhere<'a> {
     /// The samples, on the clock of this process.
     pub rows: &'a Rows,
     /// The classes of faults, by the numbers that the samples have.
-    pub classes: &'a HashMap<u32, Arc<str>>,
+    pub classes: &'a HashMap<u32, FailureClass>,
     /// How many iterations of each workload are under way.
     pub in_flight: Vec<u64>,
     /// How many of each workload were not recorded since.
@@ -146,13 +143,13 @@ impl Meter {
     /// Adds a batch of a worker.
     pub fn add(&mut self, batch: &Batch) {
         for NumberedFailure { number, failure } in &batch.failures {
-            self.classes.insert(*number, Arc::from(failure.class.as_str()));
+            self.classes.insert(*number, failure.class);
         }
         if let Some(meter) = self.workloads.get_mut(usize::from(batch.workload)) {
             meter.unrecorded += batch.live.unrecorded;
         }
         for row in batch.samples.iter() {
-            let class = self.classes.get(&row.head.error);
+            let class = self.classes.get(&row.head.error).copied();
             if let Some(meter) = self.workloads.get_mut(usize::from(row.head.workload)) {
                 meter.add(row, class);
             }
@@ -163,7 +160,7 @@ impl Meter {
     pub fn add_shard(&mut self, shard: u32, told: &Elsewhere<'_>) {
         for row in told.rows.iter() {
             if let Some(meter) = self.workloads.get_mut(usize::from(row.head.workload)) {
-                meter.add(row, told.classes.get(&row.head.error));
+                meter.add(row, told.classes.get(&row.head.error).copied());
             }
         }
         for (meter, unrecorded) in self.workloads.iter_mut().zip(&told.unrecorded) {
@@ -182,7 +179,7 @@ impl WorkloadMeter {
         self.in_flight + self.in_flight_elsewhere.values().sum::<u64>()
     }
 
-    fn add(&mut self, row: Row<'_>, class: Option<&Arc<str>>) {
+    fn add(&mut self, row: Row<'_>, class: Option<FailureClass>) {
         let head = row.head;
         if head.warm_up {
             self.warm_up += 1;
@@ -190,10 +187,7 @@ impl WorkloadMeter {
         }
         self.ended[head.ended as usize] += 1;
         if head.error != 0 {
-            let other = Arc::from("other");
-            let class = class.unwrap_or(&other);
-            let known = self.errors.contains_key(class) || self.errors.len() < CLASSES_MAX;
-            *self.errors.entry(if known { Arc::clone(class) } else { other }).or_default() += 1;
+            *self.errors.entry(class.unwrap_or_default().as_str()).or_default() += 1;
         }
         let sample = SampleId { workload: head.workload, number: head.number };
         let at_ns = head.start_ns.saturating_add(head.duration_ns);
@@ -256,7 +250,8 @@ mod tests {
             });
         }
         samples.push(&IterationSample { warm_up: true, ..IterationSample::default() });
-        let failure = Failure { class: "timeout".into(), action: None, message: String::new(), seen: None };
+        let failure =
+            Failure { class: FailureClass::Timeout, action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 3, failure }];
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
         meter.add(&Batch { workload: 0, failures, samples, live: Live { unrecorded: 5, ..Live::new() } });
@@ -265,34 +260,13 @@ mod tests {
         assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));
         assert_eq!((workload.response.count(), workload.lag.count()), (2, 3));
         assert_eq!(
-            workload.errors.iter().map(|(class, count)| (&**class, *count)).next(),
+            workload.errors.iter().map(|(class, count)| (*class, *count)).next(),
             Some(("timeout", 1))
         );
         let exemplar = workload.response.exemplars[8].unwrap();
         assert_eq!((exemplar.value_ns, exemplar.sample.number), (4_020_000, 1));
         assert_eq!(workload.lag.counts[1], 3, "20 µs");
         assert_eq!(workload.actions[0].1.counts[7], 2);
-    }
-
-    /// Classes come from answers; those beyond the bound are counted together, and known ones still by themselves.
-    #[test]
-    fn classes_of_faults_are_bounded() {
-        let mut meter = Meter::new([("w".to_owned(), Vec::new())]);
-        for number in (1..=CLASSES_MAX as u32 + 5).chain([1, 2]) {
-            let failure =
-                Failure { class: format!("c{number}"), action: None, message: String::new(), seen: None };
-            let mut samples = Rows::default();
-            samples.push(&IterationSample {
-                ended: Ended::Failed,
-                error: number,
-                ..IterationSample::default()
-            });
-            let failures = vec![NumberedFailure { number, failure }];
-            meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
-        }
-        let errors = &meter.workloads[0].errors;
-        assert_eq!((errors.len(), errors.get("other")), (CLASSES_MAX + 1, Some(&5)));
-        assert_eq!((errors.get("c1"), errors.get("c2"), errors.get("c3")), (Some(&2), Some(&2), Some(&1)));
     }
 
     #[test]
@@ -309,7 +283,7 @@ mod tests {
                 ..IterationSample::default()
             });
         }
-        let classes = HashMap::from([(1, Arc::from("timeout"))]);
+        let classes = HashMap::from([(1, FailureClass::Timeout)]);
         meter.workloads[1].in_flight = 2;
         for in_flight in [9, 4] {
             let told = Elsewhere {

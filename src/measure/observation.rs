@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::errors::FailureClass;
 use super::phases::Phases;
+use super::protocol::Protocol;
 
 /// Something that happened.
 pub enum Observation {
@@ -46,6 +48,8 @@ pub struct Exchange {
     pub action: String,
     /// The number of the attempt, from 1.
     pub attempt: u32,
+    /// The protocol that it speaks.
+    pub protocol: Protocol,
     /// What was sent.
     pub request: Sent,
     /// The redirects that were followed.
@@ -61,7 +65,7 @@ pub struct Exchange {
     /// The variables that were extracted: name, value, and whether it is a secret.
     pub extracted: Vec<(String, String, bool)>,
     /// Why it failed, as a class and a message.
-    pub failure: Option<(&'static str, String)>,
+    pub failure: Option<(FailureClass, String)>,
     /// The secrets that are known by now, besides those of the files.
     pub secrets: Vec<String>,
     /// The variables that are texts.
@@ -97,8 +101,8 @@ impl Sent {
 
 /// An answer.
 pub struct Answered {
-    /// The status.
-    pub status: http::StatusCode,
+    /// The number with which it says how it went, such as a status.
+    pub outcome: u16,
     /// Names and values of the headers.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The beginning of the body, decompressed.

@@ -22,12 +22,12 @@ pub struct Phases {
     pub wait_ns: Nanos,
     /// From the answer's first byte to its last.
     pub receive_ns: Nanos,
-    /// The time of redirects before the last request; not included in the other phases.
-    pub redirect_ns: Nanos,
+    /// The time of earlier requests that led to this one, such as HTTP's redirects; not included in the other phases.
+    pub before_ns: Nanos,
     /// True if the request opened its connection.
     pub opened: bool,
-    /// True if the request used HTTP/2.
-    pub http2: bool,
+    /// The version of the protocol, by its number in [`crate::protocol::ProtocolNames::versions`].
+    pub version: u8,
     /// True if it, or one that led to it by a redirect, was sent once more.
     pub resent: bool,
     /// The number of the address that it was sent to, if its host has several; 0 otherwise.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::phases::Phases;
+use crate::protocol::Protocol;
 use base::clock::Nanos;
 
 /// How an iteration or a request ended.
@@ -77,7 +78,7 @@ impl IterationSample {
     /// The actions that got an answer, by index.
     #[must_use]
     pub fn answered_actions(&self) -> BTreeSet<u16> {
-        let answered = self.actions.iter().filter(|action| action.status != 0);
+        let answered = self.actions.iter().filter(|action| action.outcome.is_some());
         answered.map(|action| action.action).collect()
     }
 }
@@ -93,8 +94,10 @@ pub struct ActionSample {
     pub duration_ns: Nanos,
     /// The phases.
     pub phases: Phases,
-    /// The answer's status; 0 without an answer.
-    pub status: u16,
+    /// The protocol that it speaks.
+    pub protocol: Protocol,
+    /// The number with which the answer says how it went, such as HTTP's status; `None` without an answer.
+    pub outcome: Option<u16>,
     /// The length of the answer's body.
     pub body_bytes: u64,
     /// How it ended.

@@ -22,7 +22,7 @@ use super::headers::header;
 /// Checks on a response.
 #[derive(Default)]
 pub struct Expect {
-    /// The accepted statuses. If empty, all below 400 are accepted.
+    /// The accepted outcomes. If empty, those that are good in the protocol are accepted.
     pub status: Vec<StatusRange>,
     /// Conditions on headers.
     pub headers: Vec<(http::HeaderName, Condition)>,
@@ -77,15 +77,6 @@ pub enum Place {
 }
 
 impl Expect {
-    /// True for an accepted status.
-    #[must_use]
-    pub fn accepts(&self, status: u16) -> bool {
-        match self.status.is_empty() {
-            true => status < 400,
-            false => self.status.iter().any(|range| (range.from..=range.to).contains(&status)),
-        }
-    }
-
     /// True if a check needs the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {

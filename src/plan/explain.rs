@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::masking::masked;
 use base::units::write_duration;
 use config::Document;
 use config::reference::Reference;
@@ -15,8 +14,6 @@ use text::digits;
 use text::template::Text;
 
 use super::action::Action;
-use super::body::Body;
-use super::deployment::is_awaited;
 use super::step::Step;
 use super::step::flow::{Flow, Pause};
 use super::{Plan, Workload};
@@ -122,37 +119,14 @@ fn add_steps(steps: &[Step], depth: usize, lines: &mut Vec<StepLine>) {
 }
 
 fn of_action(action: &Action) -> StepLine {
-    let mut details = Vec::new();
-    let names = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>().join(", ");
-    if !action.query.is_empty() {
-        details.push(format!("query {}", names(&mut action.query.iter().map(|(name, _)| name.clone()))));
-    }
-    if !action.headers.is_empty() {
-        details
-            .push(format!("headers {}", names(&mut action.headers.iter().map(|(name, _)| name.to_string()))));
-    }
-    match &action.body {
-        Body::Empty => {}
-        Body::Json(_) => details.push("JSON body".to_owned()),
-        Body::Form(_) => details.push("form".to_owned()),
-        Body::Text(_) => details.push("body".to_owned()),
-        Body::File(_) => details.push("file".to_owned()),
-        Body::Multipart(_) => details.push("multipart body".to_owned()),
-    }
-    if !action.authorised {
-        details.push("no credentials added".to_owned());
-    }
+    let (request, mut details) = action.call.explained(&action.label);
     if action.poll.is_some() {
         details.push("repeated until a condition holds".to_owned());
     }
     if !action.extracts.is_empty() {
-        let extracted = names(&mut action.extracts.iter().map(|extract| extract.variable.to_string()));
-        details.push(format!("extracts {extracted}"));
+        let extracted = action.extracts.iter().map(|extract| &*extract.variable);
+        details.push(format!("extracts {}", extracted.collect::<Vec<_>>().join(", ")));
     }
-    let written = action.label.split_once(' ').map_or(action.label.as_str(), |(_, written)| written);
-    let is_known = written.starts_with('/') && !is_awaited(&action.base.origin);
-    let base = if is_known { action.base.to_string() } else { String::new() };
-    let request = masked(&format!("{} {base}{written}", action.method)).into_owned();
     StepLine { depth: 0, name: action.name.to_string(), request, details }
 }
 

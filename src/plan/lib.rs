@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod body;
+pub mod call;
 pub mod cidr;
 pub mod compare;
 mod compiler;

@@ -99,7 +99,7 @@ pub fn build(
     deployment.targets.extend(services);
     let lists = workloads.iter().map(|workload| &workload.steps).chain([&setup, &teardown]);
     let actions = lists.flat_map(|steps| step::actions(steps));
-    let literals = actions.map(|action| action.base.origin.clone()).collect();
+    let literals = actions.map(|action| action.call.base().origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     let (has_key, collector) = (deployment.hmac_key.is_some(), deployment.connection_string.as_ref());

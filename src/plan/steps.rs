@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use http::Method;
-
-use base::complaint::Complaint;
 use config::step;
 use text::diagnostics::Fault;
 use text::yaml::Node;
-use text::yaml_place::{at, item, key_span};
+use text::yaml_place::{item, key_span};
 
 use super::compiler::Compiler;
 use super::nesting::Nesting;
@@ -75,12 +72,12 @@ impl Compiler<'_> {
     }
 
     fn step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
-        let requests = self.methods(step, node);
+        let requests = self.calls(step, node);
         let kinds = flow::kinds(step);
         match (requests.as_slice(), kinds.as_slice()) {
-            ([(key, method, url)], []) => {
-                flow::companions(key, node, &mut self.faults);
-                self.action(step, (key, method, url), node).map(|a| Step::Action(Box::new(a)))
+            ([call], []) => {
+                flow::companions(call.key, node, &mut self.faults);
+                self.action(step, call, node).map(|action| Step::Action(Box::new(action)))
             }
             ([], [kind]) => {
                 flow::companions(kind, node, &mut self.faults);
@@ -107,8 +104,8 @@ impl Compiler<'_> {
                 None
             }
             ([first, second, ..], []) => {
-                let message = format!("a step with two requests, `{}` and `{}`", first.0, second.0);
-                let fault = Fault::error(later(node, first.0, second.0).1, message);
+                let message = format!("a step with two requests, `{}` and `{}`", first.key, second.key);
+                let fault = Fault::error(later(node, first.key, second.key).1, message);
                 self.faults.push(fault.help("make one step of each"));
                 None
             }
@@ -126,53 +123,4 @@ fn later<'k>(node: &Node, one: &'k str, other: &'k str) -> (&'k str, std::ops::R
 fn place_of_name(node: &Node) -> std::ops::Range<usize> {
     let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
     name.unwrap_or(node).span.clone()
-}
-
-impl Compiler<'_> {
-    /// The requests of a step, as key, method and path or URL.
-    fn methods<'s>(&mut self, step: &'s step::Step, node: &Node) -> Vec<(&'static str, Method, &'s str)> {
-        let mut methods = methods(step);
-        if let Some(written) = &step.request {
-            let (method, url) = method_and_url(written).unwrap_or_else(|complaint| {
-                self.faults.push(Fault::of(at(node, &["request"]).span.clone(), complaint));
-                // Its other faults can be found with any method.
-                (Method::GET, "/")
-            });
-            methods.push(("request", method, url));
-        }
-        methods
-    }
-}
-
-/// Reads `PURGE /path`.
-fn method_and_url(written: &str) -> Result<(Method, &str), Complaint> {
-    const REMEDY: &str = "write the method and the path, such as `PURGE /cache`";
-    let Some((method, url)) = written.trim().split_once([' ', '\t']) else {
-        return Err(Complaint::new(format!("`{written}` is not a method with a path"), REMEDY));
-    };
-    let url = url.trim_start();
-    if url.contains([' ', '\t']) && !url.starts_with(['/', '{']) && !url.contains("://") {
-        return Err(Complaint::new(format!("`{written}` has more than one word before its path"), REMEDY));
-    }
-    match Method::from_bytes(method.as_bytes()) {
-        Ok(Method::CONNECT) => Err(Complaint::new(
-            "CONNECT opens a tunnel, which bench does not send as a request",
-            "use another method; the deployment's `proxy` makes tunnels",
-        )),
-        Ok(known) => Ok((known, url)),
-        Err(_) => Err(Complaint::new(format!("`{method}` is not a method"), REMEDY)),
-    }
-}
-
-fn methods(step: &step::Step) -> Vec<(&'static str, Method, &str)> {
-    let all = [
-        ("get", Method::GET, &step.get),
-        ("head", Method::HEAD, &step.head),
-        ("post", Method::POST, &step.post),
-        ("put", Method::PUT, &step.put),
-        ("patch", Method::PATCH, &step.patch),
-        ("delete", Method::DELETE, &step.delete),
-        ("options", Method::OPTIONS, &step.options),
-    ];
-    all.into_iter().filter_map(|(key, method, url)| url.as_deref().map(|url| (key, method, url))).collect()
 }

@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
         }
         let began = self.task.header.started_unix_ns;
         let error = match self.failures.get(&head.error).filter(|_| head.ended == Ended::Failed) {
-            Some(failure) => vec![failure.class.clone(), failure.message.clone(), String::new()],
+            Some(failure) => vec![failure.class.to_string(), failure.message.clone(), String::new()],
             None if head.ended == Ended::Failed => vec!["failed".to_owned(), String::new(), String::new()],
             None => Vec::new(),
         };

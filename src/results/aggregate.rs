@@ -13,6 +13,7 @@ use measure::ids::RunIds;
 use measure::latency::{Latency, SampleId};
 use measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
 use measure::phases::Phases;
+use measure::protocol::is_http2;
 use measure::rows::{IterationHead, Row, Rows};
 use measure::sample::{ActionSample, Ended, IterationSample};
 use osprofiler::record::Record;
@@ -195,7 +196,7 @@ impl PhaseSums {
             phases.send_ns,
             phases.wait_ns,
             phases.receive_ns,
-            phases.redirect_ns,
+            phases.before_ns,
         ];
         for (sum, value) in self.sums_ns.iter_mut().zip(values) {
             *sum += u128::from(value);
@@ -204,10 +205,11 @@ impl PhaseSums {
 }
 
 impl Aggregate {
-    /// How many iterations of a workload failed without a fault of the service; see [`Failure::is_of_bench`].
+    /// How many iterations of a workload failed without a fault of the service; see [`FailureClass::is_of_bench`](measure::errors::FailureClass::is_of_bench).
     #[must_use]
     pub fn failed_of_bench(&self, stats: &WorkloadStats) -> u64 {
-        let of_bench = |number: &u32| self.failures.get(number).is_some_and(Failure::is_of_bench);
+        let of_bench =
+            |number: &u32| self.failures.get(number).is_some_and(|failure| failure.class.is_of_bench());
         stats.errors.iter().filter(|(number, _)| of_bench(number)).map(|(_, (count, _))| count).sum()
     }
 
@@ -447,7 +449,7 @@ impl ActionStats {
         self.iterations += u64::from(self.last_iteration.replace(id) != Some(id));
         self.sent += u64::from(action.requests);
         self.opened += u64::from(action.phases.opened);
-        self.http2 += u64::from(action.phases.http2);
+        self.http2 += u64::from(is_http2(action));
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
@@ -461,9 +463,9 @@ impl ActionStats {
             }
             self.series.record(start_ns.saturating_add(action.duration_ns), action.duration_ns, failed);
         }
-        if action.status != 0 {
+        if let Some(outcome) = action.outcome {
             self.phases.add(&action.phases);
-            *self.status.entry(action.status).or_default() += 1;
+            *self.status.entry(outcome).or_default() += 1;
         }
     }
 }

@@ -104,7 +104,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
 #[must_use]
 pub fn iteration_row(aggregate: &Aggregate, sample: &IterationHead) -> IterationRow {
     let ids = aggregate.log.ids();
-    let error = aggregate.failures.get(&sample.error).map(|failure| failure.class.clone());
+    let error = aggregate.failures.get(&sample.error).map(|failure| failure.class.to_string());
     iteration_row_of(sample, ids.trace_id(sample), !ids.is_control(sample), error)
 }
 
@@ -344,7 +344,7 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
     let mut merged: Vec<(ErrorClass, Vec<SampleId>)> = Vec::new();
     for (number, (count, examples)) in &stats.errors {
         let failure = aggregate.failures.get(number);
-        let class = failure.map_or("unknown", |failure| &failure.class);
+        let class = failure.map(|failure| failure.class).unwrap_or_default().as_str();
         let action = failure.and_then(|failure| failure.action.as_deref());
         let message =
             failure.map_or("the message of this fault was not recorded", |failure| &failure.message);
@@ -402,7 +402,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
             .unwrap_or_default(),
         start_ms: milliseconds(action.offset_ns),
         duration_ms: milliseconds(action.duration_ns),
-        status: (action.status != 0).then_some(action.status),
+        status: action.outcome,
         group: action.requests == 0,
         syns_resent: action.phases.retransmits.syns,
         segments_resent: action.phases.retransmits.segments,

@@ -16,6 +16,7 @@ use config::data::{Order, Per};
 use measure::errors::Failure;
 use measure::log::{RunLog, WorkloadHeader};
 use measure::phases::Retransmits;
+use measure::protocol::is_http2;
 use measure::sample::{ActionSample, Ended, IterationSample};
 use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
 use terms::allocation::{Allocation, Taker};
@@ -131,11 +132,12 @@ fn rows(workload: &WorkloadHeader, seed: Option<u64>, sample: &IterationSample) 
 }
 
 fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
-    let mut info = json!({"status": action.status, "body_bytes": action.body_bytes});
+    let status = action.outcome.unwrap_or(0);
+    let mut info = json!({"status": status, "body_bytes": action.body_bytes});
     if action.requests > 1 {
         info["requests"] = action.requests.into();
     }
-    if action.phases.http2 {
+    if is_http2(action) {
         info["http"] = 2.into();
     }
     if let Some(address) = addresses.get(&action.phases.address) {
@@ -149,7 +151,7 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     }
     if action.ended == Ended::Failed {
         info["etype"] = "failed".into();
-        info["message"] = format!("status {}", action.status).into();
+        info["message"] = format!("status {status}").into();
     }
     info
 }
@@ -174,7 +176,7 @@ impl<'a> Client<'a> {
         let phases = &action.phases;
         let mut at_ns = start_ns;
         let all = [
-            ("redirect", phases.redirect_ns),
+            ("redirect", phases.before_ns),
             ("resolve", phases.resolve_ns),
             (CONNECT, phases.connect_ns),
             ("TLS", phases.tls_ns),

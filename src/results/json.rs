@@ -177,7 +177,7 @@ impl Visitor for Listed<'_> {
             let listing = Listing {
                 trace_id: ids.trace_id(head),
                 unprofiled: ids.is_control(head),
-                error: failures.get(&head.error).map(|failure| &*failure.class),
+                error: failures.get(&head.error).map(|failure| failure.class.as_str()),
             };
             json_rows::push(head, &listing, &mut self.text);
         }

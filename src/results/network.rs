@@ -26,7 +26,7 @@ const SLOW_CONNECT_NS: u64 = SLOW_CONNECT.as_nanos() as u64;
 fn is_given_up(action: &ActionSample) -> bool {
     let phases = &action.phases;
     let is_connecting =
-        phases.opened && phases.resolve_ns > 0 && phases.connect_ns == 0 && action.status == 0;
+        phases.opened && phases.resolve_ns > 0 && phases.connect_ns == 0 && action.outcome.is_none();
     is_connecting && action.ended == Ended::Failed && action.duration_ns >= SLOW_CONNECT_NS
 }
 

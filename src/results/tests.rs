@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use measure::protocol::Protocol;
 use serde_json::{Value, json};
 
 use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
-use measure::errors::{Failure, NumberedFailure};
+use measure::errors::{Failure, FailureClass, NumberedFailure};
 use measure::log::{End, Header, Issued, LogWriter};
 use measure::phases::{Phases, Retransmits};
 use measure::rows::Rows;
@@ -41,9 +42,9 @@ fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended:
         send_ns: 20_000 + number,
         wait_ns: duration_ns / 2,
         receive_ns: duration_ns / 10,
-        redirect_ns: if number.is_multiple_of(40) { 50_000 } else { 0 },
+        before_ns: if number.is_multiple_of(40) { 50_000 } else { 0 },
         opened: number.is_multiple_of(50),
-        http2: number.is_multiple_of(3),
+        version: u8::from(number.is_multiple_of(3)),
         resent: number.is_multiple_of(11),
         address: (number % 2) as u16 + 1,
         retransmits: Retransmits {
@@ -63,7 +64,8 @@ fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended:
         offset_ns,
         duration_ns,
         phases,
-        status,
+        protocol: Protocol::Http,
+        outcome: (status != 0).then_some(status),
         body_bytes,
         ended,
         requests,
@@ -119,7 +121,7 @@ fn log_with(header: &Header, path: &Path) -> Aggregate {
     let failure = |number: u32, class: &str, action: &str| NumberedFailure {
         number,
         failure: Failure {
-            class: class.into(),
+            class: FailureClass::named(class),
             action: Some(Arc::from(action)),
             message: format!("{class} of {action}"),
             seen: None,

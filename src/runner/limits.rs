@@ -93,8 +93,9 @@ impl Need {
         for workload in group {
             let (lanes, mut origins) = (lanes(&workload.steps), Vec::<&Origin>::new());
             for action in actions(&workload.steps) {
-                if !origins.contains(&&action.base.origin) {
-                    origins.push(&action.base.origin);
+                let origin = &action.call.base().origin;
+                if !origins.contains(&origin) {
+                    origins.push(origin);
                 }
             }
             need.connections_each = need.connections_each.max(origins.len() as u64 * lanes);

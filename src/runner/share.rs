@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use base::clock::Nanos;
 use iteration::user::{Assignment, VirtualUser};
-use measure::errors::Failure;
+use measure::errors::{Failure, FailureClass};
 use measure::recorder::Recorder;
 use measure::sample::{Ended, IterationSample};
 
@@ -120,7 +120,7 @@ async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T
 
 fn fault_of_bench() -> Failure {
     let message = "a bug in bench, described on standard error; please report it".to_owned();
-    Failure { class: "bench".to_owned(), action: None, message, seen: None }
+    Failure { class: FailureClass::Bench, action: None, message, seen: None }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::FAILS_ALIKE;
-use measure::errors::OF_BENCH;
+use measure::errors::FailureClass;
 use measure::latency::value_at_rank;
 use measure::log::LogError;
 use results::aggregate::Aggregate;
@@ -147,7 +147,7 @@ fn unfit(results: &Results) -> Option<String> {
 /// How many iterations failed without a fault of the service, and their share; `None` without iterations.
 fn failed_of_bench(results: &Results) -> Option<(u64, f64)> {
     let errors = results.workloads.iter().flat_map(|workload| &workload.errors);
-    let of_bench = errors.filter(|error| OF_BENCH.contains(&error.class.as_str()));
+    let of_bench = errors.filter(|error| FailureClass::named(&error.class).is_of_bench());
     let count: u64 = of_bench.map(|error| error.count).sum();
     let of = |workload: &Workload| workload.iterations.ok + workload.iterations.failed;
     let ended: u64 = results.workloads.iter().map(of).sum();

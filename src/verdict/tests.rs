@@ -253,7 +253,7 @@ fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> Iterat
         action,
         offset_ns: offset_ms * 1_000_000,
         duration_ns: ms * 1_000_000,
-        status: 200,
+        outcome: Some(200),
         ..ActionSample::default()
     };
     IterationSample {

@@ -73,7 +73,7 @@ const ONLY_IN: [(&str, &[&str]); 5] = [
     ),
     // An iteration's ids.
     ("IdSpace", &["measure/ids.rs", "base/ids.rs", "osprofiler/"]),
-    (".base_id(", &["osprofiler/", "iteration/lane.rs", "iteration/user.rs"]),
+    (".base_id(", &["osprofiler/", "iteration/pass.rs", "iteration/call/http.rs", "iteration/user.rs"]),
 ];
 
 #[test]

@@ -52,7 +52,7 @@ pub(crate) fn sample(random: &mut Random, open: bool) -> IterationSample {
         offset_ns,
         duration_ns,
         phases,
-        status: 200,
+        outcome: Some(200),
         body_bytes: 612,
         ..ActionSample::default()
     };

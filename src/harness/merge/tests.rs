@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::silent;
 use crate::read_again;
-use measure::errors::{Failure, NumberedFailure};
+use measure::errors::{Failure, FailureClass, NumberedFailure};
 use measure::log::{End, Issued};
 use measure::rows::Rows;
 use measure::sample::{ActionSample, Ended, IterationSample};
@@ -36,7 +36,7 @@ fn runs() -> impl Strategy<Value = Vec<IterationSample>> {
                 let duration_ns = lasts * 1_000_000;
                 let action = ActionSample {
                     duration_ns,
-                    status: 200,
+                    outcome: Some(200),
                     requests: 1,
                     point: 2,
                     parent: 1,
@@ -97,7 +97,7 @@ pub(super) fn header(shard: Option<(u32, u32)>) -> Value {
 fn failures(first: u32) -> Vec<NumberedFailure> {
     let texts = ["refused", "500 instead of 200", "no answer"];
     let failure =
-        |text: &str| Failure { class: "check".to_owned(), message: text.to_owned(), ..Failure::default() };
+        |text: &str| Failure { class: FailureClass::Check, message: text.to_owned(), ..Failure::default() };
     (0..3)
         .map(|number| NumberedFailure { number: first + number, failure: failure(texts[number as usize]) })
         .collect()

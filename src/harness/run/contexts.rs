@@ -4,7 +4,7 @@ use super::Run;
 use super::prepare::Prepared;
 use crate::contexts::{self, Cloud, OfRun, Tokens};
 use iteration::Context;
-use measure::errors::Failure;
+use measure::errors::{Failure, FailureClass};
 use runner::stop::Stop;
 
 impl Run {
@@ -31,7 +31,7 @@ impl Run {
             }
         });
         let ready = made.map_err(|message| Failure {
-            class: "contexts".to_owned(),
+            class: FailureClass::Contexts,
             action: None,
             message: format!("contexts: {message}"),
             seen: None,

@@ -15,9 +15,9 @@ use client::pool;
 use client::tls;
 use client::url::Origin;
 use iteration::Context;
+use iteration::call::http::fixed::FixedPartsCache;
 use iteration::credentials::{Credentials, auth_variable};
 use iteration::crowd::Crowds;
-use iteration::fixed::FixedPartsCache;
 use osprofiler::signing::Signer;
 use plan::Plan;
 use plan::scenario::RUN;
@@ -39,8 +39,9 @@ impl Run {
         let deployment = &self.plan.deployment;
         let mut origins = Vec::new();
         for action in all_steps(&self.plan).flat_map(actions) {
-            if !origins.contains(&&action.base.origin) {
-                origins.push(&action.base.origin);
+            let origin = &action.call.base().origin;
+            if !origins.contains(&origin) {
+                origins.push(origin);
             }
         }
         let wants_tls = deployment.auth.wants_tls()

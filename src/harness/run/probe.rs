@@ -13,7 +13,7 @@ use base::clock::saturating_nanos;
 use collect::{self, Wanted};
 use demo::Demo;
 use iteration::Context;
-use iteration::fixed::FixedPartsCache;
+use iteration::call::http::fixed::FixedPartsCache;
 use iteration::user::{Assignment, VirtualUser};
 use measure::errors::Failure;
 use measure::ids::RunIds;
@@ -132,7 +132,7 @@ impl Run {
         if !can_ask {
             return;
         }
-        let is_signed = actions(&workload.steps).iter().any(|action| action.signed);
+        let is_signed = actions(&workload.steps).iter().any(|action| action.call.is_signed());
         if !is_signed {
             probe.missing = Some(words::missing(&Missing::NotSigned));
             probe.points = Some(0);

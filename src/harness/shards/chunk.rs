@@ -1,16 +1,18 @@
 //! What a shard has measured since it last told the others, as a file: its samples in the blocks of the run log.
 //!
 //! ```text
-//! "bshard1\n"  u64 zero  u64 complete to  u64 iterations  u32 bytes, JSON  { u32 bytes, block }…     all little endian
+//! "bshard2\n"  u64 zero  u64 complete to  u64 iterations  u32 bytes, JSON  { u32 bytes, block }…     all little endian
 //! ```
 
+use measure::errors::FailureClass;
+use measure::log::VERSION;
 use serde::{Deserialize, Serialize};
 
 use base::clock::Nanos;
 use measure::codec::{BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch, decode, encode};
 use measure::rows::Rows;
 
-const MAGIC: &[u8; 8] = b"bshard1\n";
+const MAGIC: &[u8; 8] = b"bshard2\n";
 
 /// Samples of a shard.
 #[derive(Debug, Default, PartialEq)]
@@ -29,7 +31,7 @@ pub(super) struct Chunk {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct Beside {
     /// The classes of faults that were new, with the numbers by which samples name them.
-    pub(super) classes: Vec<(u32, String)>,
+    pub(super) classes: Vec<(u32, FailureClass)>,
     /// How many iterations of each workload are under way.
     pub(super) in_flight: Vec<u64>,
     /// How many of each workload were not recorded since.
@@ -82,7 +84,7 @@ impl Chunk {
         let (mut rows, mut block, mut scratch) = (Rows::default(), Rows::default(), Scratch::default());
         while let Some((length, after)) = rest.split_first_chunk() {
             let (encoded, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-            decode(encoded, &mut scratch, &mut block)?;
+            decode(encoded, VERSION, &mut scratch, &mut block)?;
             rows.extend(&block);
             rest = after;
         }
@@ -110,8 +112,11 @@ mod tests {
                 ..IterationSample::default()
             });
         }
-        let beside =
-            Beside { classes: vec![(3, "status".to_owned())], in_flight: vec![4, 0], unrecorded: Vec::new() };
+        let beside = Beside {
+            classes: vec![(3, FailureClass::Status)],
+            in_flight: vec![4, 0],
+            unrecorded: Vec::new(),
+        };
         Chunk { zero_unix_ns: 77, complete_to_ns: u64::MAX, rows, beside }
     }
 

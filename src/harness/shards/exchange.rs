@@ -221,7 +221,7 @@ impl State {
 impl Beside {
     fn add(&mut self, batch: &Batch) {
         let new = batch.failures.iter();
-        self.classes.extend(new.map(|numbered| (numbered.number, numbered.failure.class.clone())));
+        self.classes.extend(new.map(|numbered| (numbered.number, numbered.failure.class)));
         *of(&mut self.unrecorded, usize::from(batch.workload)) += batch.live.unrecorded;
     }
 

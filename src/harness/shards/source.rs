@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use measure::errors::FailureClass;
 use uuid::Uuid;
 
 use super::chunk::{Beside, Chunk};
@@ -31,7 +31,7 @@ pub(super) struct Source {
     /// Whatever ended by then was heard.
     pub(super) complete_to_ns: Nanos,
     /// The classes of its faults.
-    classes: HashMap<u32, Arc<str>>,
+    classes: HashMap<u32, FailureClass>,
 }
 
 impl Source {
@@ -66,7 +66,7 @@ impl Source {
             chunk.rows.shift(later_ns);
             held.extend(&chunk.rows);
             let classes = chunk.beside.classes.iter();
-            self.classes.extend(classes.map(|(number, class)| (*number, Arc::from(class.as_str()))));
+            self.classes.extend(classes.copied());
             if let Some(sum) = sum {
                 let Beside { in_flight, unrecorded, .. } = chunk.beside;
                 sum.add(

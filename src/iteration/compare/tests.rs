@@ -195,7 +195,7 @@ fn what_is_missing_meets_only_its_absence_and_negations() {
 fn a_bound_must_become_a_number_and_expectations_are_said_in_full() {
     let condition = compiled("{ gt: '{{ n }}x' }").ok().unwrap();
     let failed = check(&condition, &Subject::Body, Found::Text("1"), &variables()).unwrap_err();
-    assert_eq!(failed.0, "template");
+    assert_eq!(failed.0.as_str(), "template");
     let value = Json::from(1);
     for (text, words) in [
         (

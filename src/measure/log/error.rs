@@ -34,7 +34,7 @@ pub enum LogError {
         path: String,
     },
     /// It is of another version.
-    #[error("{path} has version {found} of the run log; this bench reads versions {VERSION_OLDEST} and {VERSION}: {}", remedy(*found))]
+    #[error("{path} has version {found} of the run log; this bench reads versions {VERSION_OLDEST} to {VERSION}: {}", remedy(*found))]
     Version {
         /// The file.
         path: String,

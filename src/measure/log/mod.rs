@@ -12,11 +12,10 @@
 //!
 //! Everything that is made from a log is a [`Visitor`] of one pass by [`RunLog::visit`]; nothing else may decode one.
 //!
-//! Addresses and users are in bits of columns that earlier builds of version 4 pass over; a frame of addresses is damage
-//! to those. A frame of a shard's beginning is one, too; only shards write it.
+//! Only shards write the frame of a shard's beginning.
 //!
-//! Version 3: samples in columns. The versions before had rows. Logs of earlier builds of version 3
-//! have no number of iterations in their last frame.
+//! Version 5 tells the protocol of each request. Version 4 has requests of HTTP only, and version 3 no nested steps.
+//! Logs of earlier builds of version 3 have no number of iterations in their last frame.
 
 mod criteria;
 mod data;
@@ -57,8 +56,8 @@ pub use shard::{Began, MergedShard, ShardHeader};
 pub use writer::{LogWriter, Sink};
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
-/// The version that this build writes. It reads this one and the one before, which has no nested steps.
-pub const VERSION: u16 = 4;
+/// The version that this build writes. It also reads the two before it.
+pub const VERSION: u16 = 5;
 /// The oldest version that this build reads.
 const VERSION_OLDEST: u16 = 3;
 /// The largest payload that is read or written, in bytes.

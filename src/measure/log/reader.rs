@@ -37,6 +37,7 @@ pub struct Flaws {
 pub(super) struct LogReader<R> {
     input: R,
     path: String,
+    version: u16,
     chunk: Box<[u8]>,
     buffer: Vec<u8>,
     /// Where the buffer begins in the log.
@@ -88,6 +89,7 @@ impl<R: Read> LogReader<R> {
         Ok(Self {
             input,
             path,
+            version: found,
             chunk: vec![0; READ_BYTES].into_boxed_slice(),
             buffer: Vec::new(),
             from: start.len() as u64,
@@ -130,7 +132,7 @@ impl<R: Read> LogReader<R> {
                 Found::Sound { kind, end } => {
                     let (from, payload) = (self.at, &self.buffer[self.at + FRAME_HEAD_BYTES..end]);
                     let rows = (self.heads_only, &mut self.spare);
-                    let frame = interpret(kind, payload, rows, &mut self.scratch);
+                    let frame = interpret(self.version, kind, payload, rows, &mut self.scratch);
                     self.at = end;
                     match frame {
                         Some(frame) => return Ok(Some(frame)),
@@ -204,7 +206,8 @@ impl<R: Read> LogReader<R> {
         self.summed += length;
         let Found::Sound { kind, end } = self.look(at)? else { return Ok(false) };
         let rows = (false, &mut self.spare);
-        Ok(interpret(kind, &self.buffer[at + FRAME_HEAD_BYTES..end], rows, &mut self.scratch).is_some())
+        Ok(interpret(self.version, kind, &self.buffer[at + FRAME_HEAD_BYTES..end], rows, &mut self.scratch)
+            .is_some())
     }
 
     fn damage(&mut self, begins: u64, length: u64) {
@@ -239,6 +242,7 @@ impl<R: Read> LogReader<R> {
 }
 
 fn interpret(
+    version: u16,
     kind: u8,
     payload: &[u8],
     (heads_only, spare): (bool, &mut Rows),
@@ -251,7 +255,7 @@ fn interpret(
             if heads_only {
                 codec::decode_without_requests(payload, scratch, &mut rows)?;
             } else {
-                codec::decode(payload, scratch, &mut rows)?;
+                codec::decode(payload, version, scratch, &mut rows)?;
             }
             Some(Frame::Samples(rows))
         }

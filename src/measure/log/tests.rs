@@ -3,7 +3,7 @@
 mod golden;
 
 use super::*;
-use crate::errors::Failure;
+use crate::errors::{Failure, FailureClass};
 use crate::phases::Phases;
 use crate::sample::{ActionSample, Ended, IterationSample};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn samples(numbers: std::ops::Range<u64>) -> Rows {
 
 fn failure() -> [NumberedFailure; 1] {
     let failure =
-        Failure { class: "status".into(), action: Some("a".into()), message: "500".into(), seen: None };
+        Failure { class: FailureClass::Status, action: Some("a".into()), message: "500".into(), seen: None };
     [NumberedFailure { number: 1, failure }]
 }
 
@@ -333,7 +333,7 @@ fn what_looks_like_frames_and_is_none_costs_little() {
 fn addresses_and_users_are_read_as_they_were_written() {
     let address = |last: u8| std::net::IpAddr::from([10, 0, 0, last]);
     let action = |address| ActionSample {
-        phases: Phases { address, opened: true, http2: true, ..Phases::default() },
+        phases: Phases { address, opened: true, version: 1, ..Phases::default() },
         ended: Ended::Failed,
         ..ActionSample::default()
     };

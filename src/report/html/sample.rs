@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 
+use measure::protocol::Protocol;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use base::ids::mix;
-use measure::errors::{Failure, NumberedFailure};
+use measure::errors::{Failure, FailureClass, NumberedFailure};
 use measure::log::{End, Header, LogWriter};
 use measure::phases::Phases;
 use measure::rows::Rows;
@@ -142,7 +143,7 @@ fn failures() -> [NumberedFailure; 2] {
     let of = |number, class: &str, action: &str, message: &str| NumberedFailure {
         number,
         failure: Failure {
-            class: class.into(),
+            class: FailureClass::named(class),
             action: Some(action.into()),
             message: message.into(),
             seen: None,
@@ -214,7 +215,8 @@ fn requests(ms: f64, error: u32) -> Vec<ActionSample> {
             offset_ns: ns(from),
             duration_ns: ns(share),
             phases: Phases { wait_ns: ns(share * 0.8), receive_ns: ns(share * 0.1), ..Phases::default() },
-            status,
+            protocol: Protocol::Http,
+            outcome: (status != 0).then_some(status),
             body_bytes: 5_120,
             ended,
             requests: 1,

@@ -110,7 +110,7 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
     let errors = workloads.iter().flat_map(|workload| {
         workload.errors.iter().map(move |(class, count)| {
             let mut labels = labels(workload);
-            labels.push(("class", Cow::from(&**class)));
+            labels.push(("class", Cow::from(*class)));
             number(labels, *count)
         })
     });
@@ -168,7 +168,7 @@ fn seconds(nanos: u128) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use measure::errors::{Failure, NumberedFailure};
+    use measure::errors::{Failure, FailureClass, NumberedFailure};
     use measure::recorder::{Batch, Live};
     use measure::rows::Rows;
     use measure::sample::{ActionSample, Ended, IterationSample};
@@ -209,7 +209,8 @@ pub(super) mod tests {
                 ..IterationSample::default()
             });
         }
-        let failure = Failure { class: "status".into(), action: None, message: String::new(), seen: None };
+        let failure =
+            Failure { class: FailureClass::Status, action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 1, failure }];
         meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
         meter.workloads[0].in_flight = 6;

@@ -122,7 +122,7 @@ impl Page {
                 let status = exchange
                     .answer
                     .as_ref()
-                    .map_or_else(|| "no answer".to_owned(), |answer| answer.status.as_u16().to_string());
+                    .map_or_else(|| "no answer".to_owned(), |answer| answer.outcome.to_string());
                 let took = format_ns(saturating_nanos(exchange.duration));
                 let url = line_of(&exchange.request.url(), secrets);
                 let action = line_of(&exchange.action, secrets);
@@ -220,10 +220,11 @@ impl Page {
     }
 
     fn answer(&mut self, depth: usize, answer: &Answered, exchange: &Exchange) {
-        let version = if exchange.phases.http2 { "HTTP/2" } else { "HTTP/1.1" };
+        let names = exchange.protocol.names();
+        let version = names.version(exchange.phases.version);
         let took = format_ns(saturating_nanos(exchange.duration));
         let phases = phases(&exchange.phases);
-        self.line(depth, &format!("< {} {version}  {took}: {phases}", answer.status));
+        self.line(depth, &format!("< {} {version}  {took}: {phases}", (names.outcome)(answer.outcome)));
         let secrets = &*Rc::clone(&self.secrets);
         self.headers(depth, '<', &answer.headers, secrets);
         self.body(depth, '<', &answer.body, answer.body_bytes, secrets);
@@ -267,7 +268,7 @@ impl Page {
 /// How long each phase took.
 fn phases(phases: &Phases) -> String {
     let all = [
-        ("redirects", phases.redirect_ns),
+        ("redirects", phases.before_ns),
         ("resolve", phases.resolve_ns),
         ("connect", phases.connect_ns),
         ("TLS", phases.tls_ns),

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use measure::errors::{Failure, NumberedFailure};
 use measure::ids::RunIds;
 use measure::log::{Header, LogError, RunLog, Visitor};
+use measure::protocol::is_http2;
 use measure::rows::{Row, Rows};
 use measure::sample::Ended;
 
@@ -299,10 +300,10 @@ impl Source<'_> {
                 Cell::Integer(phases.send_ns),
                 Cell::Integer(phases.wait_ns),
                 Cell::Integer(phases.receive_ns),
-                Cell::Integer(phases.redirect_ns),
+                Cell::Integer(phases.before_ns),
                 Cell::Flag(phases.opened),
-                Cell::Flag(phases.http2),
-                Cell::Integer(u64::from(action.status)),
+                Cell::Flag(is_http2(action)),
+                Cell::Integer(action.outcome.unwrap_or(0).into()),
                 Cell::Integer(action.body_bytes),
                 Cell::Flag(profiled),
                 Cell::Flag(phases.resent),

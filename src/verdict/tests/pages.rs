@@ -19,7 +19,7 @@ fn one(number: u64, ms: f64, ended: Ended) -> IterationSample {
         action,
         offset_ns,
         duration_ns,
-        status: if ended == Ended::Failed { 500 } else { 200 },
+        outcome: Some(if ended == Ended::Failed { 500 } else { 200 }),
         ended,
         requests: 1,
         ..ActionSample::default()

@@ -1,4 +1,4 @@
-//! Logs of versions 3 and 4 that were written once, under tests/vectors/log, are read to what they were written from.
+//! Logs of versions 3 to 5 that were written once, under tests/vectors/log, are read to what they were written from.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::errors::Failure;
+use crate::errors::{Failure, FailureClass};
 use crate::generator::{Generator, WorkerVitals};
 use crate::phases::{Phases, Retransmits};
+use crate::protocol::Protocol;
 use crate::sample::{ActionSample, Ended, IterationSample};
 use terms::control::ControlShare;
 use terms::sla::{Outliers, Sla};
@@ -189,7 +190,7 @@ fn end() -> End {
 
 fn failures() -> Vec<NumberedFailure> {
     let failure = |class: &str, action: Option<&str>, message: &str| Failure {
-        class: class.to_owned(),
+        class: FailureClass::named(class),
         action: action.map(Into::into),
         message: message.to_owned(),
         seen: None,
@@ -211,7 +212,7 @@ fn samples() -> Vec<IterationSample> {
             duration_ns: 4_000_000 + number * number * 1_003,
             phases: Phases {
                 opened: number == 0,
-                http2: number.is_multiple_of(3),
+                version: u8::from(number.is_multiple_of(3)),
                 resent: false,
                 resolve_ns: if number == 0 { 51_007 } else { 0 },
                 connect_ns: if number == 0 { 80_011 } else { 0 },
@@ -219,11 +220,12 @@ fn samples() -> Vec<IterationSample> {
                 send_ns: 6_007 + number,
                 wait_ns: 3_000_017 + number * 7,
                 receive_ns: 2_003,
-                redirect_ns: if number == 7 { 1_234_567 } else { 0 },
+                before_ns: if number == 7 { 1_234_567 } else { 0 },
                 address: 0,
                 retransmits: Retransmits::default(),
             },
-            status: if number == 9 { 0 } else { 200 + (number % 2) as u16 },
+            protocol: Protocol::Http,
+            outcome: (number != 9).then_some(200 + (number % 2) as u16),
             body_bytes: 612 + number * 1_000_003,
             ended: if index == 1 { ended } else { Ended::Ok },
             requests: 1,
@@ -308,19 +310,31 @@ fn nested() -> Vec<IterationSample> {
     samples
 }
 
-#[test]
-fn the_log_of_version_3_is_read_and_its_samples_are_written_as_they_were() {
-    let golden = vector("version-3.log");
-    assert_eq!(read(&golden).unwrap(), expected());
-    let now = written(&header(), &failures(), &samples(), &end());
-    assert!(now[10..] == golden[10..], "the format has changed");
+/// And requests that were sent again, over connections to several addresses.
+fn repeated() -> Vec<IterationSample> {
+    let mut samples = nested();
+    for (number, sample) in (0_u8..).zip(&mut samples) {
+        for action in &mut sample.actions {
+            action.phases.address = u16::from(number % 3);
+            action.phases.resent = number % 8 == 5;
+            let out_of_order = if number == 4 { u8::MAX } else { 0 };
+            action.phases.retransmits = Retransmits { syns: number / 30, segments: number % 2, out_of_order };
+        }
+    }
+    samples
 }
 
 #[test]
-fn the_log_of_version_4_is_read_and_written_as_it_was() {
-    let now = written(&header(), &failures(), &nested(), &end());
-    assert_eq!(read(&now).unwrap(), Whole { samples: nested(), ..expected() });
-    assert!(now == vector("version-4.log"), "the format has changed");
+fn the_logs_of_versions_3_and_4_are_read() {
+    assert_eq!(read(&vector("version-3.log")).unwrap(), expected());
+    assert_eq!(read(&vector("version-4.log")).unwrap(), Whole { samples: nested(), ..expected() });
+}
+
+#[test]
+fn the_log_of_version_5_is_read_and_written_as_it_was() {
+    let now = written(&header(), &failures(), &repeated(), &end());
+    assert_eq!(read(&now).unwrap(), Whole { samples: repeated(), ..expected() });
+    assert!(now == vector("version-5.log"), "the format has changed");
 }
 
 #[test]
@@ -361,11 +375,11 @@ fn keys_that_a_later_build_adds_are_passed_over() {
 fn other_versions_say_what_to_do() {
     let golden = vector("version-3.log");
     for (version, expected) in [
-        (1, "has version 1 of the run log; this bench reads versions 3 and 4: use the bench that wrote it"),
-        (2, "has version 2 of the run log; this bench reads versions 3 and 4: use the bench that wrote it"),
+        (1, "has version 1 of the run log; this bench reads versions 3 to 5: use the bench that wrote it"),
+        (2, "has version 2 of the run log; this bench reads versions 3 to 5: use the bench that wrote it"),
         (
-            5,
-            "has version 5 of the run log; this bench reads versions 3 and 4: a newer bench wrote it; use that one, or",
+            6,
+            "has version 6 of the run log; this bench reads versions 3 to 5: a newer bench wrote it; use that one, or",
         ),
         (0xffff, "has version 65535 of the run log"),
     ] {

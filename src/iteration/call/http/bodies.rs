@@ -10,15 +10,15 @@ use flate2::write::GzEncoder;
 use http::HeaderValue;
 
 use client::body::{Content, Part, Parts};
-use plan::action::Action;
 use plan::body::{Body, FieldContent, Multipart, escaped};
+use plan::call::http::HttpCall;
 use text::template::{TemplateError, Variables};
 
 use super::request::render_pairs;
 
-/// The body of `action`, if all of its requests have the same.
-pub(super) fn literal_body(action: &Action) -> Result<Option<Content>, TemplateError> {
-    let literal = match &action.body {
+/// The body of `call`, if all of its requests have the same.
+pub(super) fn literal_body(call: &HttpCall) -> Result<Option<Content>, TemplateError> {
+    let literal = match &call.body {
         Body::Empty => Some(Content::EMPTY),
         Body::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
         Body::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
@@ -28,21 +28,21 @@ pub(super) fn literal_body(action: &Action) -> Result<Option<Content>, TemplateE
         }
         Body::Form(_) | Body::Multipart(_) => None,
     };
-    literal.map(|content| compressed(action, content)).transpose()
+    literal.map(|content| compressed(call, content)).transpose()
 }
 
-/// The body of a request of `action`.
-pub(super) fn render_body(action: &Action, variables: &Variables) -> Result<Content, TemplateError> {
+/// The body of a request of `call`.
+pub(super) fn render_body(call: &HttpCall, variables: &Variables) -> Result<Content, TemplateError> {
     let mut text = String::new();
-    match &action.body {
+    match &call.body {
         Body::Empty => {}
         Body::Json(json) => json.render(variables, &mut text)?,
         Body::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
         Body::Text(body) => body.render(variables, &mut text)?,
-        Body::File(file) => return compressed(action, one_part(file.part.clone())),
-        Body::Multipart(multipart) => return compressed(action, render_multipart(multipart, variables)?),
+        Body::File(file) => return compressed(call, one_part(file.part.clone())),
+        Body::Multipart(multipart) => return compressed(call, render_multipart(multipart, variables)?),
     }
-    compressed(action, Bytes::from(text).into())
+    compressed(call, Bytes::from(text).into())
 }
 
 /// The content type that goes with a body.
@@ -105,9 +105,9 @@ fn render_multipart(multipart: &Multipart, variables: &Variables) -> Result<Cont
     Ok(parts.joined())
 }
 
-/// The body, compressed if the action says so.
-fn compressed(action: &Action, content: Content) -> Result<Content, TemplateError> {
-    if !action.gzip || content.is_empty() {
+/// The body, compressed if the call says so.
+fn compressed(call: &HttpCall, content: Content) -> Result<Content, TemplateError> {
+    if !call.gzip || content.is_empty() {
         return Ok(content);
     }
     let failed = |error: std::io::Error| TemplateError(format!("the body cannot be compressed: {error}"));

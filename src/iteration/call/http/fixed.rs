@@ -12,14 +12,16 @@ use client::body::Content;
 use client::headers::HeaderBlock;
 use client::url::push_escaped_path;
 use plan::action::Action;
+use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::TemplateError;
 
 use super::bodies::{content_type, literal_body};
-use super::credentials::Credentials;
-use super::crowd::Sender;
+
 use super::request::{invalid_header, is_trace_header, start_with_slash};
-use super::{Context, ONCE};
+use crate::credentials::Credentials;
+use crate::crowd::Sender;
+use crate::{Context, ONCE};
 
 /// Of how many senders a virtual user keeps references. With more, some are looked up again, in the cache of all.
 const SENDERS_MAX: usize = 64;
@@ -27,7 +29,7 @@ const SENDERS_MAX: usize = 64;
 /// The fixed parts of an action's requests.
 #[derive(Debug, Default)]
 pub(super) struct Fixed {
-    /// The deployment's headers (to its targets), the content type, the credentials, and the action's literal
+    /// The deployment's headers (to its targets), the content type, the credentials, and the call's literal
     /// headers; a later header replaces an earlier one.
     pub(super) headers: HeaderBlock,
     /// The headers for a host that is not a target, if a template may name one.
@@ -45,27 +47,27 @@ pub(super) struct Fixed {
 impl Fixed {
     fn new(
         context: &Context,
-        action: &Action,
+        call: &HttpCall,
         (sender, generation): (&Sender<'_>, u64),
     ) -> Result<Self, TemplateError> {
-        let credentials = Some(sender.credentials).filter(|_| action.authorised);
-        let prefix = sender.prefix_of(&action.base.prefix);
+        let credentials = Some(sender.credentials).filter(|_| call.authorised);
+        let prefix = sender.prefix_of(&call.base.prefix);
         Ok(Self {
-            headers: headers(context, action, action.signed, credentials)?,
-            foreign_headers: match action.may_be_whole {
-                true => Some(headers(context, action, false, None)?),
+            headers: headers(context, call, call.signed, credentials)?,
+            foreign_headers: match call.may_be_whole {
+                true => Some(headers(context, call, false, None)?),
                 false => None,
             },
-            path: literal_path(action, prefix.as_deref().unwrap_or(&action.base.prefix)),
+            path: literal_path(call, prefix.as_deref().unwrap_or(&call.base.prefix)),
             prefix,
             generation,
-            body: literal_body(action)?,
+            body: literal_body(call)?,
         })
     }
 
     /// The path of the base URL.
-    pub(super) fn prefix<'a>(&'a self, action: &'a Action) -> &'a str {
-        self.prefix.as_deref().unwrap_or(&action.base.prefix)
+    pub(super) fn prefix<'a>(&'a self, call: &'a HttpCall) -> &'a str {
+        self.prefix.as_deref().unwrap_or(&call.base.prefix)
     }
 
     /// The headers for a target, or for a foreign host.
@@ -77,22 +79,22 @@ impl Fixed {
 
 fn headers(
     context: &Context,
-    action: &Action,
+    call: &HttpCall,
     signed: bool,
     credentials: Option<&Credentials>,
 ) -> Result<HeaderBlock, TemplateError> {
     let mut map = if signed { context.headers.clone() } else { context.foreign_headers.clone() };
-    if let Some(content_type) = content_type(&action.body) {
+    if let Some(content_type) = content_type(&call.body) {
         map.insert(CONTENT_TYPE, content_type);
     }
-    if action.gzip {
+    if call.gzip {
         map.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     if let Some((name, value)) = credentials.and_then(Credentials::header) {
         map.insert(name, value);
     }
-    action.headers.iter().for_each(|(name, _)| drop(map.remove(name)));
-    for (name, value) in action.headers.iter().filter(|(name, _)| !action.changes(name)) {
+    call.headers.iter().for_each(|(name, _)| drop(map.remove(name)));
+    for (name, value) in call.headers.iter().filter(|(name, _)| !call.changes(name)) {
         if let Some(value) = value.literal() {
             map.append(name, value.parse().map_err(|_| invalid_header(name))?);
         }
@@ -105,8 +107,8 @@ fn headers(
     Ok(block)
 }
 
-fn literal_path(action: &Action, prefix: &str) -> Option<String> {
-    let path = action.path.literal().filter(|_| action.query.is_empty() && !action.may_be_whole)?;
+fn literal_path(call: &HttpCall, prefix: &str) -> Option<String> {
+    let path = call.path.literal().filter(|_| call.query.is_empty() && !call.may_be_whole)?;
     let mut output = prefix.to_owned();
     push_escaped_path(path, &mut output);
     start_with_slash(&mut output);
@@ -125,7 +127,7 @@ impl FixedPartsCache {
         &self,
         context: &Context,
         workload: u16,
-        action: &Action,
+        (action, call): (&Action, &HttpCall),
         (sender, generation): (&Sender<'_>, u64),
     ) -> Result<Arc<Fixed>, TemplateError> {
         let key = (workload, action.index, sender.number);
@@ -134,7 +136,7 @@ impl FixedPartsCache {
             return Ok(Arc::clone(fixed));
         }
         drop(built);
-        let fixed = Arc::new(Fixed::new(context, action, (sender, generation))?);
+        let fixed = Arc::new(Fixed::new(context, call, (sender, generation))?);
         let mut built = self.built.write().unwrap_or_else(PoisonError::into_inner);
         built.insert(key, Arc::clone(&fixed));
         Ok(fixed)
@@ -163,7 +165,7 @@ impl FixedParts {
         &mut self,
         context: &Context,
         workload: u16,
-        action: &Action,
+        (action, call): (&Action, &HttpCall),
         sender: &Sender<'_>,
     ) -> Result<&Fixed, TemplateError> {
         let generation = sender.credentials.generation();
@@ -190,8 +192,8 @@ impl FixedParts {
         let fixed = match entry.take() {
             Some(fixed) => fixed,
             // Setup and teardown share this number and run once, so they are not cached.
-            None if workload == ONCE => Arc::new(Fixed::new(context, action, (sender, generation))?),
-            None => context.fixed_parts.get(context, workload, action, (sender, generation))?,
+            None if workload == ONCE => Arc::new(Fixed::new(context, call, (sender, generation))?),
+            None => context.fixed_parts.get(context, workload, (action, call), (sender, generation))?,
         };
         Ok(entry.insert(fixed))
     }

@@ -1,4 +1,4 @@
-//! Builds a request from a compiled action and the iteration's variables.
+//! Builds a request from a compiled call and the iteration's variables.
 
 use http::header::HeaderName;
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use client::headers::HeaderBlock;
 use client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
 use osprofiler::signing::{TraceHeaders, traceparent};
-use plan::action::Action;
+use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::{TemplateError, Text, Variables};
 
@@ -16,23 +16,23 @@ static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 static BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
-/// Appends path and query of `action` to the base URL's path `prefix`. If the rendered path is a whole URL, returns its
+/// Appends path and query of `call` to the base URL's path `prefix`. If the rendered path is a whole URL, returns its
 /// origin.
 pub(super) fn render_path(
-    action: &Action,
+    call: &HttpCall,
     prefix: &str,
     variables: &Variables,
     output: &mut String,
 ) -> Result<Option<Origin>, TemplateError> {
     let mut rendered = String::new();
-    let path = match action.path.literal() {
+    let path = match call.path.literal() {
         Some(path) => path,
         None => {
-            action.path.render(variables, &mut rendered)?;
+            call.path.render(variables, &mut rendered)?;
             &rendered
         }
     };
-    let whole = if action.may_be_whole { rendered_whole(path).map_err(TemplateError)? } else { None };
+    let whole = if call.may_be_whole { rendered_whole(path).map_err(TemplateError)? } else { None };
     let whole = match whole {
         Some((origin, path)) => {
             output.push_str(&path);
@@ -51,9 +51,9 @@ pub(super) fn render_path(
             return Err(TemplateError(message.to_owned()));
         }
     };
-    if !action.query.is_empty() {
+    if !call.query.is_empty() {
         output.push(if output.contains('?') { '&' } else { '?' });
-        render_pairs(&action.query, variables, output)?;
+        render_pairs(&call.query, variables, output)?;
     }
     Ok(whole)
 }
@@ -85,16 +85,16 @@ pub(super) fn render_pairs(
     Ok(())
 }
 
-/// Appends the action's headers that have templates, without those that `carrying` replaces.
+/// Appends the call's headers that have templates, without those that `carrying` replaces.
 #[inline]
 pub(super) fn render_headers(
-    action: &Action,
+    call: &HttpCall,
     variables: &Variables,
     carrying: Propagation,
     output: &mut HeaderBlock,
 ) -> Result<(), TemplateError> {
     for (name, value) in
-        action.headers.iter().filter(|(name, value)| value.literal().is_none() || action.changes(name))
+        call.headers.iter().filter(|(name, value)| value.literal().is_none() || call.changes(name))
     {
         if is_trace_header(name, carrying) {
             continue;

@@ -1,0 +1,66 @@
+//! How the calls of actions are made: a file for each protocol. [`crate::lane`] does what they have in common.
+
+#[cfg(feature = "simulation")]
+#[path = "../../tests/echo/call.rs"]
+mod echo;
+pub mod http;
+
+use plan::action::Action;
+use plan::call::Call;
+use text::template::{TemplateError, Variables};
+
+use super::Context;
+use super::pass::{Attempted, Branch, CallState, Called, Pass};
+use http::HttpLane;
+
+/// What a lane keeps for each protocol, such as connections.
+pub(super) struct Callers {
+    http: HttpLane,
+    #[cfg(feature = "simulation")]
+    echo: echo::EchoLane,
+}
+
+impl Callers {
+    /// Without connections.
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            http: HttpLane::new(context),
+            #[cfg(feature = "simulation")]
+            echo: echo::EchoLane::default(),
+        }
+    }
+
+    /// Ends the iteration's connections, if each iteration opens its own.
+    #[inline]
+    pub(super) fn end_iteration(&mut self) {
+        self.http.end_iteration();
+    }
+
+    /// Ends all connections.
+    pub(super) fn leave(&mut self) {
+        self.http.leave();
+        #[cfg(feature = "simulation")]
+        self.echo.leave();
+    }
+
+    /// Makes the call of an action, and judges its answer.
+    ///
+    /// # Errors
+    /// A template that fails: nothing was sent.
+    #[inline]
+    pub(super) async fn call(
+        &mut self,
+        state: &mut CallState,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        action: &Action,
+        variables: &mut Variables,
+        before: &Attempted,
+    ) -> Result<Called, TemplateError> {
+        match &action.call {
+            Call::Http(call) => self.http.call(state, pass, branch, (action, call), variables, before).await,
+            #[cfg(feature = "simulation")]
+            Call::Echo(call) => self.echo.call(state, pass, branch, (action, call), variables, before).await,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Sends the requests of HTTP calls, and judges their answers.
+
+mod bodies;
+pub mod fixed;
+mod request;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use base::clock::{now, saturating_nanos};
+use base::masking::masked_with;
+use base::units::format_ns;
+use client::cookies::Jar;
+use client::decode;
+use client::headers::HeaderBlock;
+use client::pool::Pool;
+use client::refusal;
+use client::{Request, take_cut_off};
+use measure::errors::FailureClass;
+use measure::observation::{Exchange, Observation};
+use measure::phases::Phases;
+use measure::protocol::Protocol;
+use plan::action::Action;
+use plan::call::http::HttpCall;
+use plan::propagation::Propagation;
+use text::template::{TemplateError, Variables};
+
+use crate::Context;
+use crate::compare::{Fault, Verdict};
+use crate::crowd::Sender;
+use crate::judge::Judged;
+use crate::observe;
+use crate::pass::{Attempted, Branch, CallState, Called, Pass, extracted};
+use crate::reply::Reply;
+use bodies::render_body;
+use fixed::FixedParts;
+use request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
+
+/// What a lane keeps for its requests.
+pub(crate) struct HttpLane {
+    pool: Pool,
+    fixed: FixedParts,
+    path: String,
+    headers: HeaderBlock,
+}
+
+impl HttpLane {
+    /// A lane without connections.
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            pool: Pool::new(&context.http),
+            fixed: FixedParts::default(),
+            path: String::new(),
+            headers: HeaderBlock::default(),
+        }
+    }
+
+    /// Ends the iteration's connections, if each iteration opens its own.
+    #[inline]
+    pub(crate) fn end_iteration(&mut self) {
+        self.pool.end_iteration();
+    }
+
+    /// Ends all connections.
+    pub(crate) fn leave(&mut self) {
+        self.pool.leave();
+    }
+
+    /// Sends a request and judges its answer.
+    ///
+    /// # Errors
+    /// A template that fails: nothing was sent.
+    #[expect(clippy::too_many_lines, reason = "a request from its parts to its verdict, in order")]
+    pub(super) async fn call(
+        &mut self,
+        state: &mut CallState,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        (action, call): (&Action, &HttpCall),
+        variables: &mut Variables,
+        before: &Attempted,
+    ) -> Result<Called, TemplateError> {
+        let sender = pass.sender_of(call);
+        let fixed = self.fixed.get(pass.context, pass.workload, (action, call), &sender)?;
+        let mut whole = None;
+        let path = match &fixed.path {
+            Some(path) => path,
+            None => {
+                self.path.clear();
+                whole = render_path(call, fixed.prefix(call), variables, &mut self.path)?;
+                &self.path
+            }
+        };
+        // A host that is not a target gets no secrets.
+        let foreign = whole.as_ref().is_some_and(|origin| !pass.context.http.guard().is_target(origin));
+        let rendered;
+        let body = match &fixed.body {
+            Some(body) => body,
+            None => {
+                rendered = render_body(call, variables)?;
+                &rendered
+            }
+        };
+        let observed = pass.context.observed.as_deref();
+        if observed.is_some() {
+            self.pool.record_redirects();
+        }
+        let signed = call.signed && !foreign;
+        pass.headers(branch, call, signed, variables, &mut self.headers)?;
+        let sent = now();
+        let attempt = before.sends(pass, branch, action, sent, state);
+        let request = Request {
+            method: &call.method,
+            origin: whole.as_ref().unwrap_or(&call.base.origin),
+            path,
+            fixed: fixed.headers_for(foreign),
+            own: &self.headers,
+            body,
+            started: sent,
+            redirects_max: call.redirects_max,
+            body_bytes_max: call.body_bytes_max,
+            cookies: pass.cookies.filter(|_| call.cookies),
+            keep_headers: observed.is_some() || action.needs_headers(),
+            keep_body: observed.is_some() || action.needs_body(),
+            is_refused: &|status| !action.accepts(status.as_u16()),
+        };
+        let request_seen = observed.map(|_| Box::new(observe::sent(&request)));
+        let answer = {
+            let sending = pin!(self.pool.send(&request, &mut state.phases));
+            state.deadline.limit(pass.limit(action, sent), sending).await
+        };
+        let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
+        let ended = known.map_or_else(now, |answer| answer.ended);
+        if known.is_none() {
+            state.phases.retransmits = state.phases.retransmits.and(take_cut_off(sent));
+        }
+        // The time of redirects is a separate phase.
+        let redirected = Duration::from_nanos(state.phases.before_ns);
+        let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
+        state.seen = None;
+        let mut outcomes = observed.map(|_| Vec::new());
+        let (mut reply, verdict) = match answer {
+            Some(Ok(answer)) => (Some(Reply::from(answer)), Ok(())),
+            Some(Err(error)) => (None, Err((error.class(), error.to_string()))),
+            None => {
+                let message = pass.timed_out(ended, || timed_out(action, call, &state.phases));
+                (None, Err((FailureClass::Timeout, message)))
+            }
+        };
+        let verdict = match &mut reply {
+            Some(reply) => decompress(reply, action, call).and_then(|()| {
+                let seen = (&mut state.seen, &mut outcomes);
+                Judged::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
+            }),
+            None => verdict,
+        };
+        let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
+            Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),
+            None => (class, message),
+        });
+        if verdict.is_err() && call.authorised && !foreign && reply.as_ref().is_some_and(is_unauthorized) {
+            sender.credentials.refused(fixed.generation);
+        }
+        if let (Some(observed), Some(request)) = (observed, request_seen) {
+            let answer = reply.as_ref().map(observe::answered);
+            let extracted = if answer.is_some() { extracted(action, variables) } else { Vec::new() };
+            observed.push(Observation::Exchange(Box::new(Exchange {
+                depth: branch.depth,
+                action: action.name.to_string(),
+                attempt,
+                protocol: Protocol::Http,
+                request: *request,
+                redirects: self.pool.take_redirects(),
+                answer,
+                phases: state.phases,
+                duration,
+                checks: outcomes.unwrap_or_default(),
+                extracted,
+                failure: verdict.as_ref().err().cloned(),
+                secrets: [variables.secrets(), pass.cookies.map(Jar::secrets).unwrap_or_default()].concat(),
+                variables: variables.texts(),
+            })));
+        }
+        Ok(Called {
+            ended,
+            duration,
+            outcome: reply.as_ref().map(|reply| reply.outcome),
+            body_bytes: reply.map_or(0, |reply| reply.body_bytes),
+            verdict,
+        })
+    }
+}
+
+impl Pass<'_> {
+    /// Whose credentials a request carries.
+    #[inline]
+    fn sender_of(&self, call: &HttpCall) -> Sender<'_> {
+        if call.as_admin { Sender::deployment(&self.context.credentials) } else { self.sender }
+    }
+
+    /// Renders the headers that differ from request to request.
+    #[inline]
+    fn headers(
+        &self,
+        branch: &Branch,
+        call: &HttpCall,
+        signed: bool,
+        variables: &Variables,
+        headers: &mut HeaderBlock,
+    ) -> Result<(), TemplateError> {
+        headers.clear();
+        // In a profiled run, no request carries trace headers that the scenario writes.
+        let carrying = if signed { self.context.propagation } else { Propagation::NONE };
+        render_headers(call, variables, carrying, headers)?;
+        let (trace, point) = (branch.profiler.base_id(), branch.profiler.id());
+        if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
+            add_signed_headers(headers, &signer.sign(point));
+        }
+        // Without a traceparent, a service's own sampler would decide, and might record an iteration of the control group.
+        add_w3c_headers(headers, carrying, (trace, point), self.number, self.sampled);
+        Ok(())
+    }
+}
+
+/// The body as it is checked.
+#[inline]
+fn decompress(reply: &mut Reply, action: &Action, call: &HttpCall) -> Verdict {
+    if call.decompress && action.needs_body() {
+        let decoded = decode::decoded(reply.headers.as_deref(), &reply.body, call.body_bytes_max);
+        if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {
+            reply.body = body;
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn is_unauthorized(answer: &Reply) -> bool {
+    answer.outcome == StatusCode::UNAUTHORIZED.as_u16()
+}
+
+/// A cloud's words for a quota that is used up.
+fn over_quota(reply: &Reply) -> Option<Fault> {
+    let words = refusal::over_quota(reply.outcome, &reply.body)?;
+    Some((FailureClass::Quota, format!("quota exceeded (answered {}): {words}", reply.outcome)))
+}
+
+fn timed_out(action: &Action, call: &HttpCall, phases: &Phases) -> String {
+    let limit = format_ns(saturating_nanos(action.timeout));
+    let reached = match phases {
+        Phases { opened: true, connect_ns: 0, .. } => "while connecting",
+        Phases { opened: true, tls_ns: 0, .. } if call.base.origin.tls => "in the TLS handshake",
+        _ => "before the answer was complete",
+    };
+    format!("timed out after {limit} {reached}")
+}

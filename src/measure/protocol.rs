@@ -1,0 +1,101 @@
+//! What tells the samples of one protocol from those of another: names, and which outcomes are good.
+//!
+//! All protocols share the phases of a request over a connection ([`crate::phases::Phases`]), so thresholds and tables
+//! have one vocabulary. What differs stands here, and nothing else in a sample or in a log depends on a protocol.
+
+use crate::sample::ActionSample;
+
+#[cfg(feature = "simulation")]
+#[path = "../../tests/echo/names.rs"]
+pub mod echo;
+
+/// A protocol, by its number in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Protocol {
+    /// HTTP/1.1 and HTTP/2.
+    #[default]
+    Http = 0,
+    /// The toy protocol of tests/echo.
+    #[cfg(feature = "simulation")]
+    Echo = 200,
+}
+
+/// The names of a protocol's figures.
+#[derive(Debug)]
+pub struct ProtocolNames {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// What the earlier requests of a call are called, whose time is no part of its duration.
+    pub before: &'static str,
+    /// Its versions, each by its number in a sample; the first is version 0.
+    pub versions: &'static [&'static str],
+    /// True for an outcome that is no failure unless the scenario says otherwise.
+    pub is_good: fn(u16) -> bool,
+    /// An outcome in words, such as `404 Not Found`.
+    pub outcome: fn(u16) -> String,
+}
+
+/// The number of HTTP/2 among the versions of HTTP.
+pub const HTTP2: u8 = 1;
+
+/// All protocols.
+static ALL: &[&ProtocolNames] = &[
+    &HTTP,
+    #[cfg(feature = "simulation")]
+    &echo::ECHO,
+];
+
+static HTTP: ProtocolNames = ProtocolNames {
+    protocol: Protocol::Http,
+    before: "redirects",
+    versions: &["HTTP/1.1", "HTTP/2"],
+    is_good: |status| status < 400,
+    outcome: |status| {
+        http::StatusCode::from_u16(status).map_or_else(|_| status.to_string(), |one| one.to_string())
+    },
+};
+
+/// True for a request that used HTTP/2.
+#[must_use]
+pub fn is_http2(action: &ActionSample) -> bool {
+    (action.protocol, action.phases.version) == (Protocol::Http, HTTP2)
+}
+
+impl Protocol {
+    /// From its number in the log.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        ALL.iter().map(|names| names.protocol).find(|protocol| *protocol as u8 == number)
+    }
+
+    /// Its names.
+    #[must_use]
+    pub fn names(self) -> &'static ProtocolNames {
+        ALL.iter().find(|names| names.protocol == self).unwrap_or(&ALL[0])
+    }
+}
+
+impl ProtocolNames {
+    /// The name of a version; empty for a number that it does not have.
+    #[must_use]
+    pub fn version(&self, number: u8) -> &'static str {
+        self.versions.get(usize::from(number)).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_one_protocol() {
+        for names in ALL {
+            assert_eq!(Protocol::from_u8(names.protocol as u8), Some(names.protocol));
+            assert!(!names.versions.is_empty() && std::ptr::eq(names.protocol.names(), *names));
+        }
+        assert_eq!(Protocol::from_u8(u8::MAX), None);
+        let said = [200, 404, 599, 1000].map(HTTP.outcome);
+        assert_eq!(said, ["200 OK", "404 Not Found", "599 <unknown status code>", "1000"]);
+    }
+}

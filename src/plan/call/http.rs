@@ -1,0 +1,346 @@
+//! A call over HTTP: a request, with what is added to it and how its answer is read.
+
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderName, Method};
+
+use base::complaint::Complaint;
+use base::masking::{self, masked};
+use client::decode;
+use client::options::BODY_BYTES_MAX;
+use client::url::{self, BaseUrl};
+use config::body::Lines;
+use config::step::{self, credentials::Credentials};
+use text::diagnostics::Fault;
+use text::similar::did_you_mean;
+use text::template::Text;
+use text::yaml::Node;
+use text::yaml_place::{at, item, key_span};
+
+use crate::body::Body;
+use crate::compiler::Compiler;
+use crate::deployment::{DEFAULT_TARGET, is_awaited};
+use crate::headers::{holds_secret, request_header_line};
+use crate::references::UNKNOWN;
+
+/// A request of HTTP.
+pub struct HttpCall {
+    /// The method.
+    pub method: Method,
+    /// The base URL.
+    pub base: BaseUrl,
+    /// The path as written, which is appended to the base URL's.
+    pub path: Text,
+    /// Whether the path may be rendered as a complete URL. The request then goes to that URL's host.
+    pub may_be_whole: bool,
+    /// Query parameters.
+    pub query: Vec<(String, Text)>,
+    /// The action's own headers; a name with several lines is there for each of them.
+    pub headers: Vec<(HeaderName, Text)>,
+    /// Those whose lines are partly templates: they are rendered together, because their order counts. Mostly none.
+    pub mixed_headers: Vec<HeaderName>,
+    /// The body.
+    pub body: Body,
+    /// Whether the body is compressed with gzip.
+    pub gzip: bool,
+    /// Whether credentials are sent: those of the iteration's user, or the deployment's if no users were made.
+    pub authorised: bool,
+    /// Whether these are the deployment's in any case.
+    pub as_admin: bool,
+    /// Whether cookies are sent and kept, unless the run does without.
+    pub cookies: bool,
+    /// Whether trace headers are sent. They go only to the deployment's targets, never to other hosts.
+    pub signed: bool,
+    /// The largest number of redirects to follow.
+    pub redirects_max: u32,
+    /// Whether a compressed body is decompressed before checks and extractions.
+    pub decompress: bool,
+    /// The largest body that is read, in bytes.
+    pub body_bytes_max: u64,
+}
+
+impl HttpCall {
+    /// True for a header whose literal lines are rendered with its others.
+    #[inline]
+    #[must_use]
+    pub fn changes(&self, name: &HeaderName) -> bool {
+        !self.mixed_headers.is_empty() && self.mixed_headers.contains(name)
+    }
+
+    /// See [`Call::explained`](super::Call::explained).
+    pub(super) fn explained(&self, label: &str) -> (String, Vec<String>) {
+        let mut details = Vec::new();
+        if !self.query.is_empty() {
+            let names = self.query.iter().map(|(name, _)| name.as_str());
+            details.push(format!("query {}", names.collect::<Vec<_>>().join(", ")));
+        }
+        if !self.headers.is_empty() {
+            let names = self.headers.iter().map(|(name, _)| name.as_str());
+            details.push(format!("headers {}", names.collect::<Vec<_>>().join(", ")));
+        }
+        match &self.body {
+            Body::Empty => {}
+            Body::Json(_) => details.push("JSON body".to_owned()),
+            Body::Form(_) => details.push("form".to_owned()),
+            Body::Text(_) => details.push("body".to_owned()),
+            Body::File(_) => details.push("file".to_owned()),
+            Body::Multipart(_) => details.push("multipart body".to_owned()),
+        }
+        if !self.authorised {
+            details.push("no credentials added".to_owned());
+        }
+        let written = label.split_once(' ').map_or(label, |(_, written)| written);
+        let is_known = written.starts_with('/') && !is_awaited(&self.base.origin);
+        let base = if is_known { self.base.to_string() } else { String::new() };
+        (masked(&format!("{} {base}{written}", self.method)).into_owned(), details)
+    }
+}
+
+/// The headers of which some lines are templates and others not.
+fn mixed(headers: &[(HeaderName, Text)]) -> Vec<HeaderName> {
+    let changes = |(_, text): &&(HeaderName, Text)| text.literal().is_none();
+    let mut mixed: Vec<HeaderName> = headers.iter().filter(changes).map(|(name, _)| name.clone()).collect();
+    mixed.retain(|name| headers.iter().any(|(other, text)| other == name && text.literal().is_some()));
+    mixed.dedup();
+    mixed
+}
+
+/// The name of an action that has none: its method and path as written.
+pub(super) fn label(step: &step::Step, (key, method, written): (&str, &Method, &str)) -> String {
+    match &step.request {
+        // A faulty text stands for itself: its name must not be that of another action.
+        Some(request) if key == "request" && !request.trim_start().starts_with(method.as_str()) => {
+            request.clone()
+        }
+        _ => format!("{method} {}", url::without_fragment(written)),
+    }
+}
+
+impl Compiler<'_> {
+    pub(super) fn http_call(
+        &mut self,
+        step: &step::Step,
+        (key, method, written): (&str, &Method, &str),
+        node: &Node,
+    ) -> Option<HttpCall> {
+        let place = at(node, &[key]);
+        let label = label(step, (key, method, written));
+        let written = url::without_fragment(written);
+        let (base, path, foreign) = self.target(step, written, node, place)?;
+        if foreign {
+            self.without_credentials(key, node, &base);
+        }
+        let path_text = self.text(path, place);
+        let mut headers = self.headers(step, node);
+        if step.decompress.or(self.http.decompress) == Some(true)
+            && !headers.iter().any(|(name, _)| *name == ACCEPT_ENCODING)
+        {
+            headers.extend(self.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
+        }
+        if written.starts_with('/') || step.target.is_some() {
+            self.target_headers(step, &mut headers, node);
+        }
+        let body = self.body(step, &label, node);
+        let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
+        Some(HttpCall {
+            method: method.clone(),
+            base,
+            path: path_text?,
+            may_be_whole: url::may_become_whole(path),
+            query,
+            mixed_headers: mixed(&headers),
+            headers,
+            body,
+            gzip: step.gzip.unwrap_or(false),
+            authorised: step.auth != Some(Credentials::Switch(false)) && !foreign,
+            as_admin: step.auth == Some(Credentials::Admin),
+            cookies: step.cookies.unwrap_or(true),
+            signed: !foreign,
+            redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
+            decompress: step.decompress.or(self.http.decompress).unwrap_or(true),
+            body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
+        })
+    }
+
+    /// Refuses the deployment's credentials in what a request sends to `base`, which is not a target: a scenario may be
+    /// by somebody who must not have them.
+    fn without_credentials(&mut self, key: &str, node: &Node, base: &BaseUrl) {
+        let Some(deployment) = self.deployment else { return };
+        // This may be the host of a target whose URL is not known offline.
+        let unknown = BaseUrl::parse(UNKNOWN).ok();
+        if deployment.targets.iter().any(|(_, target)| Some(target) == unknown.as_ref()) {
+            return;
+        }
+        for key in [key, "query", "headers", "json", "form", "body", "multipart"] {
+            if let Some(sent) = node.get(key) {
+                self.refuse_credentials(sent, base);
+            }
+        }
+    }
+
+    /// The headers that an action has of its own; a list of values is a line for each.
+    fn headers(&mut self, step: &step::Step, node: &Node) -> Vec<(HeaderName, Text)> {
+        let mut headers = Vec::new();
+        for (name, lines) in step.headers.iter().flatten() {
+            let place = at(node, &["headers", name]);
+            for (index, value) in lines.all().iter().enumerate() {
+                let literal = if value.contains("{{") { "" } else { value };
+                if holds_secret(name, literal) {
+                    masking::header_secrets(literal).for_each(masking::hide);
+                }
+                let place = if matches!(lines, Lines::Several(_)) { item(place, index) } else { place };
+                match request_header_line(name, literal, lines.all().len()) {
+                    Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
+                    Err(complaint) => {
+                        let span = key_span(at(node, &["headers"]), name);
+                        self.faults.push(Fault::of(span, complaint));
+                    }
+                }
+            }
+        }
+        headers
+    }
+
+    /// Adds the headers that all requests to a target have, unless the action has its own.
+    fn target_headers(&mut self, step: &step::Step, headers: &mut Vec<(HeaderName, Text)>, node: &Node) {
+        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
+        let of_target = self.deployment.map(|deployment| deployment.lookup.headers(name)).unwrap_or_default();
+        for (name, value) in of_target {
+            if !headers.iter().any(|(own, _)| own == name) {
+                headers.extend(self.text(&value, node).map(|text| (HeaderName::from_static(name), text)));
+            }
+        }
+    }
+
+    /// Base URL and path of a request, and whether it goes outside the deployment.
+    fn target<'t>(
+        &mut self,
+        step: &step::Step,
+        written: &'t str,
+        node: &Node,
+        place: &Node,
+    ) -> Option<(BaseUrl, &'t str, bool)> {
+        match url::split_absolute(written) {
+            Err(complaint) => {
+                self.faults.push(Fault::of(place.span.clone(), complaint));
+                None
+            }
+            Ok(Some((base, path))) => {
+                if step.target.is_some() {
+                    let fault =
+                        Fault::error(key_span(node, "target"), "`target` together with a complete URL");
+                    self.faults.push(fault.help("write the path only, or remove `target`"));
+                }
+                let targets =
+                    self.deployment.map(|deployment| deployment.targets.as_slice()).unwrap_or_default();
+                let of_catalog = self.deployment.map(|d| d.lookup.origins()).unwrap_or_default();
+                let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin)
+                    && !of_catalog.contains(&base.origin);
+                if foreign {
+                    self.warnings.push(format!(
+                        "{base} is not a target of the deployment: bench adds neither credentials nor trace headers, but \
+                         sends what the scenario puts into the request"
+                    ));
+                }
+                Some((base, path, foreign))
+            }
+            Ok(None) => {
+                let may_be_whole = url::may_become_whole(written);
+                if !written.starts_with('/') && !may_be_whole {
+                    let fault =
+                        Fault::error(place.span.clone(), format!("`{written}` is neither a path nor a URL"));
+                    self.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
+                }
+                let elsewhere = may_be_whole && !written.starts_with('{') && step.target.is_none();
+                let first = self.deployment.and_then(|deployment| deployment.targets.first());
+                match first.filter(|_| elsewhere) {
+                    // The rendered URL names another host in any case.
+                    Some((_, base)) => Some((base.clone(), written, false)),
+                    None => Some((self.named_target(step, node, place)?, written, false)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn named_target(&mut self, step: &step::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
+        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
+        let Some(deployment) = self.deployment else { return BaseUrl::parse("http://127.0.0.1").ok() };
+        if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
+            return Some(base.clone());
+        }
+        let span = node.get("target").unwrap_or(place).span.clone();
+        match deployment.lookup.unlisted(name) {
+            Some(Ok(base)) => {
+                self.services.insert(name.to_owned(), base.clone());
+                return Some(base);
+            }
+            Some(Err(complaint)) => {
+                self.faults.push(Fault::of(span, complaint));
+                return BaseUrl::parse("http://127.0.0.1").ok();
+            }
+            None => {}
+        }
+        let known: Vec<&str> = deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
+        let fault =
+            Fault::error(span, format!("the deployment `{}` has no target `{name}`", deployment.name));
+        let help = did_you_mean(name, known.iter().copied()).map_or_else(
+            || format!("name one of its targets: {}", known.join(", ")),
+            |known| format!("did you mean `{known}`?"),
+        );
+        self.faults.push(fault.help(help));
+        // Any base URL will do to find the action's other faults.
+        BaseUrl::parse("http://127.0.0.1").ok()
+    }
+}
+
+impl Compiler<'_> {
+    /// The requests of a step, as key, method and path or URL.
+    pub(super) fn http_requests<'s>(
+        &mut self,
+        step: &'s step::Step,
+        node: &Node,
+    ) -> Vec<(&'static str, Method, &'s str)> {
+        let mut methods = methods(step);
+        if let Some(written) = &step.request {
+            let (method, url) = method_and_url(written).unwrap_or_else(|complaint| {
+                self.faults.push(Fault::of(at(node, &["request"]).span.clone(), complaint));
+                // Its other faults can be found with any method.
+                (Method::GET, "/")
+            });
+            methods.push(("request", method, url));
+        }
+        methods
+    }
+}
+
+/// Reads `PURGE /path`.
+fn method_and_url(written: &str) -> Result<(Method, &str), Complaint> {
+    const REMEDY: &str = "write the method and the path, such as `PURGE /cache`";
+    let Some((method, url)) = written.trim().split_once([' ', '\t']) else {
+        return Err(Complaint::new(format!("`{written}` is not a method with a path"), REMEDY));
+    };
+    let url = url.trim_start();
+    if url.contains([' ', '\t']) && !url.starts_with(['/', '{']) && !url.contains("://") {
+        return Err(Complaint::new(format!("`{written}` has more than one word before its path"), REMEDY));
+    }
+    match Method::from_bytes(method.as_bytes()) {
+        Ok(Method::CONNECT) => Err(Complaint::new(
+            "CONNECT opens a tunnel, which bench does not send as a request",
+            "use another method; the deployment's `proxy` makes tunnels",
+        )),
+        Ok(known) => Ok((known, url)),
+        Err(_) => Err(Complaint::new(format!("`{method}` is not a method"), REMEDY)),
+    }
+}
+
+fn methods(step: &step::Step) -> Vec<(&'static str, Method, &str)> {
+    let all = [
+        ("get", Method::GET, &step.get),
+        ("head", Method::HEAD, &step.head),
+        ("post", Method::POST, &step.post),
+        ("put", Method::PUT, &step.put),
+        ("patch", Method::PATCH, &step.patch),
+        ("delete", Method::DELETE, &step.delete),
+        ("options", Method::OPTIONS, &step.options),
+    ];
+    all.into_iter().filter_map(|(key, method, url)| url.as_deref().map(|url| (key, method, url))).collect()
+}
