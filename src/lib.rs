@@ -78,6 +78,8 @@
 //! 7. **Secrets stay secret.** They are kept in a single type that cannot be printed
 //!    ([`base::secret`]).
 //! 8. **All external input is hostile.** It is bounded before it is decoded, and escaped when shown.
+//!
+#![doc = include_str!("../scenarios/glossary.md")]
 
 pub use {
     analysis, base, cli, client, collect, config, demo, harness, import, iteration, judging, measure,

@@ -1,4 +1,4 @@
-//! Work of an iteration that nobody waited for: when it ended, and what it must not be blamed for.
+//! Work of an iteration that nothing waited for: when it ended, and what it must not be blamed for.
 //!
 //! Spans may outlive the request that began them: background tasks, consumers of messages. They belong to the iteration,
 //! but they are not the cause of its response time, unless the client polled until they were done ([`super::polls`]).
@@ -29,16 +29,16 @@ pub fn is_linked(point: &Point) -> bool {
 
 /// What was waited for of a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waited {
-    /// Its start and end on the clock of the tree, as far as something waited for it; `None` if nothing did. Almost always
-    /// this is the whole point.
+pub struct AwaitedPart {
+    /// The start and end of its part that something waited for, on the clock of the tree; `None` if nothing did. Almost
+    /// always this is the whole point.
     pub part: Option<(u64, u64)>,
     /// The poll that waited for it, an index in [`TraceTree::points`], where the point around it did not.
     pub poll: Option<usize>,
 }
 
 /// The part of each point that the response may have waited for, as start and end on the clock of the tree; `None` for
-/// points that nobody waited for.
+/// points that nothing waited for.
 #[must_use]
 pub fn awaited(tree: &TraceTree) -> Vec<Option<(u64, u64)>> {
     waited(tree, &[]).into_iter().map(|waited| waited.part).collect()
@@ -47,9 +47,9 @@ pub fn awaited(tree: &TraceTree) -> Vec<Option<(u64, u64)>> {
 /// What was waited for of each point. Points are `moved_us` microseconds later on the client's clock; without these, as
 /// recorded.
 #[must_use]
-pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
+pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<AwaitedPart> {
     let (ends, polls, foreign) = (ends_us(tree), polls(tree), foreign(tree));
-    let mut found: Vec<Waited> = Vec::with_capacity(tree.points.len());
+    let mut found: Vec<AwaitedPart> = Vec::with_capacity(tree.points.len());
     // For each point, when the client's request around it ended, if the service went on.
     let mut answered_us: Vec<Option<u64>> = Vec::with_capacity(tree.points.len());
     // For each point, the part of the one above that a poll waited for.
@@ -62,7 +62,7 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
             let part = (!is_linked(point)).then_some(whole);
             answered_us.push(None);
             within.push(None);
-            found.push(Waited { part, poll: None });
+            found.push(AwaitedPart { part, poll: None });
             continue;
         };
         let parent = &tree.points[above];
@@ -85,7 +85,7 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
             let answered = if part.is_some() { None } else { answered };
             answered_us.push(answered);
             within.push(part);
-            found.push(Waited { part, poll: polled.map(|(poll, _)| poll) });
+            found.push(AwaitedPart { part, poll: polled.map(|(poll, _)| poll) });
             continue;
         }
         let end_us = answered.map_or(whole.1, |answered| whole.1.min(answered));
@@ -96,7 +96,7 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
         let part = if is_client(point) { part } else { bounded(part, own_by_us, calls[index]) };
         answered_us.push(answered);
         within.push(bounds.map(|_| part));
-        found.push(Waited { part: Some(part), poll: None });
+        found.push(AwaitedPart { part: Some(part), poll: None });
     }
     found
 }

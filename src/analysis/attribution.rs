@@ -3,15 +3,15 @@
 //! Every trace is broken down into exclusive times on its critical path, by kind of point; a kind that a trace
 //! lacks counts as 0. Then `Δ_k = mean_slow(E_k) - mean_fast(E_k)`. The parts of each trace add up to its
 //! duration, so the `Δ_k` add up to the gap: `share_k = Δ_k / ΔT` (the mean's analogue of VProfiler's variance
-//! tree). A kind is guilty only if the bootstrap bounds, the effect size and self times without clocks agree;
+//! tree). A kind is a cause only if the bootstrap bounds, the effect size and own times without clocks agree;
 //! otherwise it is a candidate. Shares explain a difference; they do not prove a cause.
 
 use results::model::OwnTime;
 use statistics::order::at_percentile;
 
-/// A guilty kind needs this many slow traces.
+/// A cause needs this many slow traces.
 pub const SLOW_MIN: usize = 20;
-/// A guilty kind needs this many fast traces.
+/// A cause needs this many fast traces.
 pub const FAST_MIN: usize = 40;
 /// At most this share of traces may be left out because they are incomplete.
 pub const INCOMPLETE_MAX: f64 = 0.2;
@@ -43,13 +43,13 @@ pub struct Part {
     /// The number of points.
     pub calls: f64,
     /// Where its exclusive time lies.
-    pub lies: Lies,
+    pub lies: OwnTimeSplit,
 }
 
 /// Where exclusive time lies in its points, or by how much the parts of it differ; what lies in points without children is
 /// the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Lies {
+pub struct OwnTimeSplit {
     /// Before the first child, in microseconds.
     pub before_us: f64,
     /// Between children.
@@ -58,7 +58,7 @@ pub struct Lies {
     pub after_us: f64,
 }
 
-impl Lies {
+impl OwnTimeSplit {
     /// The place that has nearly all of this time.
     #[must_use]
     pub fn place(&self, us: f64) -> OwnTime {
@@ -73,7 +73,7 @@ impl Lies {
         has_it.map_or(OwnTime::Around, |(place, _)| place)
     }
 
-    /// Adds another one, so many times.
+    /// Adds another one `times` times.
     pub fn add(&mut self, other: &Self, times: f64) {
         self.before_us += times * other.before_us;
         self.between_us += times * other.between_us;
@@ -92,15 +92,15 @@ pub struct Attribution {
     pub slow: usize,
     /// The number of fast traces.
     pub fast: usize,
-    /// Why no kind can be guilty, if so.
-    pub unsupported: Option<Unsupported>,
+    /// Why no kind can be the cause, if so.
+    pub unsupported: Option<AttributionObstacle>,
     /// The kinds that explain most, largest share first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<KindContribution>,
 }
 
 /// The reason why there can be no finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unsupported {
+pub enum AttributionObstacle {
     /// Fewer complete traces than [`SLOW_MIN`] or [`FAST_MIN`].
     FewTraces,
     /// More than [`INCOMPLETE_MAX`] of a side's traces lacked stops; the others may not be representative.
@@ -111,7 +111,7 @@ pub enum Unsupported {
 
 /// A kind of point and the part of the gap that it explains.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cause {
+pub struct KindContribution {
     /// The kind's number.
     pub kind: usize,
     /// How much longer it took in slow traces (means).
@@ -135,15 +135,15 @@ pub struct Cause {
     /// The share of slow traces in which it took longer than in 95 % of the fast traces.
     pub exceeding: f64,
     /// Whether all conditions for a finding hold.
-    pub guilty: bool,
+    pub is_cause: bool,
     /// Where what it took longer lies in its points.
-    pub lies: Lies,
+    pub lies: OwnTimeSplit,
     /// The slow trace in which it took longest.
     pub worst: usize,
 }
 
-impl Cause {
-    /// Whether it explains so much of the difference, and in so many slow traces, that it can be guilty.
+impl KindContribution {
+    /// Whether it explains enough of the difference, and in enough slow traces, to be a possible cause.
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.share_low >= SCORE_MIN && self.effect >= EFFECT_MIN && self.exceeding >= EXCEED_MIN
@@ -163,9 +163,9 @@ pub fn compare(
     let (slow_table, fast_table) = (Table::new(slow, kinds), Table::new(fast, kinds));
     let (slow_us, fast_us) = (mean(&slow_table.totals), mean(&fast_table.totals));
     let unsupported = match () {
-        () if incomplete > INCOMPLETE_MAX => Some(Unsupported::Incomplete),
-        () if slow.len() < SLOW_MIN || fast.len() < FAST_MIN => Some(Unsupported::FewTraces),
-        () if slow_us <= fast_us => Some(Unsupported::NoGap),
+        () if incomplete > INCOMPLETE_MAX => Some(AttributionObstacle::Incomplete),
+        () if slow.len() < SLOW_MIN || fast.len() < FAST_MIN => Some(AttributionObstacle::FewTraces),
+        () if slow_us <= fast_us => Some(AttributionObstacle::NoGap),
         () => None,
     };
     let mut causes = Vec::new();
@@ -183,10 +183,10 @@ pub fn compare(
         for (&kind, (share_low, share_high)) in largest.iter().zip(bounds) {
             let mut cause = cause(&slow_table, &fast_table, kind, slow_us - fast_us);
             (cause.share_low, cause.share_high) = (share_low, share_high);
-            cause.guilty = unsupported.is_none()
+            cause.is_cause = unsupported.is_none()
                 && cause.is_large()
-                // Self times, which do not depend on clocks, must agree on the first guilty kind.
-                && (agreed == Some(kind) || causes.iter().any(|known: &Cause| known.guilty));
+                // Own times, which do not depend on clocks, must agree on the first cause.
+                && (agreed == Some(kind) || causes.iter().any(|known: &KindContribution| known.is_cause));
             causes.push(cause);
         }
     }
@@ -199,14 +199,14 @@ pub(super) struct Table {
     pub(super) own: Vec<Vec<f64>>,
     pub(super) calls: Vec<Vec<f64>>,
     /// The mean of each kind.
-    lies: Vec<Lies>,
+    lies: Vec<OwnTimeSplit>,
     pub(super) totals: Vec<f64>,
 }
 
 impl Table {
     pub(super) fn new(traces: &[Breakdown], kinds: usize) -> Self {
         let zeros = || vec![vec![0.0; traces.len()]; kinds];
-        let (lies, totals) = (vec![Lies::default(); kinds], vec![0.0; traces.len()]);
+        let (lies, totals) = (vec![OwnTimeSplit::default(); kinds], vec![0.0; traces.len()]);
         let mut table = Self { exclusive: zeros(), own: zeros(), calls: zeros(), lies, totals };
         for (number, trace) in traces.iter().enumerate() {
             for part in trace.parts.iter().filter(|part| part.kind < kinds) {
@@ -222,7 +222,7 @@ impl Table {
 }
 
 /// What one kind explains of the gap, without bounds.
-pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
+pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> KindContribution {
     let (slow_us, fast_us) = (&slow.exclusive[kind], &fast.exclusive[kind]);
     let (slow_calls, fast_calls) = (mean(&slow.calls[kind]), mean(&fast.calls[kind]));
     let more_calls_us = more_calls_us((mean(slow_us), slow_calls), (mean(fast_us), fast_calls));
@@ -232,7 +232,7 @@ pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cau
     let mut lies = slow.lies[kind];
     lies.add(&fast.lies[kind], -1.0);
     let worst = (0..slow_us.len()).max_by(|&one, &other| slow_us[one].total_cmp(&slow_us[other]));
-    Cause {
+    KindContribution {
         kind,
         delta_us,
         share: delta_us / gap_us,
@@ -244,7 +244,7 @@ pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cau
         slower_calls_us: delta_us - more_calls_us,
         effect: cliffs_delta(slow_us, fast_us),
         exceeding: ratio(exceeding, slow_us.len()),
-        guilty: false,
+        is_cause: false,
         lies,
         worst: worst.unwrap_or(0),
     }
@@ -252,8 +252,8 @@ pub(super) fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cau
 
 /// The part of the difference between two sides, each as (time, calls), that is due to more calls.
 ///
-/// An additional call is priced at the mean of both sides' calls (Shapley's value of two factors): with the price of fast
-/// calls alone, a machine on which every call takes longer would hide that there are many more of them.
+/// An additional call is priced at the mean of both sides' calls (Shapley's value of two factors). With the price of
+/// fast calls alone, a machine on which every call takes longer would hide that there are many more of them.
 fn more_calls_us((slow_us, slow_calls): (f64, f64), (fast_us, fast_calls): (f64, f64)) -> f64 {
     let each = |us: f64, calls: f64| (calls > 0.0).then(|| us / calls);
     let priced = match (each(slow_us, slow_calls), each(fast_us, fast_calls)) {
@@ -359,9 +359,9 @@ mod tests {
         ] {
             let found = compare(&slow, &fast, 3, 0.0, 7);
             let first = &found.causes[0];
-            assert!(first.guilty && first.kind == kind && first.share_low > 0.8, "{what}: {first:?}");
+            assert!(first.is_cause && first.kind == kind && first.share_low > 0.8, "{what}: {first:?}");
             assert_eq!(first.more_calls_us > first.slower_calls_us.abs(), more_calls, "{what}: {first:?}");
-            assert!(found.causes[1..].iter().all(|cause| !cause.guilty), "{what}");
+            assert!(found.causes[1..].iter().all(|cause| !cause.is_cause), "{what}");
         }
     }
 
@@ -384,14 +384,14 @@ mod tests {
         let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
         let slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
         for (slow, fast, incomplete, expected) in [
-            (&slow[..19], &fast[..], 0.0, Unsupported::FewTraces),
-            (&slow[..], &fast[..39], 0.0, Unsupported::FewTraces),
-            (&slow[..], &fast[..], 0.21, Unsupported::Incomplete),
-            (&fast[..40], &slow[..], 0.0, Unsupported::FewTraces),
+            (&slow[..19], &fast[..], 0.0, AttributionObstacle::FewTraces),
+            (&slow[..], &fast[..39], 0.0, AttributionObstacle::FewTraces),
+            (&slow[..], &fast[..], 0.21, AttributionObstacle::Incomplete),
+            (&fast[..40], &slow[..], 0.0, AttributionObstacle::FewTraces),
         ] {
             let found = compare(slow, fast, 2, incomplete, 7);
-            assert!(found.unsupported.is_some() && found.causes.iter().all(|cause| !cause.guilty));
-            if expected != Unsupported::FewTraces {
+            assert!(found.unsupported.is_some() && found.causes.iter().all(|cause| !cause.is_cause));
+            if expected != AttributionObstacle::FewTraces {
                 assert_eq!(found.unsupported, Some(expected));
             }
         }
@@ -399,19 +399,19 @@ mod tests {
     }
 
     #[test]
-    fn noise_alone_is_never_guilty() {
+    fn noise_alone_is_never_a_cause() {
         for seed in 0..15 {
             // The slow traces are the slowest of a single population, as in a run without a cause.
             let mut all = traces(400, seed, &[(100.0, 1.0); 8]);
             let total = |trace: &Breakdown| trace.parts.iter().map(|part| part.exclusive_us).sum::<f64>();
             all.sort_by(|one, other| total(other).total_cmp(&total(one)));
             let found = compare(&all[..40], &all[200..300], 8, 0.0, seed);
-            assert!(found.causes.iter().all(|cause| !cause.guilty), "{seed}: {:?}", found.causes[0]);
+            assert!(found.causes.iter().all(|cause| !cause.is_cause), "{seed}: {:?}", found.causes[0]);
         }
     }
 
     #[test]
-    fn a_kind_that_self_times_do_not_confirm_is_a_candidate() {
+    fn a_kind_that_own_times_do_not_confirm_is_a_candidate() {
         let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
         let mut slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
         for trace in &mut slow {
@@ -419,7 +419,7 @@ mod tests {
             (trace.parts[0].self_us, trace.parts[1].self_us) = (900.0, 20.0);
         }
         let found = compare(&slow, &fast, 2, 0.0, 7);
-        assert!(found.causes[0].kind == 1 && !found.causes[0].guilty, "{:?}", found.causes[0]);
+        assert!(found.causes[0].kind == 1 && !found.causes[0].is_cause, "{:?}", found.causes[0]);
     }
 
     #[test]

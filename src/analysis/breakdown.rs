@@ -1,20 +1,20 @@
 //! Breaks traces down into comparable parts: kinds of points, corrected clocks, time on the critical path.
 //!
 //! The root is the client's `iteration` point; a service's point without a known parent counts below it. A trace with a
-//! point that lacks its start, its stop or its parent is left out and counted, because its times are not reliable. Points that nobody
-//! waited for take no time ([`asynchronous`]). Nothing here may fetch or print.
+//! point that lacks its start, its stop or its parent is left out and counted, because its times are not reliable.
+//! Points that nothing waited for take no time ([`asynchronous`]). Nothing here may fetch or print.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use super::asynchronous::{self, is_consumer, is_linked};
-use super::attribution::{Breakdown, Lies, Part};
+use super::attribution::{Breakdown, OwnTimeSplit, Part};
 use super::critical_path::{Own, Span, duration_only_self_us, exclusive};
 use super::foreign;
 use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, RESOLUTION_US, Shift};
 use super::statement;
-use super::wholes::{self, Whole};
+use super::wholes::{self, WholeCalls};
 use base::parallel;
 use osprofiler::report::{Point, TraceTree};
 use results::client_points::{ACTION, REPORTER};
@@ -47,7 +47,7 @@ pub struct Breakdowns {
     /// For each kind of a trace, the index of the point with the most exclusive time; empty for an incomplete trace.
     pub longest_of: Vec<HashMap<usize, usize>>,
     /// The calls of each trace with everything below them; empty for an incomplete trace, and at coarser levels.
-    pub wholes: Vec<Vec<Whole>>,
+    pub wholes: Vec<Vec<WholeCalls>>,
     /// Pairs of hosts whose clocks drifted, as (caller, called).
     pub inconsistent: Vec<(String, String)>,
     /// Pairs of hosts whose clocks were corrected, as (caller, called, microseconds).
@@ -74,7 +74,7 @@ const KINDS_MAX: usize = 5_000;
 const FURTHER_KINDS: &str = "points of further kinds";
 
 /// Breaks traces down with a shared set of kinds and shared clock corrections. Clocks are compared over the first
-/// `timed` traces: those of failed iterations, which services may outlive, say little about them.
+/// `timed` traces: traces of failed iterations, which services may outlive, say little about clocks.
 #[must_use]
 pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Breakdowns {
     let mut breakdowns = Breakdowns::default();
@@ -130,9 +130,9 @@ pub fn break_down<T: Borrow<TraceTree> + Sync>(trees: &[T], timed: usize) -> Bre
     breakdowns
 }
 
-fn lies(own: &Own) -> Lies {
+fn lies(own: &Own) -> OwnTimeSplit {
     let [before_us, between_us, after_us] = [own.before_us, own.between_us, own.after_us].map(float);
-    Lies { before_us, between_us, after_us }
+    OwnTimeSplit { before_us, between_us, after_us }
 }
 
 fn float(us: u64) -> f64 {

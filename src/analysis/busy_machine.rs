@@ -1,5 +1,5 @@
 //! Tests with a simulated service on a busy machine: any point of an iteration may have to wait for a processor, for
-//! longer than the point itself takes. A healthy run must accuse nobody, and a call that only some iterations make must
+//! longer than the point itself takes. A healthy run must name no cause, and a call that only some iterations make must
 //! be named although most slow iterations are slow for no reason of their own.
 
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use super::causes::{Compared, of_workload};
+use super::causes::{ComparedIteration, of_workload};
 use super::places::Population;
 use measure::sample::IterationSample;
 use osprofiler::report::{Point, TraceTree};
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::{ACTION, ITERATION, REPORTER};
-use results::model::{Comparison, NoFinding};
+use results::model::{Comparison, NoCauseReason};
 
 /// The points of every iteration, and how long each takes in microseconds.
 const POINTS: [(&str, u64); 8] = [
@@ -26,7 +26,7 @@ const POINTS: [(&str, u64); 8] = [
     ("select role", 700),
     ("revoke", 600),
 ];
-/// Calls that one iteration in so many makes, and how long they take; they have nothing to do with slowness.
+/// Calls that have nothing to do with slowness: one in how many iterations makes each, and how long it takes.
 const HARMLESS: [(&str, u64, u64); 4] =
     [("log", 50, 300), ("audit", 20, 500), ("notify", 5, 400), ("cache", 2, 200)];
 
@@ -37,7 +37,7 @@ struct Run {
     /// In how many percent of its points an iteration waits for a processor, and for how long on average.
     waits_percent: u64,
     wait_us: u64,
-    /// A statement that one iteration in so many runs, and how long it takes; 0 for none.
+    /// A statement: one in how many iterations runs it, and how long it takes; 0 for none.
     planted: (u64, u64),
 }
 
@@ -103,14 +103,15 @@ fn compare(run: Run, seed: u64) -> Comparison {
     all.sort_by_cached_key(|points| std::cmp::Reverse(us(points)));
     let (top, slow) = (run.iterations / 100, run.iterations / 20);
     let (few, typical) = (slow.max(24), slow.max(50));
-    let mut chosen: Vec<(usize, Side)> =
-        (0..few).map(|rank| (rank, if rank < slow { Side::Slow } else { Side::Other })).collect();
+    let mut chosen: Vec<(usize, IterationClass)> = (0..few)
+        .map(|rank| (rank, if rank < slow { IterationClass::Slow } else { IterationClass::Other }))
+        .collect();
     let mut usual: Vec<usize> = (run.iterations / 2..run.iterations * 9 / 10).collect();
     random.shuffle(&mut usual);
-    chosen.extend(usual.into_iter().take(typical).map(|rank| (rank, Side::Typical)));
-    let compared: Vec<Compared> = chosen
+    chosen.extend(usual.into_iter().take(typical).map(|rank| (rank, IterationClass::Typical)));
+    let compared: Vec<ComparedIteration> = chosen
         .into_iter()
-        .map(|(rank, side)| Compared {
+        .map(|(rank, side)| ComparedIteration {
             side,
             top: rank < top,
             trace_id: Uuid::from_u128(rank as u128),
@@ -127,12 +128,12 @@ fn compare(run: Run, seed: u64) -> Comparison {
     of_workload(&compared, 0, &population, seed).comparison.unwrap()
 }
 
-/// How many of so many runs name the planted statement, something else, and nothing.
+/// How many of these runs name the planted statement, something else, and nothing.
 fn counts(run: Run, runs: u64) -> (u64, u64, u64) {
     let mut counts = (0, 0, 0);
     for seed in 0..runs {
         let seen = compare(run, seed);
-        match seen.kinds.iter().find(|kind| kind.guilty) {
+        match seen.kinds.iter().find(|kind| kind.is_cause) {
             Some(kind) if kind.name == "planted" => counts.0 += 1,
             Some(_) => counts.1 += 1,
             None => counts.2 += 1,
@@ -144,7 +145,7 @@ fn counts(run: Run, runs: u64) -> (u64, u64, u64) {
 const HEALTHY: Run = Run { iterations: 2_000, waits_percent: 8, wait_us: 25_000, planted: (0, 0) };
 
 #[test]
-fn a_busy_machine_makes_nobody_guilty() {
+fn a_busy_machine_makes_nothing_a_cause() {
     const RUNS: u64 = 10;
     let mut accused = Vec::new();
     for (what, run) in [
@@ -169,7 +170,7 @@ fn a_call_of_some_is_named_on_a_busy_machine() {
         ("busy", Run { planted: slow, ..HEALTHY }, RUNS),
         // Half of the iterations wait for as long as the statement takes.
         ("busier", Run { waits_percent: 16, wait_us: 30_000, planted: slow, ..HEALTHY }, RUNS / 3),
-        // Too many for the slowest 1 %, of which there are 10, and too few for half of the slowest 5 %.
+        // Too many for the slowest 1 %, which are 10 iterations, and too few for half of the slowest 5 %.
         ("between the tails", Run { iterations: 1_000, waits_percent: 0, planted: slow, ..HEALTHY }, RUNS),
         ("few iterations", Run { iterations: 500, planted: slow, ..HEALTHY }, RUNS - 2),
     ] {
@@ -180,7 +181,7 @@ fn a_call_of_some_is_named_on_a_busy_machine() {
     assert!(faults.is_empty(), "{faults:?}");
 }
 
-/// With fewer than five callers nobody is named, but what is missing is.
+/// With fewer than five callers no cause is named, but what is missing is.
 #[test]
 fn too_few_callers_are_said_to_be_too_few() {
     let run = Run { iterations: 200, waits_percent: 0, wait_us: 0, planted: (50, 80_000) };
@@ -194,9 +195,9 @@ fn too_few_callers_are_said_to_be_too_few() {
                 told += 1;
                 assert_eq!((missing.seen, missing.needed, missing.of_callers), (callers, 5, true));
                 assert_eq!(missing.iterations, 1_000_u64.div_ceil(callers));
-                assert_eq!(seen.no_finding, Some(NoFinding::Unclear));
+                assert_eq!(seen.no_finding, Some(NoCauseReason::Unclear));
             }
-            None => assert!(first.guilty && callers >= 5 || first.name != "planted", "{first:?}"),
+            None => assert!(first.is_cause && callers >= 5 || first.name != "planted", "{first:?}"),
         }
     }
     assert!(told >= 5, "{told}");

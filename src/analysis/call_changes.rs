@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::points::{Kind, PairTraces};
-use statistics::counts::{CountDifference, Counts};
+use statistics::counts::{CountDifference, CountSums};
 
 /// The error probability of a bound, over all kinds.
 const ALPHA: f64 = 0.01;
@@ -54,7 +54,7 @@ pub fn over_pairs(pairs: &[PairTraces]) -> Vec<CallChange> {
     let mut changes: Vec<CallChange> = kinds
         .into_iter()
         .filter_map(|kind| {
-            let counts: Vec<(Counts, Counts)> =
+            let counts: Vec<(CountSums, CountSums)> =
                 pairs.iter().map(|pair| (pair.a[0].calls(kind), pair.b[0].calls(kind))).collect();
             change(kind, &CountDifference::of(&counts)?, alpha)
         })

@@ -1,7 +1,7 @@
-//! Traces in the form of Python's `pstats`: calls, self time and cumulative time.
+//! Traces in the form of Python's `pstats`: calls, own time and cumulative time.
 //!
 //! Nova's guide uses `python3 -m pstats`; this gives the same view of trace points instead of functions. A function
-//! is a kind of point: its service and its statement or path. Self time (`tottime`) is a point's duration without the
+//! is a kind of point: its service and its statement or path. Own time (`tottime`) is a point's duration without the
 //! union of its children's, so parallel children count once. Cumulative time counts only the outermost calls of a
 //! kind that calls itself, as in `pstats`. Nothing is read or printed here.
 
@@ -25,7 +25,7 @@ pub struct Calls {
     pub total: u64,
     /// Calls that are not inside another call of the same function.
     pub primitive: u64,
-    /// Self time, in microseconds.
+    /// Own time, in microseconds.
     pub own_us: u64,
     /// Time including everything that it called, in microseconds.
     pub cumulative_us: u64,
@@ -34,7 +34,6 @@ pub struct Calls {
 /// A function's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionStats {
-    /// All its calls.
     pub calls: Calls,
     /// Its calls by caller; a root has no caller.
     pub callers: HashMap<Function, Calls>,
@@ -56,7 +55,7 @@ pub struct CallStats {
 pub enum SortKey {
     /// Cumulative time.
     Cumulative,
-    /// Self time.
+    /// Own time.
     Own,
     /// Number of calls.
     Calls,
@@ -132,7 +131,7 @@ impl CallStats {
         })
     }
 
-    /// The sum of all self times, which `pstats` calls the total.
+    /// The sum of all own times, which `pstats` calls the total.
     #[must_use]
     pub fn own_us(&self) -> u64 {
         self.functions.values().map(|stats| stats.calls.own_us).sum()

@@ -5,19 +5,19 @@
 
 use uuid::Uuid;
 
-pub use super::compared::Compared;
+pub use super::compared::ComparedIteration;
 use super::compared::Traces;
-use super::comparison::{Judged, judge};
+use super::comparison::{ComparisonFinding, judge};
 use super::explanation;
 use super::levels::Level;
-use super::moments::{UnderWay, moments};
+use super::moments::{IterationPeriod, moments};
 use super::places::{Population, places};
-use super::some::{CALLERS_MIN, Called, called_by_some};
+use super::some::{CALLERS_MIN, OccasionalCall, called_by_some};
 use super::tails::{SLOW_PERCENT, Tail, tails};
-use measure::sample::{Ended, IterationSample};
+use measure::sample::{CompletionStatus, IterationSample};
 use osprofiler::report::TraceTree;
-use results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
-use results::model::{Comparison, Explanation, Missing, NoFinding, Overall, SlowMoments};
+use results::choice::{FEW_FROM, FEW_UNTIL, IterationClass, SLOWEST_OF_FEW};
+use results::model::{Comparison, Explanation, NoCauseReason, Overall, SlowIterationShortage, SlowMoments};
 
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
@@ -33,13 +33,18 @@ pub struct Causes {
 /// Why the slow iterations of one workload were slow.
 ///
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
-/// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`); if those are too few and
-/// there are at least 100 iterations, the slowest 20 iterations. If no kind of point stands out under the point around
-/// it, kinds are compared wherever they are. If none stands out then, a call may that only some slow iterations make
-/// (`some`). Then, whole services are compared, and then each with the calls that wait for it. If nothing stands out in the
-/// end, the slow iterations may be slow as a whole.
+/// are too few or show no finding, more of them are compared, up to the slowest 5 % (`tails`). If those are too few and
+/// there are at least 100 iterations, the slowest 20 iterations are compared. If no kind of point stands out under the
+/// point around it, kinds are compared wherever they are. If none stands out then, a call may that only some slow
+/// iterations make (`some`). Then, whole services are compared, and then each with the calls that wait for it. If
+/// nothing stands out in the end, the slow iterations may be slow as a whole.
 #[must_use]
-pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
+pub fn of_workload(
+    compared: &[ComparedIteration],
+    workload: usize,
+    population: &Population<'_>,
+    seed: u64,
+) -> Causes {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
     let sides = Sides::of(&traces, population);
@@ -82,12 +87,12 @@ struct Sides {
     few: Option<Tail>,
     typical: Vec<usize>,
     /// When the longest iterations of the workload began, and how long they took, also those without a trace.
-    longest: Vec<UnderWay>,
+    longest: Vec<IterationPeriod>,
 }
 
 /// A comparison, and which slow iterations it is of.
-struct Found {
-    judged: Judged,
+struct TailComparison {
+    judged: ComparisonFinding,
     slow: Vec<usize>,
     percent: u32,
     /// Of how many slow iterations these make the call that is named.
@@ -96,40 +101,40 @@ struct Found {
     moments: Option<SlowMoments>,
 }
 
-impl Found {
+impl TailComparison {
     fn has_few(&self) -> bool {
-        self.judged.no_finding() == Some(NoFinding::FewTraces)
+        self.judged.no_finding() == Some(NoCauseReason::FewTraces)
     }
 }
 
 impl Sides {
     fn of(traces: &Traces<'_>, population: &Population<'_>) -> Self {
         let total = population.compared();
-        let top = traces.which(|one| one.side == Side::Slow && one.top);
-        let slow = traces.which(|one| one.side == Side::Slow);
+        let top = traces.which(|one| one.side == IterationClass::Slow && one.top);
+        let slow = traces.which(|one| one.side == IterationClass::Slow);
         Self {
             tails: tails(traces, top, slow, total),
             few: slowest_of_few(traces, total),
-            typical: traces.which(|one| one.side == Side::Typical),
+            typical: traces.which(|one| one.side == IterationClass::Typical),
             longest: population.longest.clone(),
         }
     }
 
     /// Compares the iterations of a tail with the typical ones.
-    fn judged(&self, traces: &Traces<'_>, tail: &Tail, level: Level, seed: u64) -> Option<Found> {
+    fn judged(&self, traces: &Traces<'_>, tail: &Tail, level: Level, seed: u64) -> Option<TailComparison> {
         let moments = self.moments(traces, &tail.of);
         let judged = judge(traces, (&tail.of, &self.typical), level, moments.is_some(), seed)?;
-        Some(Found { judged, slow: tail.of.clone(), percent: tail.percent, of_slow: None, moments })
+        Some(TailComparison { judged, slow: tail.of.clone(), percent: tail.percent, of_slow: None, moments })
     }
 
-    /// The moments at which these slow iterations come, or the longer half of them: those of a stop are longer than others
-    /// beside them. If these are too few to tell, all of the run that took about as long.
+    /// The moments at which these slow iterations come, or the longer half of them: iterations that a stop holds up are
+    /// longer than others beside them. If these are too few to tell, all iterations of the run that took about as long.
     fn moments(&self, traces: &Traces<'_>, slow: &[usize]) -> Option<SlowMoments> {
-        let times = |of: &[usize]| -> Vec<UnderWay> {
+        let times = |of: &[usize]| -> Vec<IterationPeriod> {
             let of = of.iter().map(|&one| &traces.compared[one].sample);
             of.map(|sample| (sample.start_ns, sample.duration_ns)).collect()
         };
-        let mean_ms = |times: &[UnderWay]| {
+        let mean_ms = |times: &[IterationPeriod]| {
             times.iter().map(|one| one.1 as f64 / 1e6).sum::<f64>() / times.len().max(1) as f64
         };
         let typical_ms = mean_ms(&times(&self.typical));
@@ -144,8 +149,13 @@ impl Sides {
     }
 
     /// How slow iterations are slow as a whole, if nothing in them stands out, and in which of them that is seen.
-    fn overall(&self, traces: &Traces<'_>, found: &Found, seed: u64) -> Option<(Found, Overall)> {
-        if found.judged.no_finding() != Some(NoFinding::Unclear) {
+    fn overall(
+        &self,
+        traces: &Traces<'_>,
+        found: &TailComparison,
+        seed: u64,
+    ) -> Option<(TailComparison, Overall)> {
+        if found.judged.no_finding() != Some(NoCauseReason::Unclear) {
             return None;
         }
         // What affects only the slowest ones is lost among many others here too.
@@ -157,14 +167,14 @@ impl Sides {
     }
 
     /// The first tail that shows a finding, or the last.
-    fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<Found> {
+    fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<TailComparison> {
         let of = |tail: &Tail| self.judged(traces, tail, level, seed);
         let (last, first) = self.tails.split_last()?;
         let found =
             first.iter().find_map(|tail| of(tail).filter(|found| found.judged.no_finding().is_none()));
         let found = found.or_else(|| of(last));
         match &self.few {
-            Some(few) if found.as_ref().is_none_or(Found::has_few) => {
+            Some(few) if found.as_ref().is_none_or(TailComparison::has_few) => {
                 of(few).filter(|wider| !wider.has_few()).or(found)
             }
             _ => found,
@@ -172,11 +182,16 @@ impl Sides {
     }
 
     /// What stands out if no kind does under the point around it, with the traces at that level of detail.
-    fn further<'a>(&self, traces: &Traces<'a>, found: &Found, seed: u64) -> Option<(Traces<'a>, Found)> {
-        if found.judged.no_finding() != Some(NoFinding::Unclear) {
+    fn further<'a>(
+        &self,
+        traces: &Traces<'a>,
+        found: &TailComparison,
+        seed: u64,
+    ) -> Option<(Traces<'a>, TailComparison)> {
+        if found.judged.no_finding() != Some(NoCauseReason::Unclear) {
             return None;
         }
-        let at = |level: Level, of: &dyn Fn(&Traces<'a>) -> Option<Found>| {
+        let at = |level: Level, of: &dyn Fn(&Traces<'a>) -> Option<TailComparison>| {
             let traces = traces.at(level)?;
             let found = of(&traces)?;
             found.judged.no_finding().is_none().then_some((traces, found))
@@ -190,31 +205,37 @@ impl Sides {
             .or_else(|| all(Level::Served))
     }
 
-    /// Those of the slow iterations that make a call which typical ones do not make.
-    fn of_callers(&self, traces: &Traces<'_>, found: &Found, level: Level, seed: u64) -> Option<Found> {
+    /// Compares the slow iterations that make a call which typical ones do not make.
+    fn of_callers(
+        &self,
+        traces: &Traces<'_>,
+        found: &TailComparison,
+        level: Level,
+        seed: u64,
+    ) -> Option<TailComparison> {
         let (slow, typical) = (traces.complete(&found.slow), traces.complete(&self.typical));
         let called = called_by_some(traces, &slow, &typical).into_iter().filter(|one| one.is_certain);
-        called.into_iter().find_map(|Called { kind, by, .. }| {
+        called.into_iter().find_map(|OccasionalCall { kind, by, .. }| {
             let judged = judge(traces, (&by, &self.typical), level, false, seed)?.of_callers(kind)?;
             let of_slow = Some(slow.len() as u64);
-            Some(Found { judged, slow: by, percent: found.percent, of_slow, moments: None })
+            Some(TailComparison { judged, slow: by, percent: found.percent, of_slow, moments: None })
         })
     }
 }
 
 /// Which slow iterations a finding lacks. Traces that are missing are another matter, which more iterations do not mend.
-fn missing(seen: &Comparison, total: u64) -> Option<Missing> {
+fn missing(seen: &Comparison, total: u64) -> Option<SlowIterationShortage> {
     let needed = |seen: u64, needed: u64| (total * needed).div_ceil(seen.max(1));
     match seen.no_finding? {
-        NoFinding::FewTraces if seen.left_out == 0 && total < FEW_FROM => {
+        NoCauseReason::FewTraces if seen.left_out == 0 && total < FEW_FROM => {
             let (seen, needed) = (seen.slow, SLOWEST_OF_FEW as u64);
-            Some(Missing { seen, needed, iterations: FEW_FROM, of_callers: false })
+            Some(SlowIterationShortage { seen, needed, iterations: FEW_FROM, of_callers: false })
         }
-        NoFinding::Unclear => {
+        NoCauseReason::Unclear => {
             let first = seen.kinds.first().filter(|kind| kind.share >= CALLED_MIN)?;
             let callers = (first.slow_calls.min(1.0) * seen.slow as f64).round() as u64;
             let is_called_by_few = first.typical_calls < 0.05 && callers > 0 && callers < CALLERS_MIN as u64;
-            is_called_by_few.then(|| Missing {
+            is_called_by_few.then(|| SlowIterationShortage {
                 seen: callers,
                 needed: CALLERS_MIN as u64,
                 iterations: needed(callers, CALLERS_MIN as u64),
@@ -234,7 +255,9 @@ fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<Tail> {
     if !(FEW_FROM..FEW_UNTIL).contains(&total) {
         return None;
     }
-    let is_ok = |one: &Compared| one.sample.ended == Ended::Ok && one.side != Side::Typical;
+    let is_ok = |one: &ComparedIteration| {
+        one.sample.ended == CompletionStatus::Ok && one.side != IterationClass::Typical
+    };
     let mut slowest = traces.which(is_ok);
     slowest.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
     slowest.truncate(SLOWEST_OF_FEW + SLOWEST_OF_FEW / 5);
@@ -255,13 +278,13 @@ mod tests {
     use uuid::Uuid;
 
     use osprofiler::functions::model::{Builder, Function};
-    use osprofiler::record::Record;
+    use osprofiler::record::TraceRecord;
     use results::client_points::REPORTER;
     use results::functions::Functions;
 
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
     fn calling(called: &[(&str, &str, u32, u32)], until_us: u32) -> TraceTree {
-        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
+        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| TraceRecord {
             name: name.into(),
             base_id: "b".into(),
             trace_id: id.to_string().into(),
@@ -290,7 +313,7 @@ mod tests {
             ("none", vec![], None),
         ];
         for (what, called, expected) in rows {
-            let compared = |side: Side, until_us: u32| Compared {
+            let compared = |side: IterationClass, until_us: u32| ComparedIteration {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
@@ -298,10 +321,11 @@ mod tests {
                 tree: Some(calling(&called, until_us).into()),
                 functions: Arc::default(),
             };
-            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
-            all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
+            let mut all: Vec<ComparedIteration> =
+                (0..20).map(|_| compared(IterationClass::Slow, 900_000)).collect();
+            all.extend((0..40).map(|_| compared(IterationClass::Typical, 9_000)));
             let first = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap().kinds.remove(0);
-            assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
+            assert_eq!((first.name.as_str(), first.is_cause), ("call", true), "{what}");
             assert_eq!(first.called_service.as_deref(), expected, "{what}");
         }
     }
@@ -310,22 +334,23 @@ mod tests {
     #[test]
     fn of_few_iterations_the_slowest_with_whole_traces_are_compared() {
         let slow = SLOWEST_OF_FEW + 4;
-        let compared = |number: u64, is_whole: bool, ended: Ended, side: Side| Compared {
-            side,
-            top: false,
-            trace_id: Uuid::nil(),
-            sample: IterationSample {
-                number,
-                duration_ns: 1_000 - number,
-                ended,
-                ..IterationSample::default()
-            },
-            tree: is_whole.then(|| calling(&[], 900_000).into()),
-            functions: Arc::default(),
-        };
+        let compared =
+            |number: u64, is_whole: bool, ended: CompletionStatus, side: IterationClass| ComparedIteration {
+                side,
+                top: false,
+                trace_id: Uuid::nil(),
+                sample: IterationSample {
+                    number,
+                    duration_ns: 1_000 - number,
+                    ended,
+                    ..IterationSample::default()
+                },
+                tree: is_whole.then(|| calling(&[], 900_000).into()),
+                functions: Arc::default(),
+            };
         for (lacking, total, expected) in [
             (0, 300, Some((0, 7))),
-            // Those that lack points are replaced, as far as more were chosen.
+            // Traces that lack points are replaced, if enough more were chosen.
             (1, 300, Some((1, 7))),
             (4, 300, Some((4, 7))),
             (5, 300, Some((0, 7))),
@@ -337,10 +362,15 @@ mod tests {
             (0, FEW_FROM - 1, None),
             (0, FEW_UNTIL, None),
         ] {
-            let of_slow = |number| compared(number, number >= lacking, Ended::Ok, Side::Slow);
-            let mut all: Vec<Compared> = (0..slow as u64).map(of_slow).collect();
-            all.extend((0..50).map(|number| compared(500 + number, true, Ended::Ok, Side::Typical)));
-            all.insert(0, compared(0, true, Ended::Failed, Side::Slow));
+            let of_slow =
+                |number| compared(number, number >= lacking, CompletionStatus::Ok, IterationClass::Slow);
+            let mut all: Vec<ComparedIteration> = (0..slow as u64).map(of_slow).collect();
+            all.extend(
+                (0..50).map(|number| {
+                    compared(500 + number, true, CompletionStatus::Ok, IterationClass::Typical)
+                }),
+            );
+            all.insert(0, compared(0, true, CompletionStatus::Failed, IterationClass::Slow));
             let none = TraceTree::default();
             let found = slowest_of_few(&Traces::of(&all, 0, &none), total);
             let first = found.map(|Tail { of: slowest, percent }| {
@@ -354,7 +384,7 @@ mod tests {
     /// Their times say nothing, so they are left out where times are compared.
     #[test]
     fn failed_iterations_come_last() {
-        let compared = |side: Side| Compared {
+        let compared = |side: IterationClass| ComparedIteration {
             side,
             top: false,
             trace_id: Uuid::nil(),
@@ -362,16 +392,22 @@ mod tests {
             tree: Some(calling(&[], 9_000).into()),
             functions: Arc::default(),
         };
-        let all = [Side::Failed, Side::Slow, Side::Failed, Side::Typical].map(compared);
+        let all =
+            [IterationClass::Failed, IterationClass::Slow, IterationClass::Failed, IterationClass::Typical]
+                .map(compared);
         let none = TraceTree::default();
-        let order: Vec<Side> = Traces::of(&all, 0, &none).compared.iter().map(|one| one.side).collect();
-        assert_eq!(order, [Side::Slow, Side::Typical, Side::Failed, Side::Failed]);
+        let order: Vec<IterationClass> =
+            Traces::of(&all, 0, &none).compared.iter().map(|one| one.side).collect();
+        assert_eq!(
+            order,
+            [IterationClass::Slow, IterationClass::Typical, IterationClass::Failed, IterationClass::Failed]
+        );
     }
 
     /// Of 300 iterations, the slowest 1 % and 5 % are too few to compare, and the slowest 20 are not.
     #[test]
     fn of_few_iterations_the_slowest_twenty_are_compared() {
-        let compared = |side: Side, ms: u64| Compared {
+        let compared = |side: IterationClass, ms: u64| ComparedIteration {
             side,
             top: false,
             trace_id: Uuid::nil(),
@@ -380,16 +416,16 @@ mod tests {
             functions: Arc::default(),
         };
         let finding = |slow: usize, others: usize, total: u64| {
-            let all: Vec<Compared> = std::iter::repeat_n((Side::Slow, 900), slow)
-                .chain(std::iter::repeat_n((Side::Other, 800), others))
-                .chain(std::iter::repeat_n((Side::Typical, 9), 40))
+            let all: Vec<ComparedIteration> = std::iter::repeat_n((IterationClass::Slow, 900), slow)
+                .chain(std::iter::repeat_n((IterationClass::Other, 800), others))
+                .chain(std::iter::repeat_n((IterationClass::Typical, 9), 40))
                 .map(|(side, ms)| compared(side, ms))
                 .collect();
             let population = Population { total, ..Population::default() };
             let found = of_workload(&all, 0, &population, 7).comparison.unwrap();
             (found.slow_percent, found.slow, found.no_finding)
         };
-        let few = Some(NoFinding::FewTraces);
+        let few = Some(NoCauseReason::FewTraces);
         for (slow, others, total, expected) in [
             (15, 9, 300, (7, 20, None)),
             // Enough of the slowest 5 %, or too few of all.
@@ -411,7 +447,7 @@ mod tests {
     #[test]
     fn a_call_that_works_itself_waits_for_nobody() {
         for (slow_ms, expected) in [(890, None), (10, Some("delivery"))] {
-            let compared = |side: Side, until_us: u32, ms: u64| Compared {
+            let compared = |side: IterationClass, until_us: u32, ms: u64| ComparedIteration {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
@@ -419,13 +455,14 @@ mod tests {
                 tree: Some(calling(&[("delivery", "wsgi", 1_000, 2_000)], until_us).into()),
                 functions: at_work(ms).into(),
             };
-            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000, slow_ms)).collect();
-            all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 10)));
+            let mut all: Vec<ComparedIteration> =
+                (0..20).map(|_| compared(IterationClass::Slow, 900_000, slow_ms)).collect();
+            all.extend((0..40).map(|_| compared(IterationClass::Typical, 9_000, 10)));
             let mut comparison = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap();
             let cause = comparison.functions.and_then(|functions| functions.cause);
             assert_eq!(cause.is_some(), expected.is_none(), "{slow_ms} ms: {cause:?}");
             let first = comparison.kinds.remove(0);
-            assert_eq!((first.guilty, first.called_service.as_deref()), (true, expected), "{slow_ms} ms");
+            assert_eq!((first.is_cause, first.called_service.as_deref()), (true, expected), "{slow_ms} ms");
         }
     }
 
@@ -437,7 +474,7 @@ mod tests {
         call_us: u32,
         of_call: fn(usize) -> String,
     ) -> TraceTree {
-        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
+        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| TraceRecord {
             name: name.into(),
             base_id: "b".into(),
             trace_id: id.to_string().into(),
@@ -470,8 +507,8 @@ mod tests {
     fn a_cause_in_many_places_is_found_at_a_coarser_level() {
         // What is planted, the names of the calls, the times of slow ones (of 13 of 20, and of the others), and what is named.
         // Typical ones take 9 and 1 ms.
-        type Row = (&'static str, fn(usize) -> String, [(u32, u32); 2], Option<&'static str>);
-        let rows: [Row; 5] = [
+        type PlantedRow = (&'static str, fn(usize) -> String, [(u32, u32); 2], Option<&'static str>);
+        let rows: [PlantedRow; 5] = [
             ("one kind in all places", |_| "reserve".into(), [(9_000, 6_000); 2], Some("stock reserve")),
             (
                 "all kinds of a service",
@@ -491,7 +528,7 @@ mod tests {
         ];
         for (what, of_call, slow, expected) in rows {
             let mut random = fastrand::Rng::with_seed(7);
-            let mut compared = |side: Side, own_us: u32, call_us: u32| Compared {
+            let mut compared = |side: IterationClass, own_us: u32, call_us: u32| ComparedIteration {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
@@ -499,16 +536,16 @@ mod tests {
                 tree: Some(spread(&mut random, own_us, call_us, of_call).into()),
                 functions: Arc::default(),
             };
-            let mut all: Vec<Compared> = (0..20)
+            let mut all: Vec<ComparedIteration> = (0..20)
                 .map(|rank| slow[usize::from(rank >= 13)])
-                .map(|(own_us, call_us)| compared(Side::Slow, own_us, call_us))
+                .map(|(own_us, call_us)| compared(IterationClass::Slow, own_us, call_us))
                 .collect();
-            all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 1_000)));
+            all.extend((0..40).map(|_| compared(IterationClass::Typical, 9_000, 1_000)));
             let found = of_workload(&all, 0, &Population::default(), 7);
             let kinds = found.comparison.unwrap().kinds;
-            let guilty =
-                kinds.iter().find(|kind| kind.guilty).map(|kind| format!("{} {}", kind.service, kind.name));
-            assert_eq!(guilty.as_deref(), expected, "{what}: {kinds:?}");
+            let cause =
+                kinds.iter().find(|kind| kind.is_cause).map(|kind| format!("{} {}", kind.service, kind.name));
+            assert_eq!(cause.as_deref(), expected, "{what}: {kinds:?}");
             // What each slow iteration waits for is said at the same level.
             let of_headline = found.explanations.iter().filter(|one| one.is_headline).count();
             assert_eq!(of_headline, if expected.is_some() { 20 } else { 0 }, "{what}");
@@ -518,7 +555,7 @@ mod tests {
     /// An iteration that sends this many requests, one every 100 ms, until what it waits for is done.
     fn polling(requests: u32) -> TraceTree {
         let record =
-            |name: &str, id: u32, parent: u32, ms: u32, project: &str, info: serde_json::Value| Record {
+            |name: &str, id: u32, parent: u32, ms: u32, project: &str, info: serde_json::Value| TraceRecord {
                 name: name.into(),
                 base_id: "b".into(),
                 trace_id: id.to_string().into(),
@@ -547,7 +584,7 @@ mod tests {
     fn one_request_more_of_a_poll_is_no_cause() {
         let rows = [(4, false), (5, false), (6, true), (20, true)];
         for (requests, is_named) in rows {
-            let compared = |side: Side, requests: u32| Compared {
+            let compared = |side: IterationClass, requests: u32| ComparedIteration {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
@@ -555,12 +592,13 @@ mod tests {
                 tree: Some(polling(requests).into()),
                 functions: Arc::default(),
             };
-            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, requests)).collect();
-            all.extend((0..40).map(|_| compared(Side::Typical, 4)));
+            let mut all: Vec<ComparedIteration> =
+                (0..20).map(|_| compared(IterationClass::Slow, requests)).collect();
+            all.extend((0..40).map(|_| compared(IterationClass::Typical, 4)));
             let comparison = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap();
-            let guilty: Vec<&str> =
-                comparison.kinds.iter().filter(|kind| kind.guilty).map(|kind| kind.name.as_str()).collect();
-            assert_eq!(guilty.contains(&"pause between polls"), is_named, "{requests}: {guilty:?}");
+            let causes: Vec<&str> =
+                comparison.kinds.iter().filter(|kind| kind.is_cause).map(|kind| kind.name.as_str()).collect();
+            assert_eq!(causes.contains(&"pause between polls"), is_named, "{requests}: {causes:?}");
         }
     }
 }

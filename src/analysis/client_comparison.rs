@@ -4,14 +4,14 @@
 //! of their requests. Of an action's own time only the waiting for the answer is left. Nothing here may say what a service
 //! did.
 
-use super::causes::Compared;
+use super::causes::ComparedIteration;
 use super::compared::Traces;
 use super::comparison::judge;
 use super::levels::Level;
 use super::places::{Population, places};
 use measure::sample::IterationSample;
 use osprofiler::report::TraceTree;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::model::ClientComparison;
 
 /// Fewer slow iterations say nothing.
@@ -22,15 +22,15 @@ const SLOW_PERCENT: u32 = 5;
 /// `None` with too few iterations.
 #[must_use]
 pub fn of_workload(
-    compared: &[Compared],
+    compared: &[ComparedIteration],
     workload: usize,
     population: &Population<'_>,
     seed: u64,
 ) -> Option<ClientComparison> {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
-    let slow = traces.which(|one| one.side == Side::Slow);
-    let typical = traces.which(|one| one.side == Side::Typical);
+    let slow = traces.which(|one| one.side == IterationClass::Slow);
+    let typical = traces.which(|one| one.side == IterationClass::Typical);
     if slow.len() < SLOW_MIN || typical.is_empty() {
         return None;
     }
@@ -66,7 +66,7 @@ mod tests {
 
     /// What an iteration was like.
     #[derive(Clone, Copy)]
-    struct Seen {
+    struct IterationFixture {
         number: u64,
         wait_us: u64,
         connect_us: u64,
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    fn compared(seen: Seen, side: Side) -> Compared {
+    fn compared(seen: IterationFixture, side: IterationClass) -> ComparedIteration {
         let all_us = seen.wait_us + seen.connect_us;
         let mut action = point(ACTION, Some(0), (0, all_us, seen.wait_us));
         action.info_mut().insert("name".into(), json!("buy"));
@@ -113,7 +113,7 @@ mod tests {
             ..IterationSample::default()
         };
         let tree = TraceTree { points, ..TraceTree::default() };
-        Compared {
+        ComparedIteration {
             side,
             top: false,
             trace_id: Uuid::from_u128(seen.number.into()),
@@ -124,20 +124,20 @@ mod tests {
     }
 
     /// The slowest 5 % against some of the others.
-    fn compare(mut all: Vec<Seen>, seed: u64) -> ClientComparison {
+    fn compare(mut all: Vec<IterationFixture>, seed: u64) -> ClientComparison {
         all.sort_by_key(|one| std::cmp::Reverse(one.wait_us + one.connect_us));
-        let slow = all[..30].iter().map(|one| compared(*one, Side::Slow));
-        let typical = all[300..].iter().step_by(7).map(|one| compared(*one, Side::Typical));
-        let chosen: Vec<Compared> = slow.chain(typical).collect();
+        let slow = all[..30].iter().map(|one| compared(*one, IterationClass::Slow));
+        let typical = all[300..].iter().step_by(7).map(|one| compared(*one, IterationClass::Typical));
+        let chosen: Vec<ComparedIteration> = slow.chain(typical).collect();
         let series = Series { start_s: 0.0, step_s: 0.5, completed: vec![10; 60], ..Series::default() };
         let population = Population { total: TOTAL, series: Some(&series), ..Population::default() };
         of_workload(&chosen, 0, &population, seed).unwrap()
     }
 
     /// A run in which nothing is wrong: times, sizes and connections have nothing to do with each other.
-    fn healthy(seed: u64) -> Vec<Seen> {
+    fn healthy(seed: u64) -> Vec<IterationFixture> {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut one = |number| Seen {
+        let mut one = |number| IterationFixture {
             number,
             wait_us: (20_000.0 / (1.0 - random.f64()).sqrt()) as u64,
             connect_us: if random.u8(0..4) == 0 { 50 } else { 0 },
@@ -155,7 +155,7 @@ mod tests {
                     if one.number < 15 {
                         one.wait_us += 2_000_000
                     }
-                }) as fn(&mut Seen),
+                }) as fn(&mut IterationFixture),
                 ACTION,
                 None,
                 true,
@@ -186,7 +186,7 @@ mod tests {
             let mut all = healthy(7);
             all.iter_mut().for_each(plant);
             let found = compare(all, 7);
-            assert!(found.parts[0].guilty && found.parts[0].name == part, "{what}: {:?}", found.parts[0]);
+            assert!(found.parts[0].is_cause && found.parts[0].name == part, "{what}: {:?}", found.parts[0]);
             let values = found.differences.iter().flat_map(|all| &all.found);
             let attributes: Vec<&str> = values.map(|one| one.value.attribute.as_str()).collect();
             assert!(difference.is_none_or(|one| attributes.contains(&one)), "{what}: {attributes:?}");
@@ -207,11 +207,16 @@ mod tests {
 
     #[test]
     fn too_few_iterations_say_nothing() {
-        let few: Vec<Compared> = healthy(1)
+        let few: Vec<ComparedIteration> = healthy(1)
             .into_iter()
             .take(40)
             .enumerate()
-            .map(|(place, one)| compared(one, if place < SLOW_MIN - 1 { Side::Slow } else { Side::Typical }))
+            .map(|(place, one)| {
+                compared(
+                    one,
+                    if place < SLOW_MIN - 1 { IterationClass::Slow } else { IterationClass::Typical },
+                )
+            })
             .collect();
         assert!(of_workload(&few, 0, &Population::default(), 1).is_none());
     }

@@ -125,11 +125,11 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osprofiler::record::{Info, Record};
+    use osprofiler::record::{Info, TraceRecord};
 
     #[test]
     fn the_client_knows_connections_addresses_rows_statuses_and_sizes() {
-        let record = |name: &str, id: &str, parent: &str, second: u32, info: Value| Record {
+        let record = |name: &str, id: &str, parent: &str, second: u32, info: Value| TraceRecord {
             name: name.into(),
             base_id: "b".into(),
             trace_id: id.into(),
@@ -146,14 +146,14 @@ mod tests {
                 record("action-stop", id, "b", 2, stop),
             ]
         };
-        let shown = |records: Vec<Record>| -> Vec<String> {
+        let shown = |records: Vec<TraceRecord>| -> Vec<String> {
             let of =
                 |one: Feature| format!("{} {} {}", one.attribute, one.value, one.point.unwrap_or_default());
             of_trace(&TraceTree::build(&records)).into_iter().map(of).collect()
         };
         let small = shown(action("1", 100, 1).into());
         assert_eq!(small, ["client.status 200 list"]);
-        let mut records: Vec<Record> = [action("1", 5_000, 3), action("2", 5_000, 3)].concat();
+        let mut records: Vec<TraceRecord> = [action("1", 5_000, 3), action("2", 5_000, 3)].concat();
         records.push(record("connect-start", "3", "1", 1, Value::Null));
         records.push(record("connect-stop", "3", "1", 1, Value::Null));
         assert_eq!(
@@ -168,7 +168,7 @@ mod tests {
                 "client.times at least 2 list",
             ]
         );
-        let mut records: Vec<Record> = action("1", 100, 1).into();
+        let mut records: Vec<TraceRecord> = action("1", 100, 1).into();
         records[1].info_mut().insert(SEGMENTS_RESENT.into(), 2.into());
         records[1].info_mut().insert(OUT_OF_ORDER.into(), 1.into());
         records.push(record("connect-start", "3", "1", 1, Value::Null));
@@ -183,7 +183,7 @@ mod tests {
                 "client.status 200 list",
             ]
         );
-        let mut records: Vec<Record> = action("1", 100, 1).into();
+        let mut records: Vec<TraceRecord> = action("1", 100, 1).into();
         records[1].info_mut().insert("address".into(), "10.0.0.3".into());
         let rows = serde_json::json!({"name": "t", "rows": {"users": 17, "teams": "not a number"}});
         records.insert(0, record("iteration-start", "0", "b", 1, rows));

@@ -13,17 +13,16 @@ use super::levels::{Level, at_level};
 use super::usual::lacking;
 use measure::sample::IterationSample;
 use osprofiler::report::{Point, TraceTree};
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::REPORTER;
 use results::functions::Functions;
 
 /// A fetched iteration, with the client's points and the services'.
-pub struct Compared {
+pub struct ComparedIteration {
     /// Slow or typical.
-    pub side: Side,
+    pub side: IterationClass,
     /// Whether it is among the slowest 1 %.
     pub top: bool,
-    /// Its trace id.
     pub trace_id: Uuid,
     /// What the client measured; its workload is that which is asked about.
     pub sample: IterationSample,
@@ -35,7 +34,7 @@ pub struct Compared {
 
 /// Whether spans of these traces did not come: points lack those above them, or nothing came although the same actions have
 /// traces in other iterations.
-fn is_lossy(all: &[&Compared]) -> bool {
+fn is_lossy(all: &[&ComparedIteration]) -> bool {
     let traced = all.iter().filter(|one| one.tree.is_some());
     let traced: BTreeSet<BTreeSet<u16>> = traced.map(|one| one.sample.answered_actions()).collect();
     all.iter().any(|one| match &one.tree {
@@ -49,7 +48,7 @@ fn is_lossy(all: &[&Compared]) -> bool {
 
 /// The traces of a workload, broken down together.
 pub(super) struct Traces<'a> {
-    pub(super) compared: Vec<&'a Compared>,
+    pub(super) compared: Vec<&'a ComparedIteration>,
     pub(super) trees: Vec<&'a TraceTree>,
     pub(super) breakdowns: Breakdowns,
     /// Which of them are left out because they lack spans that others have.
@@ -57,14 +56,15 @@ pub(super) struct Traces<'a> {
 }
 
 impl<'a> Traces<'a> {
-    pub(super) fn of(compared: &'a [Compared], workload: usize, none: &'a TraceTree) -> Self {
-        let mut all: Vec<&Compared> =
+    pub(super) fn of(compared: &'a [ComparedIteration], workload: usize, none: &'a TraceTree) -> Self {
+        let mut all: Vec<&ComparedIteration> =
             compared.iter().filter(|one| usize::from(one.sample.workload) == workload).collect();
-        all.sort_by_key(|one| one.side == Side::Failed);
-        let timed = all.iter().take_while(|one| one.side != Side::Failed).count();
+        all.sort_by_key(|one| one.side == IterationClass::Failed);
+        let timed = all.iter().take_while(|one| one.side != IterationClass::Failed).count();
         let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_deref().unwrap_or(none)).collect();
         let mut breakdowns = break_down(&trees, timed);
-        let typical: Vec<usize> = (0..timed).filter(|&index| all[index].side == Side::Typical).collect();
+        let typical: Vec<usize> =
+            (0..timed).filter(|&index| all[index].side == IterationClass::Typical).collect();
         let is_lossy = is_lossy(&all[..timed]);
         let lacking = lacking(&trees, &breakdowns, &typical, is_lossy);
         (0..lacking.len()).filter(|&index| lacking[index]).for_each(|index| breakdowns.leave_out(index));
@@ -119,11 +119,11 @@ impl<'a> Traces<'a> {
     }
 
     /// The indices of the traces for which this holds.
-    pub(super) fn which(&self, holds: impl Fn(&Compared) -> bool) -> Vec<usize> {
+    pub(super) fn which(&self, holds: impl Fn(&ComparedIteration) -> bool) -> Vec<usize> {
         (0..self.compared.len()).filter(|&index| holds(self.compared[index])).collect()
     }
 
-    /// Those of these traces that are complete.
+    /// The complete ones of these traces.
     pub(super) fn complete(&self, of: &[usize]) -> Vec<usize> {
         of.iter().copied().filter(|&index| self.breakdowns.traces[index].is_some()).collect()
     }

@@ -4,11 +4,11 @@
 
 use uuid::Uuid;
 
-use super::attribution::{Attribution, Cause, FAST_MIN, Unsupported, compare};
+use super::attribution::{Attribution, AttributionObstacle, FAST_MIN, KindContribution, compare};
 use super::breakdown::{Breakdowns, Kind, is_outside};
 use super::compared::Traces;
 use super::contrast::{Points, contrast};
-use super::differences::{Known, differences};
+use super::differences::{ReportedValues, differences};
 use super::explained::{is_certain, is_explained, stands_out};
 use super::feature::{CLIENT, POINT};
 use super::features::point_value;
@@ -19,17 +19,17 @@ use super::overall::overall;
 use super::polls::{PAUSE, is_one_request_more};
 use super::proportion::acquit;
 use super::spread::spread;
-use super::whole_calls::{Repeated, repeated};
+use super::whole_calls::{RepeatedCalls, repeated};
 use results::client_points::REPORTER;
 use results::model::{
-    ComparedFunctions, ComparedKind, Comparison, Contrast, NoFinding, Overall, SlowMoments,
+    ComparedFunctions, ComparedKind, Comparison, Contrast, NoCauseReason, Overall, SlowMoments,
 };
 
 /// What was found of slow and typical iterations.
-pub(super) struct Judged {
+pub(super) struct ComparisonFinding {
     found: Attribution,
     /// Whole calls that slow iterations make more often.
-    repeated: Repeated,
+    repeated: RepeatedCalls,
     seed: u64,
     /// Iterations with complete traces.
     slow: Vec<usize>,
@@ -49,7 +49,7 @@ pub(super) fn judge(
     level: Level,
     together: bool,
     seed: u64,
-) -> Option<Judged> {
+) -> Option<ComparisonFinding> {
     if !slow.iter().any(|&one| traces.compared[one].tree.is_some()) {
         return None;
     }
@@ -79,15 +79,15 @@ pub(super) fn judge(
         false => is_explained(&found.causes, &services, &typical_parts),
     };
     if !is_enough {
-        found.causes.iter_mut().for_each(|cause| cause.guilty = false);
+        found.causes.iter_mut().for_each(|cause| cause.is_cause = false);
     }
     let repeated = match level {
         Level::Place => repeated(&mut found, traces, (&whole_slow, &whole_typical), seed),
-        _ => Repeated::default(),
+        _ => RepeatedCalls::default(),
     };
     let left_out = slow.len() + typical.len() - found.slow - found.fast;
     let is_split = level == Level::Served;
-    Some(Judged {
+    Some(ComparisonFinding {
         found,
         repeated,
         seed,
@@ -102,19 +102,19 @@ pub(super) fn judge(
 /// One more request of a poll is no cause.
 fn acquit_short_pauses(found: &mut Attribution, traces: &Traces<'_>, of: &[usize]) {
     let kinds = &traces.breakdowns.kinds;
-    for cause in found.causes.iter_mut().filter(|cause| cause.guilty && kinds[cause.kind].name == PAUSE) {
+    for cause in found.causes.iter_mut().filter(|cause| cause.is_cause && kinds[cause.kind].name == PAUSE) {
         let pauses = of.iter().flat_map(|&one| {
             let of_kind = traces.breakdowns.kind_of[one].iter().enumerate();
             of_kind.filter(|(_, kind)| **kind == cause.kind).map(move |(index, _)| (traces.trees[one], index))
         });
-        cause.guilty = !is_one_request_more(cause.delta_us, pauses);
+        cause.is_cause = !is_one_request_more(cause.delta_us, pauses);
     }
 }
 
-impl Judged {
-    /// The functions of the guilty kind that explains most.
+impl ComparisonFinding {
+    /// The functions of the cause that explains most.
     fn functions(&self, traces: &Traces<'_>) -> Option<ComparedFunctions> {
-        let kind = self.causes().find(|(cause, _)| cause.guilty).filter(|(_, whole)| !whole)?.0.kind;
+        let kind = self.causes().find(|(cause, _)| cause.is_cause).filter(|(_, whole)| !whole)?.0.kind;
         let iterations = |of: &[usize]| -> Vec<Iteration<'_>> {
             let one = |&one: &usize| {
                 let points = traces.points_of(one, kind);
@@ -131,14 +131,14 @@ impl Judged {
     }
 
     /// All causes, and whether they are whole calls.
-    fn causes(&self) -> impl Iterator<Item = (&Cause, bool)> {
+    fn causes(&self) -> impl Iterator<Item = (&KindContribution, bool)> {
         let whole = self.repeated.causes.iter().filter(|_| self.repeated.is_first).map(|cause| (cause, true));
         whole.chain(self.found.causes.iter().map(|cause| (cause, false)))
     }
 
     /// Why it names no cause, if so.
-    pub(super) fn no_finding(&self) -> Option<NoFinding> {
-        if self.causes().any(|(cause, _)| cause.guilty) { None } else { no_finding(&self.found) }
+    pub(super) fn no_finding(&self) -> Option<NoCauseReason> {
+        if self.causes().any(|(cause, _)| cause.is_cause) { None } else { no_finding(&self.found) }
     }
 
     /// How the slow iterations are slow as a whole, if they are and nothing is named; `traces` are those that were judged.
@@ -148,22 +148,22 @@ impl Judged {
     }
 
     /// The whole call around the named kinds that slow iterations make more often, if it is not one of these itself.
-    fn around(&self, kinds: &[ComparedKind]) -> Option<&Cause> {
+    fn around(&self, kinds: &[ComparedKind]) -> Option<&KindContribution> {
         let around = self.repeated.causes.first().filter(|_| !self.repeated.is_first)?;
-        let is_named = self.found.causes.iter().any(|cause| cause.guilty && cause.kind == around.kind);
-        (!is_named && kinds.iter().any(|kind| kind.guilty)).then_some(around)
+        let is_named = self.found.causes.iter().any(|cause| cause.is_cause && cause.kind == around.kind);
+        (!is_named && kinds.iter().any(|kind| kind.is_cause)).then_some(around)
     }
 
     /// Accuses this kind alone, if it explains more of the difference than any other and enough of it. Its callers were
     /// chosen by a test of its own, so a few of them are enough.
     pub(super) fn of_callers(mut self, kind: usize) -> Option<Self> {
-        if self.found.unsupported == Some(Unsupported::FewTraces) && self.found.fast >= FAST_MIN {
+        if self.found.unsupported == Some(AttributionObstacle::FewTraces) && self.found.fast >= FAST_MIN {
             self.found.unsupported = None;
         }
-        self.found.causes.iter_mut().for_each(|cause| cause.guilty = false);
+        self.found.causes.iter_mut().for_each(|cause| cause.is_cause = false);
         let first = self.found.causes.first_mut()?;
-        first.guilty = self.found.unsupported.is_none() && first.kind == kind && first.is_large();
-        first.guilty.then_some(self)
+        first.is_cause = self.found.unsupported.is_none() && first.kind == kind && first.is_large();
+        first.is_cause.then_some(self)
     }
 
     /// As the results show it; `traces` are those that were judged.
@@ -171,7 +171,7 @@ impl Judged {
         let (breakdowns, found) = (&traces.breakdowns, &self.found);
         let (slow_trees, typical_trees) = (traces.trees(&self.slow), traces.trees(&self.typical));
         let ids: Vec<Uuid> = self.slow.iter().map(|&one| traces.compared[one].trace_id).collect();
-        let whole_row = |cause: &Cause| ComparedKind {
+        let whole_row = |cause: &KindContribution| ComparedKind {
             with_below: true,
             // With the work of the services.
             outside: false,
@@ -184,7 +184,7 @@ impl Judged {
         for (number, ((cause, whole), kind)) in self.causes().zip(&mut kinds).enumerate() {
             // What it calls is part of a whole call.
             kind.called_service = self.called[cause.kind].clone().filter(|_| !whole);
-            if !self.is_split && (number == 0 || cause.guilty) {
+            if !self.is_split && (number == 0 || cause.is_cause) {
                 let points = |of: &[usize]| -> Vec<_> {
                     of.iter().map(|&one| traces.points_of(one, cause.kind)).collect()
                 };
@@ -196,7 +196,7 @@ impl Judged {
         let functions = if self.is_split { None } else { self.functions(traces) };
         if functions.as_ref().is_some_and(|functions| functions.cause.is_some()) {
             // Its own functions were at work: it did not wait for the service that it calls.
-            kinds.iter_mut().filter(|kind| kind.guilty).for_each(|kind| kind.called_service = None);
+            kinds.iter_mut().filter(|kind| kind.is_cause).for_each(|kind| kind.called_service = None);
         }
         Comparison {
             slow_percent,
@@ -221,19 +221,19 @@ impl Judged {
     }
 }
 
-/// What the kinds say already: the guilty points, and the attributes that their slow calls have.
-fn known(kinds: &[ComparedKind]) -> Known {
-    let guilty = kinds.iter().filter(|kind| kind.guilty);
-    guilty
+/// What the kinds say already: the causes, and the attributes that their slow calls have.
+fn known(kinds: &[ComparedKind]) -> ReportedValues {
+    let causes = kinds.iter().filter(|kind| kind.is_cause);
+    causes
         .clone()
         .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
         .chain(
-            guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(&kind.service, contrast))),
+            causes.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(&kind.service, contrast))),
         )
         .collect()
 }
 
-/// The attribute of a contrast of a guilty point of this service as differences name it, and its value.
+/// The attribute of a contrast of a cause of this service as differences name it, and its value.
 fn known_of(service: &str, contrast: &Contrast) -> (String, String) {
     let attribute = contrast.attribute.as_str();
     let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
@@ -270,17 +270,17 @@ fn services(breakdowns: &Breakdowns, called: &[Option<String>]) -> Vec<Option<St
         .collect()
 }
 
-fn no_finding(found: &Attribution) -> Option<NoFinding> {
+fn no_finding(found: &Attribution) -> Option<NoCauseReason> {
     match found.unsupported {
-        Some(Unsupported::FewTraces) => Some(NoFinding::FewTraces),
-        Some(Unsupported::Incomplete) => Some(NoFinding::Incomplete),
-        Some(Unsupported::NoGap) => Some(NoFinding::NoGap),
-        None if found.causes.iter().any(|cause| cause.guilty) => None,
-        None => Some(NoFinding::Unclear),
+        Some(AttributionObstacle::FewTraces) => Some(NoCauseReason::FewTraces),
+        Some(AttributionObstacle::Incomplete) => Some(NoCauseReason::Incomplete),
+        Some(AttributionObstacle::NoGap) => Some(NoCauseReason::NoGap),
+        None if found.causes.iter().any(|cause| cause.is_cause) => None,
+        None => Some(NoCauseReason::Unclear),
     }
 }
 
-fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
+fn row(cause: &KindContribution, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
     let kind = &breakdowns.kinds[cause.kind];
     ComparedKind {
         service: kind.service.clone(),
@@ -299,7 +299,7 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
         slower_calls_ms: cause.slower_calls_us / 1e3,
         effect: cause.effect,
         exceeding: cause.exceeding,
-        guilty: cause.guilty,
+        is_cause: cause.is_cause,
         worst_trace_id: ids.get(cause.worst).copied(),
         called_service: None,
         spread: None,

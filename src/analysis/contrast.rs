@@ -1,10 +1,10 @@
 //! The attributes that slow points of a kind have in common: a host, a parameter, or anything else that they report.
 //!
-//! For one kind of point, this counts on both sides the traces that have each value of each attribute, and those in which
-//! the calls with it take most of the kind's time on the critical path. A value is
-//! reported if many slow traces have it so and few typical ones: the difference of the two shares must be significant
-//! (Newcombe's interval of a difference of proportions, from Wilson's). This also drops values of too few traces, such
-//! as ids. Nothing here may name a cause: a contrast shows where the slow points are, not why they are slow.
+//! For one kind of point, this counts on both sides the traces that have each value of each attribute. It also counts
+//! the traces in which the calls with it take most of the kind's time on the critical path. A value is reported if many
+//! slow traces have it so and few typical ones: the difference of the two shares must be significant (Newcombe's
+//! interval of a difference of proportions, from Wilson's). This also drops values of too few traces, such as ids.
+//! Nothing here may name a cause: a contrast shows where the slow points are, not why they are slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,15 +56,16 @@ pub fn points_of<'a>(tree: &'a TraceTree, kinds: &[usize], exclusive_us: &[f32],
 /// The attributes that distinguish the points of one kind in slow traces from those in typical traces, largest
 /// difference first. Traces without such a point count on neither side.
 ///
-/// A value distinguishes them if more slow traces have it, or if in more of them its calls take most of the kind's time on
-/// the critical path (the slow shard of a fan-out is in every trace), or if its calls alone take longer.
+/// A value distinguishes them if more slow traces have it, or if its calls alone take longer. It also does if, in more
+/// slow traces, its calls take most of the kind's time on the critical path: the slow shard of a fan-out is in every
+/// trace.
 #[must_use]
 pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<AttributeContrast> {
     let (slow, typical) = (Side::of(slow), Side::of(typical));
     if slow.traces < TRACES_MIN || typical.traces < TRACES_MIN {
         return Vec::new();
     }
-    let none = Seen::default();
+    let none = ValueOccurrences::default();
     let mut found: Vec<(f64, AttributeContrast)> = slow
         .values
         .iter()
@@ -88,18 +89,18 @@ pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<AttributeCon
 }
 
 /// A value and the side that it was seen on.
-type Of<'a> = (&'a Seen, &'a Side);
+type ValueObservation<'a> = (&'a ValueOccurrences, &'a Side);
 
 /// The largest of the lower bounds by which more slow traces have a value, or have it where the time is; `None` if it does
 /// not distinguish them.
-fn least(((seen, slow), (other, typical)): (Of<'_>, Of<'_>)) -> Option<f64> {
+fn least(((seen, slow), (other, typical)): (ValueObservation<'_>, ValueObservation<'_>)) -> Option<f64> {
     let bound = |one: usize, two: usize| difference_bounds((one, slow.traces), (two, typical.traces)).0;
     let has = bound(seen.times_us.len(), other.times_us.len());
     let leads = bound(seen.leading, other.leading);
     let takes_longer = match is_few_calls(seen, slow) && is_few_calls(other, typical) {
         true => {
             let usual_us = other.percentile_95(typical.traces);
-            let exceeding = |one: &Seen| one.times_us.iter().filter(|us| **us > usual_us).count();
+            let exceeding = |one: &ValueOccurrences| one.times_us.iter().filter(|us| **us > usual_us).count();
             let each = |us: f64, side: &Side| us / side.traces as f64;
             let of_it = each(seen.us, slow) - each(other.us, typical);
             let of_all = each(slow.us, slow) - each(typical.us, typical);
@@ -113,12 +114,12 @@ fn least(((seen, slow), (other, typical)): (Of<'_>, Of<'_>)) -> Option<f64> {
 }
 
 /// Whether a value is that of some of a trace's calls only.
-fn is_few_calls(seen: &Seen, side: &Side) -> bool {
+fn is_few_calls(seen: &ValueOccurrences, side: &Side) -> bool {
     seen.calls as f64 <= FEW_CALLS * side.calls as f64
 }
 
 #[derive(Clone, Default)]
-struct Seen {
+struct ValueOccurrences {
     /// The time in each trace that has it, in microseconds.
     times_us: Vec<f64>,
     /// The traces in which its calls take most of the kind's time.
@@ -127,8 +128,8 @@ struct Seen {
     us: f64,
 }
 
-impl Seen {
-    /// The 95th percentile of its time in so many traces; those without it count as 0.
+impl ValueOccurrences {
+    /// The 95th percentile of its time in this number of traces; traces without it count as 0.
     fn percentile_95(&self, traces: usize) -> f64 {
         let mut all = self.times_us.clone();
         all.resize(traces.max(all.len()), 0.0);
@@ -143,7 +144,7 @@ struct Side {
     traces: usize,
     calls: usize,
     us: f64,
-    values: BTreeMap<(String, String), Seen>,
+    values: BTreeMap<(String, String), ValueOccurrences>,
 }
 
 impl Side {

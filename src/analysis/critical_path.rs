@@ -1,11 +1,11 @@
 //! The critical path through a tree of spans: the exclusive time of each span.
 //!
 //! The walk goes back from the end of each span. The child that ended last before the walk's position is the one
-//! that the span waited for; gaps and the remainder belong to the span itself (the rule of Jaeger's critical path
-//! and of CRISP). Unlike there, a child that was still running when the next one began is not skipped: it counts
-//! until that moment, whether both ran in parallel or the clocks of two hosts differ. The times of all spans add up
-//! to the root's duration exactly, for any tree, because children are clamped to their parents first. Nothing here
-//! may recurse: trees come from outside.
+//! that the span waited for. Gaps and the remainder belong to the span itself. This is the rule of Jaeger's critical
+//! path and of CRISP. Unlike there, a child that was still running when the next one began is not skipped: it counts
+//! until that moment, whether both ran in parallel or the clocks of two hosts differ. The times of all spans add up to
+//! the root's duration exactly, for any tree, because children are clamped to their parents first. Nothing here may
+//! recurse: trees come from outside.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,7 +35,6 @@ pub struct Own {
 }
 
 impl Own {
-    /// All of it.
     #[must_use]
     pub fn us(&self) -> u64 {
         self.alone_us + self.before_us + self.between_us + self.after_us
@@ -67,7 +66,7 @@ pub fn exclusive(spans: &[Span]) -> Vec<Own> {
     while let Some((index, from_us)) = waiting.pop() {
         let mut at_us = from_us;
         let mut below =
-            Below { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
+            ChildCursor { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
         let mut has_waited = false;
         while let Some(child) = below.before(at_us) {
             let end_us = spans[child].end_us.min(at_us);
@@ -95,7 +94,7 @@ pub fn exclusive(spans: &[Span]) -> Vec<Own> {
 type OpenChild = (i64, Reverse<i64>, bool, usize);
 
 /// A span's children, in the order of the walk.
-struct Below<'a> {
+struct ChildCursor<'a> {
     spans: &'a [Span],
     is_leaf: &'a [bool],
     /// Those that ended before the walk's position, the last to end first.
@@ -104,7 +103,7 @@ struct Below<'a> {
     open: BinaryHeap<Reverse<OpenChild>>,
 }
 
-impl Below<'_> {
+impl ChildCursor<'_> {
     /// The child that the span waited for before `at_us`: the first to begin of those open then, else the last that
     /// had ended.
     fn before(&mut self, at_us: i64) -> Option<usize> {

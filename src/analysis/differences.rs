@@ -1,10 +1,10 @@
-//! What the traces of slow iterations have that those of typical ones lack: over every attribute, resource attribute and
-//! event of every point, not only of the guilty one.
+//! What the traces of slow iterations have and the traces of typical ones lack: over every attribute, resource
+//! attribute and event of every point, not only of the cause.
 //!
 //! A trace has a value or lacks it, however often it occurs. Values that the same traces have are one test. A value is
-//! reported if more slow than typical traces have it than chance explains (Fisher's exact test), with control of the
-//! false discovery rate under any dependence (Benjamini and Yekutieli), and if the difference is large (Newcombe's lower
-//! bound). Traces are hostile: the number of values is bounded, and values of single traces, such as ids, go first.
+//! reported if more slow than typical traces have it than chance explains (Fisher's exact test), and if the difference
+//! is large (Newcombe's lower bound). The false discovery rate is controlled under any dependence (Benjamini and
+//! Yekutieli). Traces are hostile: the number of values is bounded, and values of single traces, such as ids, go first.
 //! Nothing here may name a cause.
 
 use std::collections::{BTreeSet, HashMap};
@@ -27,7 +27,7 @@ const RATE: f64 = 0.05;
 const DIFFERENCE_MIN: f64 = 0.2;
 /// A value that at least this share of both sides has is compared at each kind of point.
 const EVERYWHERE: f64 = 0.9;
-/// Values of which at least this share of traces is the same go together.
+/// Values that have at least this share of their traces in common go together.
 const ALIKE: f64 = 0.9;
 /// At most this many differences are listed, and this many values with each.
 const FOUND_MAX: usize = 8;
@@ -40,7 +40,7 @@ const VALUES_MAX: usize = 50_000;
 const VALUES_OF_ATTRIBUTE_MAX: usize = 1_000;
 
 /// A value that is named elsewhere and not repeated: an attribute and its value.
-pub type Known = BTreeSet<(String, String)>;
+pub type ReportedValues = BTreeSet<(String, String)>;
 
 /// The traces that have a value, one bit each.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -130,7 +130,11 @@ impl Table {
 
 /// What slow traces have more often than typical ones; `known` is not repeated. `None` with too few traces.
 #[must_use]
-pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -> Option<Differences> {
+pub fn differences(
+    slow: &[&TraceTree],
+    typical: &[&TraceTree],
+    known: &ReportedValues,
+) -> Option<Differences> {
     if slow.len() < TRACES_MIN || typical.len() < TRACES_MIN {
         return None;
     }
@@ -267,7 +271,7 @@ fn is_bound_of_same(value: &AttributeValue, other: &AttributeValue) -> bool {
         && value.point == other.point
 }
 
-fn is_known(feature: &Feature, known: &Known) -> bool {
+fn is_known(feature: &Feature, known: &ReportedValues) -> bool {
     known.contains(&(feature.attribute.clone(), feature.value.clone()))
 }
 

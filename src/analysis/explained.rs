@@ -1,42 +1,42 @@
-//! Whether the guilty kinds explain enough of the gap to be called its cause.
+//! Whether the causes explain enough of the gap to be called its cause.
 //!
-//! Where a machine is busy, slow traces are slower everywhere, and the kind that happens to be first explains little. But
-//! a service that stalls (a blocked event loop, garbage collection) is slower everywhere too: then its kinds explain the
-//! gap together, with the time that its callers wait for it to begin, and far beyond its part of a typical trace. And a
-//! kind that explains far more than any other, and than it takes of a typical trace, is the cause even if all else is a
-//! little slower too.
+//! Where a machine is busy, slow traces are slower everywhere, and the kind that happens to be first explains little.
+//! But a service that stalls (a blocked event loop, garbage collection) is slower everywhere too. Then its kinds
+//! explain the gap together, with the time that its callers wait for it to begin, and far beyond its part of a typical
+//! trace. And a kind that explains far more than any other, and than it takes of a typical trace, is the cause even if
+//! all else is a little slower too.
 
-use super::attribution::{Breakdown, Cause};
+use super::attribution::{Breakdown, KindContribution};
 
-/// Guilty kinds explain at least this share of the gap together; or one service's share of the gap exceeds its share of a
-/// typical trace by so much.
+/// Causes explain at least this share of the gap together; or one service's share of the gap exceeds its share of a
+/// typical trace by this much.
 const EXPLAINED_MIN: f64 = 0.5;
-/// A kind leads if it explains at least this many times as much as any other that is not guilty.
+/// A kind leads if it explains at least this many times as much as any other that is no cause.
 const LEADS_BY: f64 = 3.0;
-/// And if its share exceeds that of a typical trace by so much.
+/// And if its share exceeds its share of a typical trace by this much.
 const LEADS_MIN: f64 = 0.2;
 
-/// Whether the guilty of these causes explain enough. `services` has for each kind the service that its own time belongs
+/// Whether the causes of these explain enough. `services` has for each kind the service that its own time belongs
 /// to; `typical` are the typical traces.
 #[must_use]
-pub fn is_explained(causes: &[Cause], services: &[Option<String>], typical: &[Breakdown]) -> bool {
-    let together: f64 = causes.iter().filter(|cause| cause.guilty).map(|cause| cause.share).sum();
+pub fn is_explained(causes: &[KindContribution], services: &[Option<String>], typical: &[Breakdown]) -> bool {
+    let together: f64 = causes.iter().filter(|cause| cause.is_cause).map(|cause| cause.share).sum();
     together >= EXPLAINED_MIN || stands_out(causes, services, typical) || leads(causes, typical)
 }
 
-/// Whether a guilty cause explains far more than all that are not guilty, even at its lower bound.
-fn leads(causes: &[Cause], typical: &[Breakdown]) -> bool {
-    let next = causes.iter().filter(|cause| !cause.guilty).map(|cause| cause.share).fold(0.0, f64::max);
-    causes.iter().filter(|cause| cause.guilty).any(|cause| {
+/// Whether a cause explains far more than all that are no causes, even at its lower bound.
+fn leads(causes: &[KindContribution], typical: &[Breakdown]) -> bool {
+    let next = causes.iter().filter(|cause| !cause.is_cause).map(|cause| cause.share).fold(0.0, f64::max);
+    causes.iter().filter(|cause| cause.is_cause).any(|cause| {
         let usual = share_of(typical, |kind| kind == cause.kind);
         cause.share_low >= LEADS_BY * next && cause.share_low - usual >= LEADS_MIN
     })
 }
 
-/// Whether the service of a guilty cause explains that much more of the gap than it takes of a typical trace.
+/// Whether the service of a cause explains that much more of the gap than it takes of a typical trace.
 #[must_use]
-pub fn stands_out(causes: &[Cause], services: &[Option<String>], typical: &[Breakdown]) -> bool {
-    causes.iter().filter(|cause| cause.guilty).any(|cause| {
+pub fn stands_out(causes: &[KindContribution], services: &[Option<String>], typical: &[Breakdown]) -> bool {
+    causes.iter().filter(|cause| cause.is_cause).any(|cause| {
         let service = services.get(cause.kind).and_then(Option::as_ref);
         let is_its =
             |kind: usize| service.is_some() && services.get(kind).and_then(Option::as_ref) == service;
@@ -45,11 +45,11 @@ pub fn stands_out(causes: &[Cause], services: &[Option<String>], typical: &[Brea
     })
 }
 
-/// Whether a guilty cause explains half of the gap even at its lower bound. That all of a service is slower, which many
+/// Whether a cause explains half of the gap even at its lower bound. That all of a service is slower, which many
 /// things on a busy machine are, is worth saying only then.
 #[must_use]
-pub fn is_certain(causes: &[Cause]) -> bool {
-    causes.iter().any(|cause| cause.guilty && cause.share_low >= EXPLAINED_MIN)
+pub fn is_certain(causes: &[KindContribution]) -> bool {
+    causes.iter().any(|cause| cause.is_cause && cause.share_low >= EXPLAINED_MIN)
 }
 
 /// The share of the traces' time that these kinds take.
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn guilty_kinds_or_their_service_explain_half_of_the_gap() {
+    fn causes_or_their_service_explain_half_of_the_gap() {
         let rows = [
             ("one kind", "a a b b c c", [900.0, 180.0, 180.0, 180.0, 180.0, 180.0], true),
             ("everything, one kind most", "a a b b c c", [330.0, 180.0, 180.0, 180.0, 180.0, 180.0], false),
@@ -104,8 +104,8 @@ mod tests {
             let services: Vec<Option<String>> = services.split(' ').map(service).collect();
             let mut causes = compare(&traces(40, &slow), &typical, 6, 0.0, 7).causes;
             // Only the first is clear enough by itself.
-            assert!(causes[0].kind == 0 && causes[0].guilty, "{what}: {:?}", causes[0]);
-            causes[1..].iter_mut().for_each(|cause| cause.guilty = false);
+            assert!(causes[0].kind == 0 && causes[0].is_cause, "{what}: {:?}", causes[0]);
+            causes[1..].iter_mut().for_each(|cause| cause.is_cause = false);
             assert_eq!(is_explained(&causes, &services, &typical), expected, "{what}: {causes:?}");
         }
     }

@@ -1,9 +1,10 @@
 //! Why each slow iteration was slow: the kind of point that took the most above its mean in typical iterations.
 //!
 //! This is the comparison of [`super::attribution`] for one trace against the mean of all typical ones, with the same
-//! kinds of points and the same critical path, so that the two agree. Queue time and time outside the services are kinds
-//! as any other. The exclusive times of a trace add up to its response time, so the differences of all kinds add up to
-//! the excess: that of the named kind is at most all of it, even if others took shorter than in typical iterations.
+//! kinds of points and the same critical path, so that the two agree. Queue time and time outside the services are
+//! kinds as any other. The exclusive times of a trace add up to its response time, so the differences of all kinds add
+//! up to the excess. The named kind's difference is at most all of it, even if others took less time than in typical
+//! iterations.
 //!
 //! If the comparison names whole calls that slow iterations make more often, an iteration with more of them is explained by
 //! these. And a kind that grew no more than the rest of its trace explains nothing.
@@ -13,16 +14,16 @@
 
 use std::collections::HashMap;
 
-use super::attribution::{Breakdown, Lies};
+use super::attribution::{Breakdown, OwnTimeSplit};
 use super::breakdown::{Kind, is_outside};
 use super::compared::Traces;
 use super::own_time::largest;
 use super::proportion::is_of_service;
 use measure::sample::IterationSample;
 use osprofiler::report::{Point, TraceTree};
-use results::choice::Side;
-use results::client_points::{REPORTER, SCHEDULING_DELAY};
-use results::model::{Basis, ComparedKind, Comparison, Culprit, Explanation, OwnTime, Place};
+use results::choice::IterationClass;
+use results::client_points::{QUEUE_TIME_POINT, REPORTER};
+use results::model::{Basis, ComparedKind, Comparison, Explanation, IterationCause, OwnTime, Place};
 
 /// Fewer typical traces have no mean to compare with.
 const TYPICAL_MIN: usize = 5;
@@ -32,24 +33,24 @@ const EXPLAINS_MIN: f64 = 0.5;
 const HEADLINE_EXPLAINS_MIN: f64 = 0.2;
 
 /// A kind explains nothing if the rest of the services' time grew by more than this part of what the kind grew by, each
-/// relative to typical iterations; a rest that takes less than this share tells nothing.
+/// relative to typical iterations. A rest that takes a smaller share than [`REST_MIN`] tells nothing.
 const REST_GROWTH_MAX: f64 = 0.5;
 const REST_MIN: f64 = 0.03;
 
 /// Times and calls of a kind in a trace, or their means.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Taken {
+struct KindUsage {
     exclusive_us: f64,
     /// Durations without children's, which no clock affects.
     self_us: f64,
     calls: f64,
-    lies: Lies,
+    lies: OwnTimeSplit,
 }
 
 /// The means of typical iterations.
 #[derive(Clone, Debug, Default)]
 struct Typical {
-    of_kind: HashMap<usize, Taken>,
+    of_kind: HashMap<usize, KindUsage>,
     whole_us: f64,
 }
 
@@ -77,8 +78,8 @@ impl Typical {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Excess {
     kind: usize,
-    here: Taken,
-    typical: Taken,
+    here: KindUsage,
+    typical: KindUsage,
     whole_us: f64,
     typical_whole_us: f64,
     /// How much longer it took as a share of how much longer the trace took, 0 to 1.
@@ -101,7 +102,7 @@ impl Excess {
 
     /// Whether durations say otherwise: a clock that is off moves a service's time out of the request.
     fn is_of_clocks(&self) -> bool {
-        let longer = |of: fn(&Taken) -> f64| of(&self.here) - of(&self.typical);
+        let longer = |of: fn(&KindUsage) -> f64| of(&self.here) - of(&self.typical);
         longer(|taken| taken.self_us) < longer(|taken| taken.exclusive_us) / 2.0
     }
 }
@@ -124,7 +125,7 @@ fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
         .max_by(|one, other| one.2.total_cmp(&other.2).then(other.0.kind.cmp(&one.0.kind)))?;
     Some(Excess {
         kind: part.kind,
-        here: Taken {
+        here: KindUsage {
             exclusive_us: part.exclusive_us,
             self_us: part.self_us,
             calls: part.calls,
@@ -160,7 +161,7 @@ pub(super) fn of_each(
             (other.workload, other.number) == (one.sample.workload, one.sample.number)
         };
         // Of a short run most of the slowest are no slow ones by rank.
-        matches!(one.side, Side::Slow | Side::Failed) || slowest.iter().any(is_it)
+        matches!(one.side, IterationClass::Slow | IterationClass::Failed) || slowest.iter().any(is_it)
     };
     let mut order: Vec<usize> = (0..traces.compared.len()).filter(is_wanted).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
@@ -169,7 +170,11 @@ pub(super) fn of_each(
 }
 
 /// The whole calls that the comparison names, each with its mean in typical iterations.
-fn wholes(traces: &Traces<'_>, typical: &[usize], comparison: Option<&Comparison>) -> Vec<(usize, Taken)> {
+fn wholes(
+    traces: &Traces<'_>,
+    typical: &[usize],
+    comparison: Option<&Comparison>,
+) -> Vec<(usize, KindUsage)> {
     let breakdowns = &traces.breakdowns;
     if breakdowns.wholes.is_empty() {
         return Vec::new();
@@ -177,11 +182,11 @@ fn wholes(traces: &Traces<'_>, typical: &[usize], comparison: Option<&Comparison
     let complete = traces.complete(typical);
     let number = complete.len().max(1) as f64;
     let named = comparison.iter().flat_map(|comparison| &comparison.kinds);
-    let named = named.filter(|one| one.guilty && one.with_below);
+    let named = named.filter(|one| one.is_cause && one.with_below);
     let kinds = named.filter_map(|one| breakdowns.kinds.iter().position(|kind| is_same(one, kind)));
     kinds
         .map(|kind| {
-            let mut mean = Taken::default();
+            let mut mean = KindUsage::default();
             for &index in &complete {
                 let here = whole(traces, index, kind);
                 mean.exclusive_us += here.exclusive_us / number;
@@ -194,13 +199,13 @@ fn wholes(traces: &Traces<'_>, typical: &[usize], comparison: Option<&Comparison
 }
 
 /// The whole calls of a kind in a trace.
-fn whole(traces: &Traces<'_>, index: usize, kind: usize) -> Taken {
+fn whole(traces: &Traces<'_>, index: usize, kind: usize) -> KindUsage {
     let found = traces.breakdowns.wholes[index].iter().find(|one| one.kind == kind);
-    found.map_or_else(Taken::default, |one| Taken {
+    found.map_or_else(KindUsage::default, |one| KindUsage {
         exclusive_us: one.us,
         self_us: one.self_us,
         calls: one.calls,
-        ..Taken::default()
+        ..KindUsage::default()
     })
 }
 
@@ -214,7 +219,7 @@ fn is_same(one: &ComparedKind, kind: &Kind) -> bool {
 fn excess_of_whole(
     traces: &Traces<'_>,
     index: usize,
-    (typical, wholes): (&Typical, &[(usize, Taken)]),
+    (typical, wholes): (&Typical, &[(usize, KindUsage)]),
 ) -> Option<Excess> {
     let trace = traces.breakdowns.traces[index].as_ref()?;
     let whole_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
@@ -256,7 +261,7 @@ fn grew_alone(found: &Excess, kinds: &[Kind], trace: &Breakdown, typical: &Typic
 fn of_trace(
     traces: &Traces<'_>,
     index: usize,
-    (typical, wholes): (Option<&Typical>, &[(usize, Taken)]),
+    (typical, wholes): (Option<&Typical>, &[(usize, KindUsage)]),
     comparison: Option<&Comparison>,
 ) -> Option<Explanation> {
     let (compared, tree) = (traces.compared[index], traces.trees[index]);
@@ -286,8 +291,8 @@ fn of_trace(
     };
     let kind = &breakdowns.kinds[found.kind];
     let is_headline = comparison
-        .is_some_and(|comparison| comparison.kinds.iter().any(|one| one.guilty && is_same(one, kind)));
-    // What holds of all slow iterations together is nobody's fault in one of them.
+        .is_some_and(|comparison| comparison.kinds.iter().any(|one| one.is_cause && is_same(one, kind)));
+    // What holds of all slow iterations together is no single kind's fault in one of them.
     let is_alone = grew_alone && comparison.is_none_or(|comparison| comparison.overall.is_none());
     let least = if is_headline { HEADLINE_EXPLAINS_MIN } else { EXPLAINS_MIN };
     let base = Explanation {
@@ -357,7 +362,7 @@ fn with_point(base: Explanation, kind: &Kind, tree: &TraceTree, longest: Option<
 fn place(kind: &Kind) -> Place {
     match () {
         () if is_outside(kind) => Place::Outside,
-        () if kind.service == REPORTER && kind.name == SCHEDULING_DELAY => Place::QueueTime,
+        () if kind.service == REPORTER && kind.name == QUEUE_TIME_POINT => Place::QueueTime,
         () => Place::Point,
     }
 }
@@ -391,7 +396,7 @@ pub const QUEUE_TIME: &str = "queue time before the start";
 
 /// The point that an explanation names, in short.
 #[must_use]
-pub fn culprit(explanation: &Explanation) -> Culprit {
+pub fn cause(explanation: &Explanation) -> IterationCause {
     let (name, detail, service) = match explanation.place {
         Place::Point => (explanation.name.clone(), explanation.detail.clone(), explanation.service.clone()),
         Place::QueueTime => (QUEUE_TIME.to_owned(), String::new(), String::new()),
@@ -400,7 +405,7 @@ pub fn culprit(explanation: &Explanation) -> Culprit {
             (OUTSIDE.to_owned(), reasons.to_owned(), String::new())
         }
     };
-    Culprit {
+    IterationCause {
         name,
         detail,
         service,
@@ -420,7 +425,7 @@ mod tests {
     use super::*;
 
     /// What a trace is, its parts, and the kind, how much longer it took, and its share.
-    type Row = (&'static str, &'static [(f64, f64)], Option<(usize, f64, f64)>);
+    type PartsRow = (&'static str, &'static [(f64, f64)], Option<(usize, f64, f64)>);
 
     fn trace(parts: &[(f64, f64)]) -> Breakdown {
         let part = |(kind, &(us, calls)): (usize, &(f64, f64))| Part {
@@ -439,7 +444,7 @@ mod tests {
     fn the_kind_that_is_most_above_its_mean_explains_a_trace() {
         let typical = trace(&[(100.0, 1.0), (400.0, 2.0), (0.0, 0.0)]);
         let typical = Typical::of(&[&typical; TYPICAL_MIN]).unwrap();
-        let rows: [Row; 5] = [
+        let rows: [PartsRow; 5] = [
             // Kind 1 takes most of both, and is not what is slow.
             ("a slower kind", &[(700.0, 1.0), (500.0, 2.0)], Some((0, 600.0, 6.0 / 7.0))),
             ("a new kind", &[(100.0, 1.0), (400.0, 2.0), (300.0, 9.0)], Some((2, 300.0, 1.0))),

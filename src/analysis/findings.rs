@@ -1,6 +1,6 @@
 //! The slowest iterations by what explains them.
 //!
-//! The explanations are those of [`super::explanation`]; an iteration that nothing explains by itself is in no group.
+//! The explanations come from [`super::explanation`]; an iteration that nothing explains by itself is in no group.
 
 use std::collections::HashMap;
 
@@ -33,14 +33,14 @@ fn key(one: &Explanation) -> impl PartialEq {
 }
 
 fn finding(group: &[&Explanation], of: u64) -> Finding {
-    let (first, culprit) = (group[0], explanation::culprit(group[0]));
+    let (first, cause) = (group[0], explanation::cause(group[0]));
     let of_group = |value: fn(&Explanation) -> Option<f64>| -> Vec<f64> {
         group.iter().filter_map(|one| value(one)).collect()
     };
     Finding {
-        name: culprit.name,
-        detail: if first.place == Place::Outside { first.detail.clone() } else { culprit.detail },
-        service: culprit.service,
+        name: cause.name,
+        detail: if first.place == Place::Outside { first.detail.clone() } else { cause.detail },
+        service: cause.service,
         parent: first.parent.clone(),
         place: first.place,
         basis: first.basis,
@@ -91,7 +91,7 @@ mod tests {
             actions: Vec::new(),
             trace: TraceState::Complete,
             lacks_spans: false,
-            culprit: None,
+            cause: None,
         }
     }
 

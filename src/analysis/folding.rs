@@ -2,9 +2,9 @@
 //! on after the answer stands apart.
 //!
 //! One boot of a server in a cloud has 1,600 points, two thirds of them in 26 validations of a token with 40 statements
-//! each. [`fold`] makes some 60 rows of it. What a reader looks for never disappears: a point with an error, without a
-//! start or a stop, one that the caller names, and one that is far longer than its like have rows that show them. The
-//! work is proportional to the number of points, and traces of any depth need no recursion.
+//! each. [`fold`] makes some 60 rows of it. What a reader looks for never disappears. A row shows each point that has
+//! an error, lacks its start or its stop, is named by the caller, or is far longer than its like. The work is
+//! proportional to the number of points, and traces of any depth need no recursion.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,7 +35,7 @@ const CLOCKS_DIFFER_US: u64 = 100_000;
 
 /// A trace as rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Folded {
+pub struct FoldedTrace {
     /// Depth first, siblings by start; what goes on after the answer comes last.
     pub rows: Vec<FoldedRow>,
     /// How many points the trace has.
@@ -49,7 +49,7 @@ pub struct Folded {
 pub struct FoldedRow {
     /// How deep it is, from 0.
     pub depth: usize,
-    /// The row that it is part of, an index in [`Folded::rows`].
+    /// The row that it is part of, an index in [`FoldedTrace::rows`].
     pub parent: Option<usize>,
     /// What it stands for.
     pub kind: RowKind,
@@ -78,7 +78,6 @@ pub struct FoldedRow {
 /// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// One point.
     Point,
     /// Siblings of one kind. The rows below are of what is below all of them.
     Alike,
@@ -89,23 +88,23 @@ pub enum RowKind {
     },
     /// Points of one kind, each the only one below the one before. The rows below are of what is below the innermost.
     Nested,
-    /// A point, or several of one kind, with points below as those of an earlier row.
+    /// A point, or several of one kind, with points below as an earlier row has.
     Repeated {
-        /// The earlier row, an index in [`Folded::rows`].
+        /// The earlier row, an index in [`FoldedTrace::rows`].
         row: usize,
     },
 }
 
 /// Folds a trace. The points `keep`, and those around them, have rows of their own.
 #[must_use]
-pub fn fold(tree: &TraceTree, keep: &[usize]) -> Folded {
-    Folding::new(tree, keep, true).rows()
+pub fn fold(tree: &TraceTree, keep: &[usize]) -> FoldedTrace {
+    TreeFolder::new(tree, keep, true).rows()
 }
 
 /// Every point as a row.
 #[must_use]
-pub fn unfolded(tree: &TraceTree) -> Folded {
-    Folding::new(tree, &[], false).rows()
+pub fn unfolded(tree: &TraceTree) -> FoldedTrace {
+    TreeFolder::new(tree, &[], false).rows()
 }
 
 /// A row that is not placed yet.
@@ -122,7 +121,7 @@ struct Draft {
 /// What goes on after the answer, by the poll that waited for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Later {
-    /// Those that nobody waited for come last.
+    /// Points that nothing waited for come last.
     is_unawaited: bool,
     poll: Option<usize>,
 }
@@ -139,7 +138,7 @@ impl Draft {
     }
 }
 
-struct Folding<'a> {
+struct TreeFolder<'a> {
     tree: &'a TraceTree,
     folds: bool,
     /// Those that the answer waited for.
@@ -161,7 +160,7 @@ struct Folding<'a> {
     whole_us: u64,
 }
 
-impl<'a> Folding<'a> {
+impl<'a> TreeFolder<'a> {
     fn new(tree: &'a TraceTree, keep: &[usize], folds: bool) -> Self {
         let (children, later) = parts(tree);
         let number = tree.points.len();
@@ -192,7 +191,7 @@ impl<'a> Folding<'a> {
         Self { tree, folds, children, later, kinds, shapes, below, longest_us, needed, alone, whole_us }
     }
 
-    fn rows(self) -> Folded {
+    fn rows(self) -> FoldedTrace {
         let mut rows: Vec<FoldedRow> = Vec::new();
         let mut seen: HashMap<u64, usize> = HashMap::new();
         let is_root = |index: &usize| self.tree.points[*index].parent.is_none();
@@ -220,7 +219,7 @@ impl<'a> Folding<'a> {
             }
         }
         let folded = rows.iter().any(|row| row.members.len() > 1 || row.below > 0);
-        Folded { rows, points: self.tree.points.len(), folded }
+        FoldedTrace { rows, points: self.tree.points.len(), folded }
     }
 
     /// The rows of siblings, by start.
@@ -245,7 +244,7 @@ impl<'a> Folding<'a> {
         groups.into_iter().map(draft).collect()
     }
 
-    /// A point with those of its kind below it, where each is the only one below the one before.
+    /// A point with the points of its kind below it, where each is the only one below the one before.
     fn with_nested(&self, kind: RowKind, members: Vec<usize>) -> (RowKind, Vec<usize>) {
         if !self.folds || kind != RowKind::Point {
             return (kind, members);

@@ -1,9 +1,10 @@
 //! Trace points of other requests in a trace, and traces that lack points of their own.
 //!
-//! OSProfiler's `init()` does nothing in a thread that has a profiler already. Services that serve RPC in native threads,
-//! and never clear it, therefore report all that a thread ever does to the first trace that it saw, below the call that
-//! began that trace: points of later requests and of periodic tasks, seconds or minutes after the iteration. The traces
-//! of those requests lack these points. Neither may be taken for what an iteration did. Nothing here may write text.
+//! OSProfiler's `init()` does nothing in a thread that has a profiler already. Services that serve RPC in native
+//! threads, and never clear it, therefore report all that a thread ever does to the first trace that it saw, below the
+//! call that began that trace. These are points of later requests and of periodic tasks, seconds or minutes after the
+//! iteration. The traces of those requests lack these points. Neither may be taken for what an iteration did. Nothing
+//! here may write text.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +19,14 @@ const LATER_US: u64 = 1_000_000;
 
 /// What is wrong with the traces of RPC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mixed {
+pub struct ForeignPointSummary {
     /// How many traces were looked at.
     pub traces: usize,
     /// How many of them have points of other requests.
     pub with_foreign: usize,
     /// The services that reported these points.
     pub services: BTreeSet<String>,
-    /// How long after the end of what its call was for the latest of them begins.
+    /// How long the latest of them begins after the end of what its call was for.
     pub after_us: u64,
     /// How many of them lack what a call led to, although others have it.
     pub lacking: usize,
@@ -59,8 +60,8 @@ pub fn lacking<T: Borrow<TraceTree>>(trees: &[T]) -> Vec<bool> {
 
 /// What is wrong with these traces; `None` if nothing is, or with so few that it says nothing.
 #[must_use]
-pub fn mixed<T: Borrow<TraceTree>>(trees: &[T]) -> Option<Mixed> {
-    let mut mixed = Mixed { traces: trees.len(), ..Mixed::default() };
+pub fn mixed<T: Borrow<TraceTree>>(trees: &[T]) -> Option<ForeignPointSummary> {
+    let mut mixed = ForeignPointSummary { traces: trees.len(), ..ForeignPointSummary::default() };
     for tree in trees.iter().map(Borrow::borrow) {
         let foreign: Vec<(u64, usize)> =
             calls(tree).values().flat_map(|of_call| of_call.later(tree)).collect();
@@ -123,13 +124,13 @@ fn is_by_convention(point: &Point) -> bool {
 }
 
 /// What other processes have below a caller's point, by start.
-struct OfCall {
+struct RpcCallPoints {
     caller: usize,
     below: Vec<usize>,
 }
 
-fn calls(tree: &TraceTree) -> BTreeMap<usize, OfCall> {
-    let mut found: BTreeMap<usize, OfCall> = BTreeMap::new();
+fn calls(tree: &TraceTree) -> BTreeMap<usize, RpcCallPoints> {
+    let mut found: BTreeMap<usize, RpcCallPoints> = BTreeMap::new();
     for (index, point) in tree.points.iter().enumerate() {
         let Some(above) = point.parent.filter(|&above| above < index) else { continue };
         let caller = &tree.points[above];
@@ -137,7 +138,7 @@ fn calls(tree: &TraceTree) -> BTreeMap<usize, OfCall> {
         if is_of_caller && point.name != QUEUE && !is_same_process(caller, point) {
             found
                 .entry(above)
-                .or_insert_with(|| OfCall { caller: above, below: Vec::new() })
+                .or_insert_with(|| RpcCallPoints { caller: above, below: Vec::new() })
                 .below
                 .push(index);
         }
@@ -145,7 +146,7 @@ fn calls(tree: &TraceTree) -> BTreeMap<usize, OfCall> {
     found
 }
 
-impl OfCall {
+impl RpcCallPoints {
     /// The server's point that the call was for.
     fn served(&self, tree: &TraceTree) -> Option<usize> {
         let called = method(&tree.points[self.caller]);

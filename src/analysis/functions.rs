@@ -1,6 +1,6 @@
 //! Which function makes a kind of point slower in slow iterations than in typical ones.
 //!
-//! For each iteration: samples in the function, in points of the guilty kind. Their processor time is compared with how much
+//! For each iteration: samples in the function, in points of the cause. Their processor time is compared with how much
 //! longer these points took by themselves, so a function is not accused of time that was spent waiting. A function must
 //! explain a fifth of that with 95 % confidence (bootstrap over iterations), from enough samples. Functions of Rust's
 //! standard library count as work of their callers. Nothing here may write text.
@@ -22,13 +22,13 @@ const NODES_MAX: usize = 400;
 const DEPTH_MAX: usize = 64;
 /// Calls with a smaller part of the larger side are not in the tree.
 const PART_MIN: f64 = 0.005;
-/// Where paths of functions begin that everybody uses.
+/// How the paths of functions that all programs use begin.
 const LIBRARIES: [&str; 3] = ["core::", "std::", "alloc::"];
 
 /// An iteration: the functions that were reported with it, the points that matter, and how long they took.
 pub(super) struct Iteration<'a> {
     pub(super) functions: &'a Functions,
-    /// The ids of the guilty kind's points.
+    /// The ids of the cause's points.
     pub(super) points: HashSet<&'a str>,
     /// How long these took by themselves.
     pub(super) self_ms: f64,
@@ -52,8 +52,7 @@ impl Node {
     }
 }
 
-/// Compares the functions of slow with those of typical iterations; `None` without any. The same `seed` gives the same
-/// bounds.
+/// Compares the functions of slow and of typical iterations; `None` without any. The same `seed` gives the same bounds.
 pub(super) fn compare(
     slow: &[Iteration<'_>],
     typical: &[Iteration<'_>],

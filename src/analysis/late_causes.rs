@@ -9,15 +9,15 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::causes;
-use super::compared::Compared;
+use super::compared::ComparedIteration;
 use super::late_work::{from_the_start, to_the_end};
 use super::places::Population;
 use base::clock::Nanos;
 use measure::sample::IterationSample;
 use osprofiler::report::TraceTree;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::functions::Functions;
-use results::model::{LateIteration, LateWork, NoFinding};
+use results::model::{LateIteration, LateWork, NoCauseReason};
 
 /// Late iterations that are shown.
 const LATEST_MAX: usize = 10;
@@ -28,7 +28,6 @@ const AFTER_RESPONSE_PART: Nanos = 10;
 
 /// An iteration of the sample whose work has ended.
 pub struct EndedWork<'a> {
-    /// Its trace id.
     pub trace_id: Uuid,
     /// What the client measured.
     pub sample: &'a IterationSample,
@@ -58,16 +57,16 @@ pub fn of_sample(
     }
     let top = all.len().div_ceil(100);
     let typical = all.len() / 2..all.len() - all.len() / 10;
-    let compared: Vec<Compared> = all
+    let compared: Vec<ComparedIteration> = all
         .iter()
         .enumerate()
         .map(|(rank, one)| {
             let side = match rank {
-                rank if rank < late => Side::Slow,
-                rank if typical.contains(&rank) => Side::Typical,
-                _ => Side::Other,
+                rank if rank < late => IterationClass::Slow,
+                rank if typical.contains(&rank) => IterationClass::Typical,
+                _ => IterationClass::Other,
             };
-            Compared {
+            ComparedIteration {
                 side,
                 top: rank < top,
                 trace_id: one.trace_id,
@@ -78,7 +77,7 @@ pub fn of_sample(
                     ..one.sample.clone()
                 },
                 tree: to_the_end(&one.tree, one.latest_us)
-                    .map(|tree| Arc::new(from_the_start(tree, one.sample.lag_ns() / 1_000))),
+                    .map(|tree| Arc::new(from_the_start(tree, one.sample.queue_time_ns() / 1_000))),
                 functions: Arc::clone(&one.functions),
             }
         })
@@ -98,7 +97,7 @@ pub fn of_sample(
         let one = all.iter().find(|one| one.trace_id == explanation.trace_id)?;
         Some(LateIteration { response_ms: one.sample.response_ns() as f64 / 1e6, explanation })
     });
-    let comparison = found.comparison.filter(|seen| seen.no_finding != Some(NoFinding::NoGap))?;
+    let comparison = found.comparison.filter(|seen| seen.no_finding != Some(NoCauseReason::NoGap))?;
     Some(LateWork { comparison, latest: latest.collect() })
 }
 

@@ -1,15 +1,15 @@
-//! When the work of an iteration ended that nobody waited for, and the path to that end.
+//! When work of an iteration that nothing waited for ended, and the path to that end.
 //!
-//! A trace may go on after the response: a message is sent, waits in a queue, a worker takes it, fails, and does it again.
-//! [`end_us`] says when its last point ended. [`to_the_end`] makes the tree of what that end waited for, so that late work is
-//! explained as slow responses are: from the point that ended last, the path goes back to what started it. What started
-//! work and did not wait for it counts until then; from then on, the path is the time that the work waited to begin, which
-//! gets a point of its own, and the work itself. What goes on beside the path takes no time.
+//! A trace may go on after the response: a message is sent, waits in a queue, a worker takes it, fails, and does it
+//! again. [`end_us`] says when its last point ended. [`to_the_end`] makes the tree of what that end waited for, so that
+//! late work is explained as slow responses are. From the point that ended last, the path goes back to what started it.
+//! What started work and did not wait for it counts until then. From then on, the path is the time that the work waited
+//! to begin, which gets a point of its own, and the work itself. What goes on beside the path takes no time.
 //!
-//! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something: a
-//! service that was called by the client, or by another service that waits for the answer, began during the call, nothing
-//! begins before what began it, and nothing ended after traces were read. Smaller differences between clocks are part of
-//! the result. Nothing here may compare.
+//! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something
+//! certain. A service that was called by the client, or by another service that waits for the answer, began during the
+//! call. Nothing begins before what began it, and nothing ended after traces were read. Smaller differences between
+//! clocks are part of the result. Nothing here may compare.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use super::polls::{polls, waiting_for};
 use super::statement;
 use osprofiler::report::{Point, TraceTree};
 use osprofiler::spans::read::LINK;
-use results::client_points::{ITERATION, SCHEDULING_DELAY};
+use results::client_points::{ITERATION, QUEUE_TIME_POINT};
 use results::rpc::{QUEUE, caller_of};
 
 /// The name of a point for the time that a message waited until its work began.
@@ -41,7 +41,7 @@ pub fn is_waiting(name: &str) -> bool {
 /// client's points.
 #[must_use]
 pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
-    let timed = Timed::of(tree, latest_us)?;
+    let timed = TraceTimeline::of(tree, latest_us)?;
     let last_us = timed.times[timed.last()].1;
     tree.points.iter().any(|point| !is_client(point)).then(|| last_us.saturating_sub(timed.due_us()))
 }
@@ -50,7 +50,7 @@ pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
 /// [`end_us`] says. `None` for a tree without the client's points.
 #[must_use]
 pub fn to_the_end(tree: &TraceTree, latest_us: u64) -> Option<TraceTree> {
-    let timed = Timed::of(tree, latest_us)?;
+    let timed = TraceTimeline::of(tree, latest_us)?;
     let last = timed.last();
     match is_client(&tree.points[last]) {
         // The response came last.
@@ -69,7 +69,7 @@ pub fn from_the_start(mut tree: TraceTree, lag_us: u64) -> TraceTree {
         if is_iteration(point) {
             point.duration_us = point.duration_us.map(|us| us.saturating_sub(lag_us));
             point.start_us = start_us;
-        } else if is_client(point) && point.name == SCHEDULING_DELAY {
+        } else if is_client(point) && point.name == QUEUE_TIME_POINT {
             (point.start_us, point.duration_us) = (start_us, point.duration_us.map(|_| 0));
         }
     }
@@ -77,7 +77,7 @@ pub fn from_the_start(mut tree: TraceTree, lag_us: u64) -> TraceTree {
 }
 
 /// A trace on the client's clock.
-struct Timed<'a> {
+struct TraceTimeline<'a> {
     tree: &'a TraceTree,
     /// The client's point of the iteration.
     iteration: usize,
@@ -85,7 +85,7 @@ struct Timed<'a> {
     times: Vec<(u64, u64)>,
 }
 
-impl<'a> Timed<'a> {
+impl<'a> TraceTimeline<'a> {
     fn of(tree: &'a TraceTree, latest_us: u64) -> Option<Self> {
         let iteration = tree.points.iter().position(|point| is_client(point) && point.name == ITERATION)?;
         let span = |point: &Point| {
@@ -171,7 +171,7 @@ struct Path {
 }
 
 impl Path {
-    fn of(timed: &Timed<'_>, last: usize) -> Self {
+    fn of(timed: &TraceTimeline<'_>, last: usize) -> Self {
         let number = timed.times.len();
         let mut path = Self {
             is_on: vec![false; number],
@@ -204,7 +204,7 @@ impl Path {
         path
     }
 
-    fn tree(&self, timed: &Timed<'_>) -> TraceTree {
+    fn tree(&self, timed: &TraceTimeline<'_>) -> TraceTree {
         let old = &timed.tree.points;
         let mut points: Vec<Point> = Vec::with_capacity(old.len());
         let mut place_of: Vec<Option<usize>> = vec![None; old.len()];
@@ -244,7 +244,7 @@ impl Path {
     }
 
     /// The point for the time that the work of a point on the path waited, if it did.
-    fn wait(&self, timed: &Timed<'_>, index: usize, parent: Option<usize>) -> Option<Point> {
+    fn wait(&self, timed: &TraceTimeline<'_>, index: usize, parent: Option<usize>) -> Option<Point> {
         let (from_us, to_us) = (self.waited[index]?, timed.times[index].0);
         let above = timed.above(index)?;
         let (sender, point) = (&timed.tree.points[above], &timed.tree.points[index]);
@@ -285,8 +285,8 @@ impl Path {
 const MESSAGE_IDS: [&str; 4] =
     ["messaging.message.id", "messaging.message_id", "celery.task_id", "bullmq.job.id"];
 
-/// Whether two points are the same work on the same message, such as a task and its second attempt: a worker may do the same
-/// for several messages, and a task may send itself the next one.
+/// Whether two points are the same work on the same message, such as a task and its second attempt. A worker may do the
+/// same work for several messages, and a task may send itself the next one.
 fn is_same_work(one: &Point, other: &Point) -> bool {
     let id = |point: &Point, key: &str| point.info.text_at(&["attributes", key]).map(|id| id.into_owned());
     let has_same_id = || {
@@ -300,7 +300,7 @@ fn is_same_work(one: &Point, other: &Point) -> bool {
 const ABOVE_MAX: usize = 1_000;
 
 /// Whether the same work is above a point already.
-fn has_run(timed: &Timed<'_>, index: usize) -> bool {
+fn has_run(timed: &TraceTimeline<'_>, index: usize) -> bool {
     let points = &timed.tree.points;
     std::iter::successors(timed.above(index), |&above| timed.above(above))
         .take(ABOVE_MAX)
@@ -308,7 +308,7 @@ fn has_run(timed: &Timed<'_>, index: usize) -> bool {
 }
 
 /// The runs of a point's work for the same message before it, first run first.
-fn earlier_runs(timed: &Timed<'_>, above: usize, index: usize) -> Vec<usize> {
+fn earlier_runs(timed: &TraceTimeline<'_>, above: usize, index: usize) -> Vec<usize> {
     let (points, begun_us) = (&timed.tree.points, timed.times[index].0);
     if !is_producer(&points[above]) {
         return Vec::new();
@@ -344,7 +344,7 @@ mod tests {
 
     use super::*;
     use crate::breakdown::break_down;
-    use crate::sample_trees::{At, at, iteration, linked, with};
+    use crate::sample_trees::{SamplePoint, at, iteration, linked, with};
 
     #[test]
     fn the_end_of_the_last_point_counts_on_the_clients_clock() {
@@ -432,12 +432,12 @@ mod tests {
         }
     }
 
-    fn kind(point: At, kind: &str) -> At {
+    fn kind(point: SamplePoint, kind: &str) -> SamplePoint {
         with(point, json!({ "kind": kind }))
     }
 
     /// A shop that answers 95 ms after it was asked, and sends a message at 10 ms.
-    fn queued() -> Vec<At> {
+    fn queued() -> Vec<SamplePoint> {
         let send = kind(at(4, 3, "send", "shop", (5_010, 5_012)), "producer");
         vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(9, 3, "db", "shop", (5_006, 5_009)), send]
     }
@@ -479,7 +479,7 @@ mod tests {
     #[expect(clippy::too_many_lines, reason = "a table of traces")]
     fn the_path_leads_to_the_point_that_ends_last() {
         let consumer = |id, parent, ms| kind(at(id, parent, "work", "worker", ms), "consumer");
-        let all = |more: Vec<At>| queued().into_iter().chain(more).collect::<Vec<At>>();
+        let all = |more: Vec<SamplePoint>| queued().into_iter().chain(more).collect::<Vec<SamplePoint>>();
         let of_message = |id, parent, ms, message: &str| {
             let info = json!({ "kind": "consumer", "attributes": { "messaging.message.id": message } });
             with(at(id, parent, "work", "worker", ms), info)

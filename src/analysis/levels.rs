@@ -1,14 +1,14 @@
 //! Levels of detail at which the times of traces are compared.
 //!
-//! A cause need not be in one place. Where every service validates a token anew, or a broker holds all messages back, many
-//! kinds of points take a little longer, and none of them explains enough. So kinds are compared under their parents
-//! first, then wherever they are, and then by their service alone. And a service that stands still makes some requests
-//! slow in its own points, and those that come meanwhile in the points of its callers, which wait for it: in the end
-//! both are one. Nothing here may judge.
+//! A cause need not be in one place. Where every service validates a token anew, or a broker holds all messages back,
+//! many kinds of points take a little longer, and none of them explains enough. So kinds are compared under their
+//! parents first, then wherever they are, and then by their service alone. And a service that stands still makes some
+//! requests slow in its own points. Requests that come meanwhile are slow in the points of its callers, which wait for
+//! it. So in the end both are one. Nothing here may judge.
 
 use std::collections::HashMap;
 
-use super::attribution::{Breakdown, Lies, Part};
+use super::attribution::{Breakdown, OwnTimeSplit, Part};
 use super::breakdown::{Breakdowns, Kind};
 use results::client_points::REPORTER;
 use results::rpc::QUEUE;
@@ -158,14 +158,14 @@ fn until_it_begins(part: &Part) -> (Part, Part) {
     let before = Part {
         exclusive_us: share * part.exclusive_us,
         self_us: share * part.self_us,
-        lies: Lies { before_us: lies.before_us, ..Lies::default() },
+        lies: OwnTimeSplit { before_us: lies.before_us, ..OwnTimeSplit::default() },
         ..*part
     };
     let rest = Part {
         exclusive_us: part.exclusive_us - before.exclusive_us,
         self_us: part.self_us - before.self_us,
         calls: 0.0,
-        lies: Lies { before_us: 0.0, ..lies },
+        lies: OwnTimeSplit { before_us: 0.0, ..lies },
         ..*part
     };
     (before, rest)

@@ -1,28 +1,28 @@
-//! Tests with spans that are lost on their way, as by a queue that is full: no point may be blamed for the time of what is
-//! missing below it, and no trace may be left out that only took another way.
+//! Tests with spans that are lost on their way, as by a full queue. No point may be blamed for the time of what is
+//! missing below it, and no trace that only took another way may be left out.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use uuid::Uuid;
 
-use super::causes::{Causes, Compared, of_workload};
+use super::causes::{Causes, ComparedIteration, of_workload};
 use super::places::Population;
 use measure::sample::{ActionSample, IterationSample};
-use osprofiler::record::{Record, Timestamp};
+use osprofiler::record::{Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::{ACTION, ITERATION, REPORTER};
 
 const SLOW: usize = 24;
 const TYPICAL: usize = 50;
 
 /// A point: its name, the one around it, the kind of its span, its service, its start and its end in milliseconds.
-type Made = (&'static str, &'static str, &'static str, &'static str, u64, u64);
+type SpanFixture = (&'static str, &'static str, &'static str, &'static str, u64, u64);
 
 /// A request to `shop`, which runs a statement and calls `stock`, which runs another. The statement of slow ones takes 300 ms
 /// longer.
-fn points(is_slow: bool) -> Vec<Made> {
+fn points(is_slow: bool) -> Vec<SpanFixture> {
     let ms = if is_slow { 300 } else { 0 };
     vec![
         (ITERATION, "b", "", REPORTER, 0, 40 + ms),
@@ -52,7 +52,7 @@ fn trace(is_slow: bool, lost: &[&str], fails: bool, noise_us: u64) -> TraceTree 
                 info["etype"] = "ERROR".into();
             }
             let noise_us = if is_stop { noise_us.min(900) } else { 0 };
-            records.push(Record {
+            records.push(TraceRecord {
                 name: format!("{name}-{half}").into(),
                 base_id: "b".into(),
                 trace_id: name.into(),
@@ -68,16 +68,16 @@ fn trace(is_slow: bool, lost: &[&str], fails: bool, noise_us: u64) -> TraceTree 
 }
 
 /// What is lost of a slow or typical trace, by its number; `None` if all of it is.
-type Lost = fn(is_slow: bool, number: usize) -> Option<&'static [&'static str]>;
+type LossPattern = fn(is_slow: bool, number: usize) -> Option<&'static [&'static str]>;
 
-fn causes(lost: Lost, fails: bool) -> Causes {
-    let compared: Vec<Compared> = (0..SLOW + TYPICAL)
+fn causes(lost: LossPattern, fails: bool) -> Causes {
+    let compared: Vec<ComparedIteration> = (0..SLOW + TYPICAL)
         .map(|number| {
             let is_slow = number < SLOW;
             let tree = lost(is_slow, number)
                 .map(|lost| Arc::new(trace(is_slow, lost, fails && is_slow, 13 * number as u64)));
-            Compared {
-                side: if is_slow { Side::Slow } else { Side::Typical },
+            ComparedIteration {
+                side: if is_slow { IterationClass::Slow } else { IterationClass::Typical },
                 top: false,
                 trace_id: Uuid::from_u128(number as u128 + 1),
                 sample: IterationSample {
@@ -98,7 +98,7 @@ fn causes(lost: Lost, fails: bool) -> Causes {
 fn what_is_lost_is_blamed_on_nobody() {
     const BELOW: &[&str] = &["stock", "scan"];
     // What is lost, whether slow ones fail, how many lack spans, and what is named.
-    let rows: [(&str, Lost, bool, usize, Option<&str>); 8] = [
+    let rows: [(&str, LossPattern, bool, usize, Option<&str>); 8] = [
         ("nothing", |_, _| Some(&[]), false, 0, Some("scan")),
         (
             "the called service of a few",
@@ -155,8 +155,8 @@ fn what_is_lost_is_blamed_on_nobody() {
     for (what, lost, fails, lacking, named) in rows {
         let seen = causes(lost, fails);
         let comparison = seen.comparison.unwrap();
-        let guilty = comparison.kinds.iter().find(|kind| kind.guilty).map(|kind| kind.name.as_str());
-        assert_eq!((seen.lacking.len(), guilty), (lacking, named), "{what}: {comparison:?}");
+        let cause = comparison.kinds.iter().find(|kind| kind.is_cause).map(|kind| kind.name.as_str());
+        assert_eq!((seen.lacking.len(), cause), (lacking, named), "{what}: {comparison:?}");
         // What lacks spans is not explained by what is left of it.
         let is_explained = |id: &Uuid| seen.explanations.iter().any(|one| one.trace_id == *id);
         assert!(!seen.lacking.iter().any(is_explained), "{what}");

@@ -2,8 +2,9 @@
 //!
 //! Points of one kind under the same path of kinds are one node. Its time is the mean over all iterations of a side;
 //! an iteration without such points counts as 0. Times are durations, so parallel children can add up to more than
-//! their parent; points that nobody waited for have no time of their own. Hostile traces can have any number of kinds at any depth, so both are bounded; points beyond a bound
-//! are left out with all points below them. Nothing here may fetch or print.
+//! their parent; points that nothing waited for have no time of their own. Hostile traces can have any number of kinds
+//! at any depth, so both are bounded; points beyond a bound are left out with all points below them. Nothing here may
+//! fetch or print.
 
 use std::collections::HashMap;
 
@@ -180,12 +181,12 @@ fn us(us: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osprofiler::record::{Info, Record};
+    use osprofiler::record::{Info, TraceRecord};
     use proptest::prelude::*;
 
     /// A trace of points (id, parent, name, start, end), in microseconds; id 0 is the base.
     fn tree(points: &[(u32, u32, &str, u32, u32)]) -> TraceTree {
-        let record = |id: u32, parent: u32, name: String, at_us: u32| Record {
+        let record = |id: u32, parent: u32, name: String, at_us: u32| TraceRecord {
             name: name.into(),
             base_id: "0".into(),
             trace_id: id.to_string().into(),
@@ -196,7 +197,7 @@ mod tests {
             project: Some("p".into()),
             service: Some("s".into()),
         };
-        let records: Vec<Record> = points
+        let records: Vec<TraceRecord> = points
             .iter()
             .flat_map(|&(id, parent, name, from, to)| {
                 [

@@ -10,28 +10,28 @@ use results::model::SlowMoments;
 const SLOW_MIN: usize = 10;
 /// Two that begin within this many typical durations of each other may be held up by the same stop.
 const REACH: f64 = 1.2;
-/// And that end within so many of them, or within this part of what they take longer.
+/// They also end within this many typical durations, or within this part of the time by which they take longer.
 const REACH_OF_ENDS: f64 = 2.0;
 const REACH_OF_GAP: f64 = 0.1;
 /// They have at least this many times as many neighbours as by chance.
 const TIMES_MIN: f64 = 2.5;
 /// At least this share of them has a neighbour.
 const SHARE_MIN: f64 = 0.6;
-/// The probability of so many neighbours by chance.
+/// The largest probability of their neighbours by chance.
 const CHANCE_MAX: f64 = 0.001;
 
 /// When an iteration began, and how long it took, in nanoseconds.
-pub type UnderWay = (u64, u64);
+pub type IterationPeriod = (u64, u64);
 
 /// The moments at which these slow iterations come; `None` if they come at any time. `others` are more iterations of the
 /// run, which tell how long it was; `typical_ms` is how long a typical one takes.
 #[must_use]
-pub fn moments(slow: &[UnderWay], others: &[UnderWay], typical_ms: f64) -> Option<SlowMoments> {
+pub fn moments(slow: &[IterationPeriod], others: &[IterationPeriod], typical_ms: f64) -> Option<SlowMoments> {
     if slow.len() < SLOW_MIN || typical_ms <= 0.0 {
         return None;
     }
-    let begin_s = |one: &UnderWay| one.0 as f64 / 1e9;
-    let end_s = |one: &UnderWay| (one.0 + one.1) as f64 / 1e9;
+    let begin_s = |one: &IterationPeriod| one.0 as f64 / 1e9;
+    let end_s = |one: &IterationPeriod| (one.0 + one.1) as f64 / 1e9;
     let all = || slow.iter().chain(others);
     let length_s = all().map(end_s).fold(f64::MIN, f64::max) - all().map(begin_s).fold(f64::MAX, f64::min);
     let typical_s = typical_ms / 1e3;
@@ -75,7 +75,8 @@ pub fn moments(slow: &[UnderWay], others: &[UnderWay], typical_ms: f64) -> Optio
     })
 }
 
-/// The probability of at least `seen` events of which so many are expected: Chernoff's bound for Poisson's distribution.
+/// The probability of at least `seen` events where `expected` are expected: Chernoff's bound for Poisson's
+/// distribution.
 fn at_least(seen: u64, expected: f64) -> f64 {
     let seen = seen as f64;
     if seen <= expected {
@@ -88,15 +89,15 @@ fn at_least(seen: u64, expected: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn samples(times_ms: impl IntoIterator<Item = (f64, f64)>) -> Vec<UnderWay> {
+    fn samples(times_ms: impl IntoIterator<Item = (f64, f64)>) -> Vec<IterationPeriod> {
         times_ms.into_iter().map(|(at_ms, ms)| ((at_ms * 1e6) as u64, (ms * 1e6) as u64)).collect()
     }
 
-    fn found(slow: &[UnderWay], length_ms: f64) -> Option<SlowMoments> {
+    fn found(slow: &[IterationPeriod], length_ms: f64) -> Option<SlowMoments> {
         moments(slow, &samples([(0.0, 20.0), (length_ms, 20.0)]), 20.0)
     }
 
-    /// A stop of 200 ms holds up those under way, of which each began within the 20 ms before.
+    /// A stop of 200 ms holds up the iterations under way; each began within the 20 ms before.
     #[test]
     fn stops_of_all_that_is_under_way_are_found() {
         for concurrency in [2, 4, 16] {
@@ -135,11 +136,12 @@ mod tests {
         let mut told = [0, 0];
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let mut all: Vec<UnderWay> = samples((0..16).flat_map(|stop| {
+            let mut all: Vec<IterationPeriod> = samples((0..16).flat_map(|stop| {
                 let at_ms = 1_200.0 * f64::from(stop) + 300.0 * random.f64();
                 (0..3).map(|_| (at_ms + 100.0 * random.f64(), 370.0)).collect::<Vec<_>>()
             }));
-            let seen = |of: &[UnderWay]| moments(of, &samples([(0.0, 130.0), (19_500.0, 130.0)]), 130.0);
+            let seen =
+                |of: &[IterationPeriod]| moments(of, &samples([(0.0, 130.0), (19_500.0, 130.0)]), 130.0);
             told[0] += u32::from(seen(&all).is_some());
             random.shuffle(&mut all);
             told[1] += u32::from(seen(&all[..20]).is_some());

@@ -1,9 +1,9 @@
 //! Numbers among the attributes of services: rows, queue depths, requests in flight. Nearly every trace has another value,
 //! so values say nothing and bounds do: a number is at least, or below, one of the deciles of all traces.
 //!
-//! The deciles do not depend on which traces are slow, so that they can be tested as any other value. How closely a number
-//! goes with the time that a trace takes is told by Spearman's rank correlation with its bounds, over the traces that are
-//! compared: slow and typical ones, and not those between.
+//! The deciles do not depend on which traces are slow, so that they can be tested as any other value. How closely a
+//! number goes with the time that a trace takes is told by Spearman's rank correlation with its bounds. It is over the
+//! traces that are compared: slow and typical ones, not the ones between.
 
 use std::collections::BTreeMap;
 

@@ -2,15 +2,15 @@
 //!
 //! Each iteration is left unprofiled at random, independently of the others. So everything that changes during a run
 //! (a cache that warms up, load from neighbours, a burst) affects both groups equally. The number of times in a group
-//! below a value has at most the variance of a binomial, even if iterations depend on each other (Neyman 1923:
-//! inference from the assignment, not from a model of the times). This is why the bounds of order statistics hold here
-//! under drift, while they would not hold for two separate runs. The method of variance estimates recovery (Zou and
-//! Donner 2008) turns the bounds of both groups into bounds of their difference; it does not need symmetry.
+//! below a value has at most the variance of a binomial, even if iterations depend on each other. This is inference
+//! from the assignment, not from a model of the times (Neyman 1923). So the bounds of order statistics hold here under
+//! drift, while they would not hold for two separate runs. The method of variance estimates recovery (Zou and Donner
+//! 2008) turns the bounds of both groups into bounds of their difference; it does not need symmetry.
 //!
 //! Limit: slowdown that profiled iterations cause in their neighbours affects both groups and is not measured. Nothing
 //! here may guess from too few samples.
 
-use results::aggregate::Sides;
+use results::aggregate::ServiceTimes;
 use results::model::{EffectAt, ObserverEffect};
 use statistics::binomial::Share;
 use statistics::order::{at_rank, rank};
@@ -27,7 +27,7 @@ const NS_PER_MS: f64 = 1e6;
 
 /// The overhead of profiling; `None` for a run without unprofiled iterations.
 #[must_use]
-pub fn effect(sides: &Sides, share: ControlShare) -> Option<ObserverEffect> {
+pub fn effect(sides: &ServiceTimes, share: ControlShare) -> Option<ObserverEffect> {
     if share.is_none() {
         return None;
     }
@@ -152,7 +152,7 @@ mod tests {
                 let without = times_ns(&mut random, count, drift);
                 let with: Vec<u64> = (0..).zip(&without).map(|(index, ns)| profiled_ns(*ns, index)).collect();
                 let ids = RunIds::new(Uuid::from_u128(run as u128), share(percent));
-                let mut sides = Sides::default();
+                let mut sides = ServiceTimes::default();
                 for index in 0..count {
                     let (side, time) = match ids.is_control((0, index as u64)) {
                         true => (&mut sides.control, without[index]),
@@ -188,7 +188,7 @@ mod tests {
         let mut claimed = [0; PERCENTILES.len()];
         for run in 0..RUNS {
             let ids = RunIds::new(Uuid::from_u128(run as u128), share(20.0));
-            let mut sides = Sides::default();
+            let mut sides = ServiceTimes::default();
             for (number, ns) in (0..).zip(times_ns(&mut random, 4_000, 20.0)) {
                 let side = match ids.is_control((0, number)) {
                     true => &mut sides.control,
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn too_few_samples_give_no_percentiles() {
-        let mut sides = Sides::default();
+        let mut sides = ServiceTimes::default();
         assert_eq!(effect(&sides, ControlShare::NONE), None);
         sides.profiled.kept_ns = vec![1_000_000; 1_000];
         sides.control.kept_ns = vec![1_000_000; SAMPLES_MIN - 1];

@@ -2,8 +2,8 @@
 //!
 //! The difference of a pair is free of everything that both have in common. The bounds of the median difference are two
 //! order statistics of the differences: whether a difference is above its median is a fair coin, whatever the
-//! distribution (the sign test, and its interval, of Conover, Practical Nonparametric Statistics, 3rd edition, 3.4). The
-//! pairs run one after another, so this is the cost of an idle service; under load it may be larger.
+//! distribution. This is the sign test with its interval (Conover, Practical Nonparametric Statistics, 3rd edition,
+//! 3.4). The pairs run one after another, so this is the cost of an idle service; under load it may be larger.
 
 use results::model::{EffectAt, ObserverEffect};
 use statistics::binomial::Share;

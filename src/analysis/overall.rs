@@ -25,7 +25,7 @@ const GROWTH_MIN: f64 = 0.4;
 /// Of the time outside the kind that grew most, kinds that grew too take at least this share, on average.
 const COVERED_MIN: f64 = 0.6;
 
-/// How slow traces are slow as a whole, if they are; `moments` are those at which they come.
+/// How slow traces are slow as a whole, if they are; `moments` are the moments at which they come.
 pub(super) fn overall(
     found: &Attribution,
     kinds: &[Kind],

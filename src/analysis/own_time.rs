@@ -1,9 +1,9 @@
 //! The kind of point with the most own time in one iteration: its explanation when nothing can be compared.
 //!
-//! Own time is a point's duration without the union of its children's, as far as the response waited for it. Points of
-//! one kind count together, so forty short queries can be the largest part as well as a single long one. Queue time
-//! before the start and request time outside all points of services take part. Pauses between requests do not count.
-//! An incomplete trace has a largest part too: the points below one without a stop count instead of it.
+//! Own time is the part of a point's duration that the response waited for, without the union of its children's. Points
+//! of one kind count together, so forty short queries can be the largest part as well as a single long one. Queue time
+//! before the start and request time outside all points of services take part. Pauses between requests do not count. An
+//! incomplete trace has a largest part too: the points below one without a stop count instead of it.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,11 @@ use super::asynchronous;
 use super::breakdown::{Kind, kind};
 use measure::sample::IterationSample;
 use osprofiler::report::{Point, TraceTree};
-use results::client_points::{ACTION, REPORTER, SCHEDULING_DELAY};
+use results::client_points::{ACTION, QUEUE_TIME_POINT, REPORTER};
 
 /// The largest part of an iteration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Largest {
-    /// Its kind.
+pub struct LargestPart {
     pub kind: Kind,
     /// The time of its points, in microseconds.
     pub own_us: u64,
@@ -28,13 +27,13 @@ pub struct Largest {
 
 /// The largest part of an iteration; `None` for a trace without times. `tree` has the client's points.
 #[must_use]
-pub fn largest(tree: &TraceTree, sample: &IterationSample) -> Option<Largest> {
+pub fn largest(tree: &TraceTree, sample: &IterationSample) -> Option<LargestPart> {
     let awaited = asynchronous::awaited(tree);
     let own_us = asynchronous::own_us(tree, &awaited);
-    let mut groups: HashMap<Kind, Largest> = HashMap::new();
+    let mut groups: HashMap<Kind, LargestPart> = HashMap::new();
     for (index, point) in tree.points.iter().enumerate().filter(|(_, point)| !is_client(point)) {
         let kind = kind(tree, index);
-        let group = groups.entry(kind).or_insert_with_key(|kind| Largest {
+        let group = groups.entry(kind).or_insert_with_key(|kind| LargestPart {
             kind: kind.clone(),
             own_us: 0,
             calls: 0,
@@ -60,14 +59,14 @@ fn of_client(tree: &TraceTree, name: &str) -> Vec<usize> {
     (0..tree.points.len()).filter(|&index| is_it(&tree.points[index])).collect()
 }
 
-fn queue_time(tree: &TraceTree, sample: &IterationSample) -> Largest {
-    let longest = of_client(tree, SCHEDULING_DELAY).first().copied();
+fn queue_time(tree: &TraceTree, sample: &IterationSample) -> LargestPart {
+    let longest = of_client(tree, QUEUE_TIME_POINT).first().copied();
     let kind = longest.map_or_else(Kind::default, |index| kind(tree, index));
-    Largest { kind, own_us: sample.lag_ns() / 1_000, calls: 1, longest }
+    LargestPart { kind, own_us: sample.queue_time_ns() / 1_000, calls: 1, longest }
 }
 
 /// The time of requests during which no service had a point open.
-fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u64)>]) -> Largest {
+fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u64)>]) -> LargestPart {
     let requests = sample.actions.iter().filter(|action| action.requests > 0);
     let span = |from_ns: u64, ns: u64| (from_ns / 1_000, from_ns.saturating_add(ns) / 1_000);
     let requests_us = covered(requests.map(|action| span(action.offset_ns, action.duration_ns)).collect());
@@ -76,7 +75,7 @@ fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u
     let longest = actions.iter().copied().max_by_key(|&index| tree.points[index].self_us);
     let kind = longest.map_or_else(Kind::default, |index| kind(tree, index));
     // Several requests have one sum, which no point shows.
-    Largest { kind, own_us, calls: 1, longest: longest.filter(|_| actions.len() == 1) }
+    LargestPart { kind, own_us, calls: 1, longest: longest.filter(|_| actions.len() == 1) }
 }
 
 /// The intervals of all points of services; what a poll waited for goes on when the request that began it has ended.
@@ -106,7 +105,7 @@ fn covered(mut open: Vec<(u64, u64)>) -> u64 {
 mod tests {
     use super::*;
     use measure::sample::ActionSample;
-    use osprofiler::record::{Info, Record};
+    use osprofiler::record::{Info, TraceRecord};
 
     /// An iteration of a client whose request takes this long after this queue time, with a service's points as (id,
     /// parent, name, start, end) in milliseconds.
@@ -123,7 +122,7 @@ mod tests {
         points: &[(&str, &str, &str, u64, Option<u64>)],
         (queue_ms, pause_ms, request_ms): (u64, u64, u64),
     ) -> (TraceTree, IterationSample) {
-        let record = |name: String, id: &str, parent: &str, ms: u64, project: &str| Record {
+        let record = |name: String, id: &str, parent: &str, ms: u64, project: &str| TraceRecord {
             name: name.into(),
             base_id: "b".into(),
             trace_id: id.into(),

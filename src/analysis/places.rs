@@ -4,8 +4,8 @@
 //! because one stall holds up all that are under way; a group must not count as many separate observations:
 //! - The beginning is compared with every other place in the run: it is special if hardly any place has as many slow
 //!   iterations in a row. This needs no assumption about groups.
-//! - For intervals of time, slow iterations that start together are one event; the chance is that of so many events in
-//!   one part of the interval, over all intervals that are tried.
+//! - For intervals of time, slow iterations that start together are one event. The chance is the probability of that
+//!   many events in one part of the interval, over all intervals that are tried.
 //!
 //! Nothing here may name a cause.
 
@@ -41,12 +41,12 @@ pub struct Population<'a> {
 }
 
 impl Population<'_> {
-    /// Of how many iterations the slow ones are the slowest.
+    /// The number of iterations among which the slow ones are the slowest.
     pub(super) fn compared(&self) -> u64 {
         self.sampled.unwrap_or(self.total)
     }
 
-    /// An iteration's place among those of this run, from 0 without the warm-up.
+    /// An iteration's place among the iterations of this run, from 0 without the warm-up.
     fn place(&self, iteration: &IterationSample) -> u64 {
         (iteration.number / self.shards.max(1)).saturating_sub(self.warm_up)
     }

@@ -1,4 +1,4 @@
-//! The self time and calls of each kind of trace point in each trace, to compare two sets of traces.
+//! The own time and calls of each kind of trace point in each trace, to compare two sets of traces.
 //!
 //! A kind that a trace lacks counts as 0. Fetched traces are of slow or of typical iterations: compare slow only with
 //! slow, and typical only with typical. Nothing is read or printed here.
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use osprofiler::report::TraceTree;
 use results::functions::Functions;
-use statistics::counts::Counts;
+use statistics::counts::CountSums;
 use statistics::paired::{Estimate, mean_and_sd, student_upper};
 
 use super::functions::own_function;
@@ -30,7 +30,7 @@ pub struct Kind {
     pub name: String,
 }
 
-/// Self time and calls of every kind in each trace.
+/// Own time and calls of every kind in each trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
     traces: usize,
@@ -40,7 +40,7 @@ pub struct Points {
 /// The means of one kind over traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Means {
-    /// Mean self time in a trace, in milliseconds.
+    /// Mean own time in a trace, in milliseconds.
     pub self_ms: f64,
     /// Mean calls in a trace.
     pub calls: f64,
@@ -55,7 +55,7 @@ pub struct Difference {
     pub base: Means,
     /// Its means in the new set.
     pub new: Means,
-    /// Lower and upper bound of its additional self time in the new set, in milliseconds, each with an error
+    /// Lower and upper bound of its additional own time in the new set, in milliseconds, each with an error
     /// probability of 2.5 % (Welch); absent with fewer than two traces.
     pub bounds_ms: Option<(f64, f64)>,
 }
@@ -76,7 +76,7 @@ impl Points {
         self.traces += 1;
     }
 
-    /// Adds the functions of a trace instead: the processor time in each of them as self time, samples as calls. Functions
+    /// Adds the functions of a trace instead: the processor time in each of them as own time, samples as calls. Functions
     /// of the standard library count as work of their callers.
     pub fn add_functions(&mut self, functions: &Functions) {
         let mut sums: BTreeMap<Kind, (f64, f64)> = BTreeMap::new();
@@ -116,8 +116,8 @@ impl Points {
 
     /// A kind's calls in all traces.
     #[must_use]
-    pub fn calls(&self, kind: &Kind) -> Counts {
-        let mut counts = Counts::default();
+    pub fn calls(&self, kind: &Kind) -> CountSums {
+        let mut counts = CountSums::default();
         let found = self.kinds.get(kind).map_or(&[][..], Vec::as_slice);
         found.iter().for_each(|(_, _, calls)| counts.add(*calls));
         // A trace without the kind has no calls of it.
@@ -125,7 +125,7 @@ impl Points {
         counts
     }
 
-    /// A kind's self time in each trace.
+    /// A kind's own time in each trace.
     fn self_ms(&self, kind: &Kind) -> Vec<f64> {
         let mut values = vec![0.0; self.traces];
         for (trace, self_ms, _) in self.kinds.get(kind).into_iter().flatten() {
@@ -164,15 +164,15 @@ pub struct PointRow {
     pub service: String,
     /// Its name and its statement or path.
     pub name: String,
-    /// Its mean self time in a trace of A.
+    /// Its mean own time in a trace of A.
     pub a_self_ms: f64,
-    /// Its mean self time in a trace of B.
+    /// Its mean own time in a trace of B.
     pub b_self_ms: f64,
     /// Its mean number of calls in a trace of A.
     pub a_calls: f64,
     /// Its mean number of calls in a trace of B.
     pub b_calls: f64,
-    /// B's self time minus A's, the mean over pairs.
+    /// B's own time minus A's, the mean over pairs.
     pub difference_ms: f64,
     /// The difference is at least this, with an error probability of 2.5 %.
     pub low_ms: f64,

@@ -2,9 +2,10 @@
 //!
 //! A service may answer a request at once and do the work later: Nova answers before a server boots. A client that then
 //! asks again and again until the work is done waits for that work, although no request does. So what goes on beside a
-//! poll belongs to it, until the last of its requests was sent: what that one saw was done before. Time of a poll in which
-//! no traced service worked is a pause, and nobody's fault but the interval's, unless the work is not traced. A poll tells
-//! times only as finely as its interval: what takes a little longer may need one more request, and so a whole pause more.
+//! poll belongs to it, until the last of its requests was sent: what that one saw was done before. Time of a poll in
+//! which no traced service worked is a pause, and only the interval's fault, unless the work is not traced. A poll
+//! tells times only as finely as its interval: what takes a little longer may need one more request, and so a whole
+//! pause more.
 
 use osprofiler::report::{Point, TraceTree};
 use results::client_points::{ACTION, REPORTER};
@@ -26,7 +27,7 @@ pub struct Poll {
     pub last_us: u64,
 }
 
-/// True for the client's point of an action that sent several requests, of which services have points.
+/// True for the client's point of an action that sent several requests for which services have points.
 #[must_use]
 pub fn is_poll(tree: &TraceTree, index: usize) -> bool {
     let Some(point) = tree.points.get(index).filter(|point| is_client(point) && point.name == ACTION) else {

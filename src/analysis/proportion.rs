@@ -1,13 +1,13 @@
 //! Whether a kind of point grew beyond its share of a typical trace.
 //!
-//! Where everything is slower, the kind that takes most of a typical trace takes most of the gap too, and is healthy. The
-//! same holds of a stop of the whole process: it falls into whatever runs at that moment. So a kind that is slower, rather
-//! than called more often, must have grown clearly more than the rest of its service, and of all services. And if slow
-//! iterations come at the same moments, it must be unlikely that stops which fall anywhere happened to fall into it. And of
-//! a kind that takes much of each trace, the slowest iterations are those in which it happened to take longest: it must have
-//! grown by more than its usual spread makes of that. Nothing here may fetch or print.
+//! Where everything is slower, the kind that takes most of a typical trace takes most of the gap too, and is healthy.
+//! The same holds of a stop of the whole process: it falls into whatever runs at that moment. So a kind that is slower,
+//! rather than called more often, must have grown clearly more than the rest of its service, and of all services. And
+//! if slow iterations come at the same moments, it must be unlikely that stops which fall anywhere happened to fall
+//! into it. If a kind takes much of each trace, the slowest iterations are the ones in which it happened to take
+//! longest. So it must have grown by more than its usual spread explains. Nothing here may fetch or print.
 
-use super::attribution::{Attribution, Breakdown, Cause, mean_of, percentile};
+use super::attribution::{Attribution, Breakdown, KindContribution, mean_of, percentile};
 use super::breakdown::Kind;
 use super::late_work::{WAITING_IN_QUEUE, WAITING_TO_BEGIN, is_waiting};
 use results::client_points::REPORTER;
@@ -26,12 +26,13 @@ const CHANCE_MAX: f64 = 0.005;
 const RESAMPLES: usize = 400;
 /// Kinds that take less of typical traces are not what makes the slowest ones by their usual spread.
 const SPREAD_FROM: f64 = 0.25;
-/// The variance of what lies between the 10th and 50th percentile of a normal distribution, which typical traces are, as a
-/// part of the whole; and by how many standard deviations the slowest percents are above them on average, with some room
-/// for heavier tails.
+/// The variance of what lies between the 10th and 50th percentile of a normal distribution, as a part of the whole:
+/// typical traces lie there.
 const VARIANCE_LEFT: f64 = 0.13;
+/// By how many standard deviations the slowest percents are above typical traces on average, with some room for heavier
+/// tails.
 const ABOVE: f64 = 4.0;
-/// A ratio of two variances may be so many times as large as it seems.
+/// A ratio of two variances may be this many times as large as it seems.
 const RATIO_ROOM: f64 = 1.5;
 
 /// Acquits kinds that only grew as much as all others. `together` says whether slow iterations come at the same moments.
@@ -42,8 +43,8 @@ pub(super) fn acquit(
     together: bool,
     seed: u64,
 ) {
-    let is_slower = |one: &Cause| one.guilty && one.more_calls_us < one.slower_calls_us;
-    let is_tested = |one: &Cause| is_slower(one) && is_of_service(&kinds[one.kind]);
+    let is_slower = |one: &KindContribution| one.is_cause && one.more_calls_us < one.slower_calls_us;
+    let is_tested = |one: &KindContribution| is_slower(one) && is_of_service(&kinds[one.kind]);
     let suspects: Vec<usize> = found.causes.iter().filter(|one| is_tested(one)).map(|one| one.kind).collect();
     let grew = |kind: usize| {
         let one = [slow, typical].map(|traces| -> Vec<Split> {
@@ -77,13 +78,13 @@ pub(super) fn acquit(
     };
     let acquitted: Vec<usize> = suspects.iter().copied().filter(|&kind| !grew(kind)).collect();
     // A busy machine lets messages wait, too, but not only them.
-    let is_short_wait = |one: &Cause| {
+    let is_short_wait = |one: &KindContribution| {
         [WAITING_IN_QUEUE, WAITING_TO_BEGIN].contains(&kinds[one.kind].name.as_str())
             && is_slower(one)
             && one.share_low < WAITS_MIN
     };
-    found.causes.iter_mut().filter(|one| is_short_wait(one)).for_each(|one| one.guilty = false);
-    found.causes.iter_mut().filter(|one| acquitted.contains(&one.kind)).for_each(|one| one.guilty = false);
+    found.causes.iter_mut().filter(|one| is_short_wait(one)).for_each(|one| one.is_cause = false);
+    found.causes.iter_mut().filter(|one| acquitted.contains(&one.kind)).for_each(|one| one.is_cause = false);
 }
 
 /// Whether a kind is work of a service, rather than of the client or of a queue between services.
@@ -144,7 +145,7 @@ impl Sides {
     }
 
     /// Whether the named kind, which takes much of each trace, takes longer in the slowest ones only because it always
-    /// varies so much: those in which it took longest are the slowest.
+    /// varies so much: the traces in which it took longest are the slowest.
     fn is_usual_spread(&self) -> bool {
         let (named, _) = self.typical_means();
         // A trace without the kind says nothing of how long it takes.

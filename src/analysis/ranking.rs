@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use osprofiler::profile_log::{Line, LineError};
+use osprofiler::profile_log::{LineError, ProfileLogLine};
 use osprofiler::report::TraceTree;
 
 /// Mistral's script takes a longer text for an id, so it leaves out 1000 s with microseconds.
@@ -15,7 +15,7 @@ const DURATION_CHARS_MAX: usize = 10;
 /// The number and durations of points, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
-    ranked: Vec<Ranked>,
+    ranked: Vec<RankingRow>,
     places: HashMap<String, usize>,
     /// Stop lines that Mistral's script skips because they took 1000 s or more.
     pub too_long: u64,
@@ -29,7 +29,7 @@ pub struct Ranking {
 
 /// A row of the ranking.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ranked {
+pub struct RankingRow {
     /// The points' name.
     pub name: String,
     /// The sum of their inclusive durations.
@@ -42,7 +42,7 @@ pub struct Ranked {
     pub occurrences: u64,
 }
 
-impl Ranked {
+impl RankingRow {
     /// The mean duration.
     #[must_use]
     pub fn average_s(&self) -> f64 {
@@ -66,7 +66,7 @@ impl Ranking {
         } else {
             self.places.insert(name.to_owned(), self.ranked.len());
             let (name, one) = (name.to_owned(), duration_s);
-            self.ranked.push(Ranked { name, total_s: one, min_s: one, max_s: one, occurrences: 1 });
+            self.ranked.push(RankingRow { name, total_s: one, min_s: one, max_s: one, occurrences: 1 });
         }
     }
 
@@ -87,7 +87,7 @@ impl Ranking {
 
     /// Counts a line of a profile log. Without `all` it does as Mistral's script does: it cuts names at their first
     /// blank, and leaves out durations of 1000 s or more with microseconds.
-    pub fn add_line(&mut self, number: u64, line: Result<Line<'_>, LineError>, all: bool) {
+    pub fn add_line(&mut self, number: u64, line: Result<ProfileLogLine<'_>, LineError>, all: bool) {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
@@ -120,8 +120,8 @@ impl Ranking {
 
     /// The rows by total time. Rows with equal totals keep the order of their first appearance.
     #[must_use]
-    pub fn rows(&self) -> Vec<&Ranked> {
-        let mut rows: Vec<&Ranked> = self.ranked.iter().collect();
+    pub fn rows(&self) -> Vec<&RankingRow> {
+        let mut rows: Vec<&RankingRow> = self.ranked.iter().collect();
         rows.sort_by(|one, other| other.total_s.total_cmp(&one.total_s));
         rows
     }

@@ -1,20 +1,20 @@
 //! Series of simulated loads with a planted cause, or none: how often what is planted is named, and how often anything else.
 //!
-//! A closed load runs a tree of calls on a simulated clock, so that a stop of everything holds up all that is under way. The
-//! slowest 5 % are compared with typical iterations as after a real load. If the tests are built
-//! with `BENCH_TEST_SERIES=20`, each plant runs so often.
+//! A closed load runs a tree of calls on a simulated clock, so that a stop of everything holds up all that is under
+//! way. The slowest 5 % are compared with typical iterations as after a real load. If the tests are built with
+//! `BENCH_TEST_SERIES=20`, each plant runs 20 times.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::causes::{Causes, Compared, of_workload};
+use super::causes::{Causes, ComparedIteration, of_workload};
 use super::places::Population;
 use base::parallel;
 use measure::sample::IterationSample;
 use osprofiler::report::{Point, TraceTree};
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::{ACTION, ITERATION, REPORTER};
 use results::model::WholePattern;
 
@@ -55,21 +55,21 @@ impl Call {
 /// What makes some iterations slow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Plant {
-    /// A call with this many kinds below it is made so many times instead of once.
+    /// A call with this many kinds below it is made `times` times instead of once.
     Repeated { kinds: usize, times: usize },
-    /// A call with so many kinds is made for each of more rows, several at once.
+    /// A call with this many kinds is made for each of more rows, several at once.
     Grown { kinds: usize, at_once: usize },
-    /// A loop makes several calls for each row, none of which is most of it.
+    /// A loop makes several calls for each row, and no single call is most of it.
     Loop,
     /// A call that typical iterations never make.
     New { kinds: usize },
-    /// All points of the service take so many times as long.
+    /// All points of the service take this many times as long.
     Slower(f64),
     /// The same, while the host has no processor time: at moments, for all that is under way.
     Starved(f64),
     /// The whole process stops.
     Stops,
-    /// The longest span alone takes so many times as long.
+    /// The longest span alone takes this many times as long.
     LongSlower(f64),
     /// A short span takes much longer.
     ShortSlower,
@@ -87,10 +87,9 @@ enum Plant {
 
 /// What must be said of a plant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Expected {
+enum ExpectedFinding {
     Named(&'static str),
     Whole(WholePattern),
-    /// Nothing.
     Nothing,
     /// Nothing, or that everything is slower.
     Nobody,
@@ -131,7 +130,7 @@ impl Load {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }
 
-    /// A call with so many kinds below it, each of which takes a part of about 12 ms.
+    /// A call with this many kinds below it; each takes a part of about 12 ms.
     fn composite(&self, name: &str, kinds: usize) -> Call {
         // The same tree in each iteration.
         let mut random = fastrand::Rng::with_seed(kinds as u64);
@@ -272,7 +271,7 @@ impl Load {
     }
 
     /// All of a load's iterations, as they are compared.
-    fn compared(mut self) -> Vec<Compared> {
+    fn compared(mut self) -> Vec<ComparedIteration> {
         let mut free_us = [0.0_f64; CONCURRENCY];
         let mut all: Vec<(TraceTree, f64, f64)> = Vec::new();
         for number in 0..ITERATIONS {
@@ -289,8 +288,8 @@ impl Load {
         self.random.shuffle(&mut typical);
         typical.truncate(TYPICAL);
         all.truncate(SLOW);
-        let of = |side: Side| {
-            move |(tree, from_us, end_us): (TraceTree, f64, f64)| Compared {
+        let of = |side: IterationClass| {
+            move |(tree, from_us, end_us): (TraceTree, f64, f64)| ComparedIteration {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
@@ -304,7 +303,10 @@ impl Load {
                 functions: Arc::default(),
             }
         };
-        all.into_iter().map(of(Side::Slow)).chain(typical.into_iter().map(of(Side::Typical))).collect()
+        all.into_iter()
+            .map(of(IterationClass::Slow))
+            .chain(typical.into_iter().map(of(IterationClass::Typical)))
+            .collect()
     }
 }
 
@@ -348,12 +350,12 @@ impl Trace {
 }
 
 /// What was said of a load, and whether that is right, wrong, or nothing.
-fn verdict(plant: Plant, expected: Expected, seed: u64) -> (&'static str, String) {
+fn verdict(plant: Plant, expected: ExpectedFinding, seed: u64) -> (&'static str, String) {
     let Causes { comparison, explanations, .. } =
         of_workload(&Load::new(plant, seed).compared(), 0, &Population::default(), seed);
     let comparison = comparison.unwrap();
-    let guilty = comparison.kinds.iter().find(|kind| kind.guilty);
-    let mut told = guilty.map_or_else(String::new, |kind| format!("{} {:.2}", kind.name, kind.share));
+    let cause = comparison.kinds.iter().find(|kind| kind.is_cause);
+    let mut told = cause.map_or_else(String::new, |kind| format!("{} {:.2}", kind.name, kind.share));
     if let Some(kind) = &comparison.repeated {
         write!(told, " in {}", kind.name).unwrap();
     }
@@ -365,56 +367,60 @@ fn verdict(plant: Plant, expected: Expected, seed: u64) -> (&'static str, String
     let whole = comparison.overall.as_ref().map(|overall| overall.pattern);
     let is_named = |name: &str| {
         // Of a loop's calls any is right.
-        guilty.is_some_and(|kind| kind.name == name || plant == Plant::Loop && kind.name.starts_with(name))
+        cause.is_some_and(|kind| kind.name == name || plant == Plant::Loop && kind.name.starts_with(name))
             || comparison.repeated.as_ref().is_some_and(|kind| kind.name == name)
     };
     let said = match expected {
-        Expected::Named(name) if is_named(name) => "right",
-        Expected::Whole(pattern) if guilty.is_none() && whole == Some(pattern) && 2 * blamed <= SLOW => {
+        ExpectedFinding::Named(name) if is_named(name) => "right",
+        ExpectedFinding::Whole(pattern)
+            if cause.is_none() && whole == Some(pattern) && 2 * blamed <= SLOW =>
+        {
             "right"
         }
         // A host without processor time is both.
-        Expected::Whole(_) if guilty.is_none() && whole.is_some() && matches!(plant, Plant::Starved(_)) => {
+        ExpectedFinding::Whole(_)
+            if cause.is_none() && whole.is_some() && matches!(plant, Plant::Starved(_)) =>
+        {
             "right"
         }
-        Expected::Nothing if guilty.is_none() && whole.is_none() => "right",
-        Expected::Nobody if guilty.is_none() && whole != Some(WholePattern::SameMoments) => "right",
-        _ if guilty.is_none() && whole.is_none() => "silent",
+        ExpectedFinding::Nothing if cause.is_none() && whole.is_none() => "right",
+        ExpectedFinding::Nobody if cause.is_none() && whole != Some(WholePattern::SameMoments) => "right",
+        _ if cause.is_none() && whole.is_none() => "silent",
         _ => "wrong",
     };
     (said, told)
 }
 
-const PLANTS: [(Plant, Expected); 29] = [
-    (Plant::Repeated { kinds: 2, times: 2 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 3, times: 2 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 8, times: 2 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 20, times: 2 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 40, times: 2 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 2, times: 3 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 12, times: 3 }, Expected::Named(CALL)),
-    (Plant::Repeated { kinds: 40, times: 3 }, Expected::Named(CALL)),
-    (Plant::Grown { kinds: 3, at_once: 1 }, Expected::Named(CALL)),
-    (Plant::Grown { kinds: 20, at_once: 1 }, Expected::Named(CALL)),
-    (Plant::Grown { kinds: 20, at_once: 3 }, Expected::Named(CALL)),
-    (Plant::Grown { kinds: 40, at_once: 4 }, Expected::Named(CALL)),
-    (Plant::Loop, Expected::Named(CALL)),
-    (Plant::New { kinds: 2 }, Expected::Named(CALL)),
-    (Plant::New { kinds: 15 }, Expected::Named(CALL)),
-    (Plant::Slower(1.5), Expected::Whole(WholePattern::SameFactor)),
-    (Plant::Slower(2.0), Expected::Whole(WholePattern::SameFactor)),
-    (Plant::Slower(3.0), Expected::Whole(WholePattern::SameFactor)),
-    (Plant::Slower(4.0), Expected::Whole(WholePattern::SameFactor)),
-    (Plant::Starved(3.0), Expected::Whole(WholePattern::SameFactor)),
-    (Plant::Stops, Expected::Whole(WholePattern::SameMoments)),
-    (Plant::LongSlower(2.0), Expected::Named(LONG)),
-    (Plant::LongSlower(4.0), Expected::Named(LONG)),
-    (Plant::ShortSlower, Expected::Named("check stock")),
-    (Plant::Statements, Expected::Named("SELECT stock")),
-    (Plant::TailOfAll, Expected::Nobody),
-    (Plant::TailOfEach, Expected::Nothing),
-    (Plant::TailOfEqual, Expected::Nothing),
-    (Plant::Healthy, Expected::Nothing),
+const PLANTS: [(Plant, ExpectedFinding); 29] = [
+    (Plant::Repeated { kinds: 2, times: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 3, times: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 8, times: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 20, times: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 40, times: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 2, times: 3 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 12, times: 3 }, ExpectedFinding::Named(CALL)),
+    (Plant::Repeated { kinds: 40, times: 3 }, ExpectedFinding::Named(CALL)),
+    (Plant::Grown { kinds: 3, at_once: 1 }, ExpectedFinding::Named(CALL)),
+    (Plant::Grown { kinds: 20, at_once: 1 }, ExpectedFinding::Named(CALL)),
+    (Plant::Grown { kinds: 20, at_once: 3 }, ExpectedFinding::Named(CALL)),
+    (Plant::Grown { kinds: 40, at_once: 4 }, ExpectedFinding::Named(CALL)),
+    (Plant::Loop, ExpectedFinding::Named(CALL)),
+    (Plant::New { kinds: 2 }, ExpectedFinding::Named(CALL)),
+    (Plant::New { kinds: 15 }, ExpectedFinding::Named(CALL)),
+    (Plant::Slower(1.5), ExpectedFinding::Whole(WholePattern::SameFactor)),
+    (Plant::Slower(2.0), ExpectedFinding::Whole(WholePattern::SameFactor)),
+    (Plant::Slower(3.0), ExpectedFinding::Whole(WholePattern::SameFactor)),
+    (Plant::Slower(4.0), ExpectedFinding::Whole(WholePattern::SameFactor)),
+    (Plant::Starved(3.0), ExpectedFinding::Whole(WholePattern::SameFactor)),
+    (Plant::Stops, ExpectedFinding::Whole(WholePattern::SameMoments)),
+    (Plant::LongSlower(2.0), ExpectedFinding::Named(LONG)),
+    (Plant::LongSlower(4.0), ExpectedFinding::Named(LONG)),
+    (Plant::ShortSlower, ExpectedFinding::Named("check stock")),
+    (Plant::Statements, ExpectedFinding::Named("SELECT stock")),
+    (Plant::TailOfAll, ExpectedFinding::Nobody),
+    (Plant::TailOfEach, ExpectedFinding::Nothing),
+    (Plant::TailOfEqual, ExpectedFinding::Nothing),
+    (Plant::Healthy, ExpectedFinding::Nothing),
 ];
 
 #[test]

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::causes::{Causes, Compared, of_workload};
+use super::causes::{Causes, ComparedIteration, of_workload};
 use super::findings;
 use super::places::Population;
 use measure::sample::IterationSample;
-use osprofiler::record::{Record, Timestamp};
+use osprofiler::record::{Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
-use results::choice::Side;
-use results::client_points::SCHEDULING_DELAY;
+use results::choice::IterationClass;
+use results::client_points::QUEUE_TIME_POINT;
 use results::model::{
-    Basis, Comparison, Explanation, IterationOutcome, IterationRow, NoFinding, Place, SlowIteration,
+    Basis, Comparison, Explanation, IterationOutcome, IterationRow, NoCauseReason, Place, SlowIteration,
     TraceState,
 };
 
@@ -36,7 +36,7 @@ const WAY_US: i64 = 200;
 const QUEUED_US: i64 = 90_000;
 const BEGIN_US: i64 = 1_000_000_000_000_000;
 
-struct Call {
+struct SimulatedCall {
     host: usize,
     own_us: i64,
     /// Whether its calls run in parallel.
@@ -45,8 +45,8 @@ struct Call {
 }
 
 /// A tree of calls: 0 is the iteration, 1 its action, 2 the service's root.
-fn draw(random: &mut fastrand::Rng) -> Vec<Call> {
-    let call = |host, own_us, parallel| Call { host, own_us, parallel, calls: Vec::new() };
+fn draw(random: &mut fastrand::Rng) -> Vec<SimulatedCall> {
+    let call = |host, own_us, parallel| SimulatedCall { host, own_us, parallel, calls: Vec::new() };
     let mut calls = vec![call(0, 100, false), call(0, 500, false), call(1, 3_000, false)];
     (calls[0].calls, calls[1].calls) = (vec![1], vec![2]);
     for number in 3..random.usize(10..25) {
@@ -60,13 +60,13 @@ fn draw(random: &mut fastrand::Rng) -> Vec<Call> {
 
 /// One run of the calls, as records.
 struct Pass<'a> {
-    calls: &'a [Call],
+    calls: &'a [SimulatedCall],
     random: &'a mut fastrand::Rng,
     planted: Option<usize>,
     queued_us: i64,
     skews_us: [i64; 3],
     base_id: String,
-    records: Vec<Record>,
+    records: Vec<TraceRecord>,
 }
 
 impl Pass<'_> {
@@ -84,9 +84,9 @@ impl Pass<'_> {
         let mut at_us = from_us + own_us / 2;
         if number == 0 && self.queued_us > 0 {
             let delay = Uuid::from_u128(self.random.u128(..)).to_string();
-            self.named(SCHEDULING_DELAY, ("start", 0), &delay, &id, at_us);
+            self.named(QUEUE_TIME_POINT, ("start", 0), &delay, &id, at_us);
             at_us += self.queued_us;
-            self.named(SCHEDULING_DELAY, ("stop", 0), &delay, &id, at_us);
+            self.named(QUEUE_TIME_POINT, ("stop", 0), &delay, &id, at_us);
         }
         let began_us = at_us;
         for &below in &call.calls {
@@ -113,7 +113,7 @@ impl Pass<'_> {
         let host = self.calls[number].host;
         let reporter = if number < 2 { "bench" } else { "service" };
         let unix_us = BEGIN_US + at_us + self.skews_us[host];
-        self.records.push(Record {
+        self.records.push(TraceRecord {
             name: format!("{name}-{half}").into(),
             base_id: self.base_id.as_str().into(),
             trace_id: id.into(),
@@ -138,7 +138,7 @@ enum Trouble {
 }
 
 /// Slow and typical iterations with a planted cause, and its number.
-fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<Compared>) {
+fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<ComparedIteration>) {
     let mut random = fastrand::Rng::with_seed(seed);
     let calls = draw(&mut random);
     let planted = random.usize(3..calls.len());
@@ -171,9 +171,9 @@ fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<Compared>) {
             duration_ns: until_us as u64 * 1_000 - lag_ns,
             ..IterationSample::default()
         };
-        let side = if slow { Side::Slow } else { Side::Typical };
+        let side = if slow { IterationClass::Slow } else { IterationClass::Typical };
         let tree = Some(TraceTree::build(&records));
-        Compared {
+        ComparedIteration {
             side,
             top: false,
             trace_id: base_id,
@@ -191,8 +191,8 @@ fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
     (planted, of_workload(&compared, 0, &Population::default(), seed).comparison.unwrap())
 }
 
-fn guilty(comparison: &Comparison) -> Option<&str> {
-    comparison.kinds.first().filter(|kind| kind.guilty).map(|kind| kind.name.as_str())
+fn cause(comparison: &Comparison) -> Option<&str> {
+    comparison.kinds.first().filter(|kind| kind.is_cause).map(|kind| kind.name.as_str())
 }
 
 #[test]
@@ -203,14 +203,14 @@ fn skewed_clocks_and_lost_records_leave_the_verdict_as_it_is() {
         let (planted, clean) = verdict(seed, false);
         let (_, troubled) = verdict(seed, true);
         let name = format!("op{planted}");
-        planted_named += u64::from(guilty(&clean) == Some(&name));
-        agree += u64::from(guilty(&troubled) == guilty(&clean));
-        wrong += u64::from(guilty(&troubled).is_some_and(|other| other != name));
+        planted_named += u64::from(cause(&clean) == Some(&name));
+        agree += u64::from(cause(&troubled) == cause(&clean));
+        wrong += u64::from(cause(&troubled).is_some_and(|other| other != name));
     }
     println!(
         "{CASES} trees: planted named {planted_named}, same verdict under trouble {agree}, another named {wrong}"
     );
-    // A planted point off the critical path is rightly not the only culprit, or none.
+    // A planted point off the critical path is rightly not the only cause, or none.
     assert!(planted_named >= CASES * 85 / 100, "{planted_named} of {CASES}");
     assert!(agree >= CASES * 95 / 100, "{agree} of {CASES}");
     assert!(wrong <= CASES / 50, "{wrong} of {CASES}");
@@ -239,8 +239,8 @@ fn adds_up(one: &Explanation, of: &IterationSample) {
 }
 
 /// Groups have each iteration once, and are the headline's exactly if their kind is.
-fn agree(causes: &Causes, compared: &[Compared]) {
-    let row = |one: &Compared| SlowIteration {
+fn agree(causes: &Causes, compared: &[ComparedIteration]) {
+    let row = |one: &ComparedIteration| SlowIteration {
         iteration: IterationRow {
             trace_id: one.trace_id,
             workload: 0,
@@ -259,14 +259,14 @@ fn agree(causes: &Causes, compared: &[Compared]) {
         actions: Vec::new(),
         trace: TraceState::Complete,
         lacks_spans: false,
-        culprit: None,
+        cause: None,
     };
     let slowest: Vec<SlowIteration> = compared.iter().take(10).map(row).collect();
     let groups = findings::of_slowest(&slowest, &causes.explanations);
     let is_named = |names: [&String; 4]| {
         let kinds = causes.comparison.iter().flat_map(|comparison| &comparison.kinds);
         kinds
-            .filter(|kind| kind.guilty)
+            .filter(|kind| kind.is_cause)
             .any(|kind| [&kind.service, &kind.name, &kind.detail, &kind.parent] == names)
     };
     for one in &causes.explanations {
@@ -315,7 +315,7 @@ fn explanations_add_up_and_agree_with_the_headline() {
 /// Traces that are missing are no random part: with many of them, nothing is found.
 #[test]
 fn many_missing_traces_leave_no_finding() {
-    for (missing, expected) in [(0, None), (SLOW / 6, None), (SLOW / 2, Some(NoFinding::Incomplete))] {
+    for (missing, expected) in [(0, None), (SLOW / 6, None), (SLOW / 2, Some(NoCauseReason::Incomplete))] {
         let (_, mut compared) = iterations(1, Trouble::None);
         compared.iter_mut().take(missing).for_each(|one| one.tree = None);
         let comparison = of_workload(&compared, 0, &Population::default(), 1).comparison.unwrap();

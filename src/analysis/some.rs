@@ -1,11 +1,12 @@
 //! A cause that only some of the slow iterations have: a call that they make and typical ones do not.
 //!
-//! On a busy machine many iterations are slow for no reason of their own, and the few that run a slow statement are lost
-//! among them. But they can be told from the others by what they do. A kind of point that typical iterations hardly ever
-//! call splits the slow ones; those that call it are compared with typical ones by themselves. That a kind is called says
-//! nothing of how long it takes, so chance may not choose it: those that call it must be later in the order of response
-//! times than chance explains (the rank-sum test over all traces, corrected for the number of kinds). And of the
-//! difference between them and typical iterations, the kind must explain more than any other does.
+//! On a busy machine many iterations are slow for no reason of their own, and the few that run a slow statement are
+//! lost among them. But they can be told from the others by what they do. A kind of point that typical iterations
+//! hardly ever call splits the slow ones; the ones that call it are compared with typical ones by themselves. That a
+//! kind is called says nothing of how long it takes, so chance may not choose it. The iterations that call it must be
+//! later in the order of response times than chance explains (the rank-sum test over all traces, corrected for the
+//! number of kinds). And of the difference between them and typical iterations, the kind must explain more than any
+//! other does.
 //!
 //! Nothing here may fetch, print or write text for readers.
 
@@ -13,7 +14,7 @@ use super::compared::Traces;
 use super::polls::PAUSE;
 use statistics::ranks::chance_of_later;
 
-/// So many slow iterations must make the call: a finding by fewer would rest on too little.
+/// At least this many slow iterations must make the call: a finding by fewer would rest on too little.
 pub(super) const CALLERS_MIN: usize = 5;
 /// The error probability over all kinds.
 const ALPHA: f64 = 0.01;
@@ -26,7 +27,7 @@ const KINDS_MAX: usize = 8;
 
 /// A kind that some slow iterations call, and typical ones do not.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Called {
+pub(super) struct OccasionalCall {
     /// The kind's number.
     pub(super) kind: usize,
     /// The slow iterations that call it, as indices of traces.
@@ -37,7 +38,7 @@ pub(super) struct Called {
 
 /// The kinds that some of these slow iterations call and these typical ones do not, those that take most time first. All
 /// these traces are complete.
-pub(super) fn called_by_some(traces: &Traces<'_>, slow: &[usize], typical: &[usize]) -> Vec<Called> {
+pub(super) fn called_by_some(traces: &Traces<'_>, slow: &[usize], typical: &[usize]) -> Vec<OccasionalCall> {
     let mut order: Vec<(usize, bool)> = slow.iter().map(|&one| (one, true)).collect();
     order.extend(typical.iter().map(|&one| (one, false)));
     order.sort_by_key(|&(one, _)| traces.compared[one].sample.response_ns());
@@ -72,7 +73,7 @@ pub(super) fn called_by_some(traces: &Traces<'_>, slow: &[usize], typical: &[usi
         let by = order.iter().zip(&has).filter(|((_, is_slow), has)| **has && *is_slow);
         let by: Vec<usize> = by.map(|((one, _), _)| *one).collect();
         let is_certain = by.len() >= CALLERS_MIN && chance_of_later(&has) * f64::from(tests) <= ALPHA;
-        Called { kind, by, is_certain }
+        OccasionalCall { kind, by, is_certain }
     };
     found.into_iter().map(called).collect()
 }

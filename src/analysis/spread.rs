@@ -1,6 +1,6 @@
 //! How the calls of a kind share what the kind takes longer: all alike, or a few of them.
 //!
-//! A mean over all calls hides the one that matters: of twenty calls of which one takes 112 ms longer, each takes 5.6 ms
+//! A mean over all calls hides the one that matters: if one of twenty calls takes 112 ms longer, each takes 5.6 ms
 //! longer on average, and none does. So calls are compared by rank: the longest of a slow trace with the longest of a
 //! typical one, and so on. Which ranks matter is told by exclusive times on the critical path; how much longer a call
 //! takes is told by its own time, as in the trace. Nothing here may name a cause.

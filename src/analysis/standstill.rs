@@ -1,34 +1,34 @@
-//! Tests with a service that stands still now and then, as with a blocked event loop: a request that it works on is slow in
-//! its own points, and one that comes meanwhile in the call of its caller. Which of both happens more often is chance, so
-//! neither may stand out by itself.
+//! Tests with a service that stands still now and then, as with a blocked event loop. A request that it works on is
+//! slow in its own points; one that comes meanwhile is slow in the call of its caller. Which of the two happens more
+//! often is chance, so neither may stand out by itself.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use uuid::Uuid;
 
-use super::causes::{Compared, of_workload};
+use super::causes::{ComparedIteration, of_workload};
 use super::places::Population;
 use measure::sample::IterationSample;
-use osprofiler::record::{Record, Timestamp};
+use osprofiler::record::{Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::{ACTION, ITERATION, REPORTER};
 use results::model::OwnTime;
 
 /// The kind of a point's span, and the service that reported it.
-type By = (&'static str, &'static str);
+type SpanOrigin = (&'static str, &'static str);
 
 /// A trace under construction, with a clock.
-struct Made {
-    records: Vec<Record>,
+struct TraceFixture {
+    records: Vec<TraceRecord>,
     at_us: u64,
 }
 
-impl Made {
-    fn half(&mut self, half: &str, name: &str, id: &str, parent: &str, (kind, service): By) {
+impl TraceFixture {
+    fn half(&mut self, half: &str, name: &str, id: &str, parent: &str, (kind, service): SpanOrigin) {
         let info = if kind.is_empty() { json!({"name": name}) } else { json!({"kind": kind}) };
-        self.records.push(Record {
+        self.records.push(TraceRecord {
             name: format!("{name}-{half}").into(),
             base_id: "b".into(),
             trace_id: id.into(),
@@ -41,7 +41,7 @@ impl Made {
     }
 
     /// A point, and what happens in it.
-    fn point(&mut self, (name, parent): (&str, &str), by: By, inside: impl FnOnce(&mut Self)) {
+    fn point(&mut self, (name, parent): (&str, &str), by: SpanOrigin, inside: impl FnOnce(&mut Self)) {
         self.half("start", name, name, parent, by);
         inside(self);
         self.half("stop", name, name, parent, by);
@@ -65,10 +65,10 @@ enum Stop {
 }
 
 /// A request to `shop`, which runs statements and calls `delivery`, which calls `parcels`.
-fn trace(stop: Stop, waits_percent: u64, random: &mut fastrand::Rng) -> Made {
-    let mut made = Made { records: Vec::new(), at_us: 0 };
+fn trace(stop: Stop, waits_percent: u64, random: &mut fastrand::Rng) -> TraceFixture {
+    let mut made = TraceFixture { records: Vec::new(), at_us: 0 };
     // A point may wait for a processor.
-    let mut pass = |made: &mut Made, us: u64, of: Stop| {
+    let mut pass = |made: &mut TraceFixture, us: u64, of: Stop| {
         let waits_us =
             if random.u64(0..100) < waits_percent { 8_000.0 * -(1.0 - random.f64()).ln() } else { 0.0 };
         let stops_us = if stop == of && stop != Stop::None { 400_000 } else { 0 };
@@ -108,7 +108,7 @@ fn trace(stop: Stop, waits_percent: u64, random: &mut fastrand::Rng) -> Made {
 /// `waits_percent` of the points wait for a processor.
 fn named(stops: &[(Stop, u64)], waits_percent: u64, seed: u64) -> Option<String> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut all: Vec<Made> = (0..420)
+    let mut all: Vec<TraceFixture> = (0..420)
         .map(|number| {
             let part = random.u64(0..100);
             let mut until = 0;
@@ -125,12 +125,12 @@ fn named(stops: &[(Stop, u64)], waits_percent: u64, seed: u64) -> Option<String>
         })
         .collect();
     all.sort_by_key(|made| std::cmp::Reverse(made.at_us));
-    let compared: Vec<Compared> = (0..21)
+    let compared: Vec<ComparedIteration> = (0..21)
         .chain(210..260)
         .map(|rank| {
-            let Made { records, at_us } = &all[rank];
-            Compared {
-                side: if rank < 21 { Side::Slow } else { Side::Typical },
+            let TraceFixture { records, at_us } = &all[rank];
+            ComparedIteration {
+                side: if rank < 21 { IterationClass::Slow } else { IterationClass::Typical },
                 top: rank < 4,
                 trace_id: Uuid::from_u128(rank as u128),
                 sample: IterationSample {
@@ -145,19 +145,19 @@ fn named(stops: &[(Stop, u64)], waits_percent: u64, seed: u64) -> Option<String>
         .collect();
     let population = Population { total: 420, ..Population::default() };
     let comparison = of_workload(&compared, 0, &population, seed).comparison?;
-    let guilty = comparison.kinds.into_iter().find(|kind| kind.guilty)?;
+    let cause = comparison.kinds.into_iter().find(|kind| kind.is_cause)?;
     // What comes after the answer of the called service is the caller's.
-    let called = guilty.called_service.filter(|_| guilty.own_time != Some(OwnTime::After));
-    Some(called.unwrap_or(guilty.service))
+    let called = cause.called_service.filter(|_| cause.own_time != Some(OwnTime::After));
+    Some(called.unwrap_or(cause.service))
 }
 
 /// What happens, in which part of the stops, in how many percent points wait for a processor, and the service to name.
-type Row = (&'static str, &'static [(Stop, u64)], u64, Option<&'static str>);
+type StopRow = (&'static str, &'static [(Stop, u64)], u64, Option<&'static str>);
 
 #[test]
 fn a_service_that_stands_still_is_named_wherever_it_stops() {
     const RUNS: u64 = 6;
-    let rows: [Row; 9] = [
+    let rows: [StopRow; 9] = [
         ("nothing", &[], 8, None),
         ("half before it begins", &[(Stop::Before, 50), (Stop::Inside, 50)], 8, Some("delivery")),
         ("the same on a busy machine", &[(Stop::Before, 50), (Stop::Inside, 50)], 35, Some("delivery")),

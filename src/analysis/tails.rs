@@ -1,4 +1,4 @@
-//! Which of the slow iterations are compared: the slowest 1 %, then more of them, as far as there are traces.
+//! Which of the slow iterations are compared: the slowest 1 %, then more of them, where there are traces.
 //!
 //! A cause that affects only the slowest is lost among more of them, and a few of them are too few to compare. Where 2 % of
 //! all iterations are slow for one reason, they are too many for the slowest 1 %, and less than half of the slowest 5 %.

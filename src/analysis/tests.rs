@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::call_stats::{CallStats, Calls, Function, SortKey};
 use super::ranking::Ranking;
 use osprofiler::profile_log::each_line;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::TraceTree;
 
 /// The name, total, longest and number of each row.
@@ -13,7 +13,7 @@ fn ranked(log: &str, all: bool) -> (Vec<(String, String, String, u64)>, Ranking)
     let mut ranking = Ranking::default();
     each_line(log.as_bytes(), |number, line| ranking.add_line(number, line, all)).unwrap();
     let rows = ranking.rows();
-    let row = |row: &&super::ranking::Ranked| {
+    let row = |row: &&super::ranking::RankingRow| {
         (row.name.clone(), format!("{:.3}", row.total_s), format!("{:.3}", row.max_s), row.occurrences)
     };
     (rows.iter().map(row).collect(), ranking)
@@ -59,7 +59,7 @@ fn lines_on_which_mistrals_script_crashes_or_errs_are_counted() {
 
 /// A tree of (id, parent, name, start, end).
 fn tree(points: &[(&str, &str, &str, u32, Option<u32>)]) -> TraceTree {
-    let record = |name: String, id: &str, parent: &str, us: u32| Record {
+    let record = |name: String, id: &str, parent: &str, us: u32| TraceRecord {
         name: name.into(),
         base_id: "b".into(),
         trace_id: id.into(),
@@ -112,8 +112,8 @@ fn calls_within_calls_of_the_same_kind_count_once_in_cumulative_time() {
 }
 
 #[test]
-fn self_times_of_a_real_trace_add_up_to_its_duration() {
-    let records: Vec<Record> = {
+fn own_times_of_a_real_trace_add_up_to_its_duration() {
+    let records: Vec<TraceRecord> = {
         let raw: Value =
             serde_json::from_str(include_str!("../../tests/vectors/traces/placement-get-rps.redis-raw.json"))
                 .unwrap();
@@ -133,6 +133,6 @@ fn self_times_of_a_real_trace_add_up_to_its_duration() {
     let (calls, _) = stats.calls();
     assert_eq!(calls as usize, tree.points.len());
     let roots: u64 = tree.points.iter().filter(|p| p.depth == 0).filter_map(|p| p.duration_us).sum();
-    // In sequential services the self times are the whole duration, except for clock errors.
+    // In sequential services the own times are the whole duration, except for clock errors.
     assert!(stats.own_us() <= roots && stats.own_us() * 100 >= roots * 99, "{} {roots}", stats.own_us());
 }

@@ -37,7 +37,6 @@ pub struct TreeDiff {
 /// One of the traces.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffedTrace {
-    /// Its id.
     pub base_id: String,
     /// From its first record to its last, in microseconds.
     pub length_us: u64,
@@ -93,7 +92,6 @@ fn is_zero(count: &u64) -> bool {
 /// The values of an attribute on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttributeDiff {
-    /// The attribute.
     pub attribute: String,
     /// The values that only the first trace has.
     pub a: Vec<String>,
@@ -101,7 +99,7 @@ pub struct AttributeDiff {
     pub b: Vec<String>,
 }
 
-struct Row {
+struct TreeRow {
     parent: Option<usize>,
     depth: usize,
     service: String,
@@ -149,10 +147,15 @@ pub fn tree_diff((a_id, a): (&str, &TraceTree), (b_id, b): (&str, &TraceTree)) -
     TreeDiff { a: trace(a_id, a), b: trace(b_id, b), points, left_out }
 }
 
-type Known = HashMap<(Option<usize>, String, String), usize>;
+type DiffRowIndex = HashMap<(Option<usize>, String, String), usize>;
 
 /// The row of a point below this row.
-fn place(rows: &mut Vec<Row>, known: &mut Known, parent: Option<usize>, point: &Point) -> Option<usize> {
+fn place(
+    rows: &mut Vec<TreeRow>,
+    known: &mut DiffRowIndex,
+    parent: Option<usize>,
+    point: &Point,
+) -> Option<usize> {
     let (service, name) = (point.reporter(), statement::name_and_kind(point));
     let key = (parent, service.clone(), name.clone());
     if let Some(place) = known.get(&key) {
@@ -163,11 +166,11 @@ fn place(rows: &mut Vec<Row>, known: &mut Known, parent: Option<usize>, point: &
     }
     let depth = parent.map_or(0, |parent| rows[parent].depth + 1);
     known.insert(key, rows.len());
-    rows.push(Row { parent, depth, service, name, sums: Default::default(), values: BTreeMap::new() });
+    rows.push(TreeRow { parent, depth, service, name, sums: Default::default(), values: BTreeMap::new() });
     Some(rows.len() - 1)
 }
 
-impl Row {
+impl TreeRow {
     fn add(&mut self, side: usize, point: &Point) {
         let sums = &mut self.sums[side];
         sums.calls += 1;
@@ -190,7 +193,7 @@ impl Row {
     }
 }
 
-fn point(rows: &[Row], index: usize) -> PointDiff {
+fn point(rows: &[TreeRow], index: usize) -> PointDiff {
     let row = &rows[index];
     let above = std::iter::successors(row.parent, |above| rows[*above].parent);
     let mut path: Vec<String> =

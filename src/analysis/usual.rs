@@ -1,11 +1,11 @@
 //! Traces that lack spans which typical traces of the same workload have.
 //!
-//! A queue of spans that is full loses some of a trace, often without a gap: the parents of those that came are there (see
-//! `findings/full-span-queues.sh`). What is lost would be blamed on the point around it, which seems to have done the work
-//! itself. So a trace is left out if a call that typical traces have answered by another service has no answer in it.
-//! And if this or anything else shows that spans were lost, then also if a point that nearly always calls something did not,
-//! and took longer by itself than it does there: without such a sign, it may have taken another way through the code. Traces
-//! with an error may have ended early, and stay. Nothing here may judge a cause.
+//! A queue of spans that is full loses some of a trace, often without a gap: the parents of those that came are there
+//! (see `findings/full-span-queues.sh`). What is lost would be blamed on the point around it, which seems to have done
+//! the work itself. So a trace is left out if a call that typical traces have answered by another service has no answer
+//! in it. If this or anything else shows that spans were lost, it is also left out if a point that nearly always calls
+//! something did not, and took longer by itself than in typical traces. Without such a sign, it may have taken another
+//! way through the code. Traces with an error may have ended early, and stay. Nothing here may judge a cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +28,14 @@ type Pair = (usize, Option<usize>);
 
 /// What a trace has, of each kind of its points.
 #[derive(Default)]
-struct Has {
+struct TraceKinds {
     kinds: BTreeSet<usize>,
     pairs: BTreeSet<Pair>,
     /// Calls to other services that none answered.
     unanswered: BTreeSet<usize>,
 }
 
-impl Has {
+impl TraceKinds {
     fn of(tree: &TraceTree, kind_of: &[usize]) -> Self {
         let mut found = Self { kinds: kind_of.iter().copied().collect(), ..Self::default() };
         let mut is_answered = vec![false; kind_of.len()];
@@ -71,14 +71,15 @@ pub(super) fn lacking(
     if typical.len() < TYPICAL_MIN {
         return none;
     }
-    let seen: Vec<Option<Has>> = (0..trees.len())
-        .map(|index| is_whole(index).then(|| Has::of(trees[index], &breakdowns.kind_of[index])))
+    let seen: Vec<Option<TraceKinds>> = (0..trees.len())
+        .map(|index| is_whole(index).then(|| TraceKinds::of(trees[index], &breakdowns.kind_of[index])))
         .collect();
     let may_end_early = |index: usize| trees[index].points.iter().any(|point| point.error.is_some());
     let usual = usual(&typical, &seen, if is_lossy { ANSWERED_MIN_OF_LOSSY } else { ANSWERED_MIN });
-    let has_unanswered =
-        |has: &Has| usual.iter().any(|(kind, called)| called.is_none() && has.unanswered.contains(kind));
-    let shows_losses = |(index, has): (usize, &Option<Has>)| {
+    let has_unanswered = |has: &TraceKinds| {
+        usual.iter().any(|(kind, called)| called.is_none() && has.unanswered.contains(kind))
+    };
+    let shows_losses = |(index, has): (usize, &Option<TraceKinds>)| {
         has.as_ref().is_some_and(has_unanswered) && !may_end_early(index)
     };
     let is_lossy = is_lossy || seen.iter().enumerate().any(shows_losses);
@@ -87,7 +88,7 @@ pub(super) fn lacking(
         parts.filter(|part| part.kind == kind).map(|part| part.self_us).sum::<f64>()
     };
     let mut longest_us: BTreeMap<usize, f64> = BTreeMap::new();
-    let of_trace = |(index, has): (usize, &Option<Has>)| {
+    let of_trace = |(index, has): (usize, &Option<TraceKinds>)| {
         let Some(has) = has else { return false };
         let mut took_longer = |kind: usize| {
             let usual_us = *longest_us.entry(kind).or_insert_with(|| {
@@ -104,8 +105,8 @@ pub(super) fn lacking(
     seen.iter().enumerate().map(of_trace).collect()
 }
 
-/// What nearly all typical traces have that have the point around it.
-fn usual(typical: &[usize], seen: &[Option<Has>], answered_min: f64) -> Vec<Pair> {
+/// What nearly all typical traces with the point around it have.
+fn usual(typical: &[usize], seen: &[Option<TraceKinds>], answered_min: f64) -> Vec<Pair> {
     let mut with_kind: BTreeMap<usize, usize> = BTreeMap::new();
     let mut with_pair: BTreeMap<Pair, usize> = BTreeMap::new();
     let mut without_answer: BTreeMap<usize, usize> = BTreeMap::new();

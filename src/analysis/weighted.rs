@@ -1,9 +1,9 @@
-//! Sums over traces of which each stands for several.
+//! Sums over traces, each of which stands for several.
 
 use super::call_stats::{CallStats, Calls};
 use super::ranking::{Ranking, scaled};
 
-/// The calls of traces, those of each part as often as its weight says.
+/// The calls of traces; the calls of each part count as often as its weight says.
 #[must_use]
 pub fn call_stats<'a>(parts: impl IntoIterator<Item = (&'a CallStats, f64)>) -> CallStats {
     let mut all = CallStats::default();

@@ -8,10 +8,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::attribution::{
-    Attribution, Breakdown, Cause, Lies, Part, Table, cause, cliffs_delta, mean, shares,
+    Attribution, Breakdown, KindContribution, OwnTimeSplit, Part, Table, cause, cliffs_delta, mean, shares,
 };
 use super::compared::Traces;
-use super::wholes::{Whole, each_with_open};
+use super::wholes::{WholeCalls, each_with_open};
 use results::client_points::REPORTER;
 
 /// More calls explain at least this share of the gap, together.
@@ -35,39 +35,39 @@ const ONE_KIND_MIN: f64 = 0.75;
 
 /// The calls that slow iterations make more often.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Repeated {
-    /// Their kinds, with times and calls of whole calls: largest share first, all guilty. Empty if they explain too little.
-    pub(super) causes: Vec<Cause>,
+pub(super) struct RepeatedCalls {
+    /// Their kinds, with times and calls of whole calls: largest share first, all causes. Empty if they explain too little.
+    pub(super) causes: Vec<KindContribution>,
     /// Whether they are named instead of kinds of points by themselves.
     pub(super) is_first: bool,
 }
 
 /// Finds the calls that slow iterations make more often, if these explain enough. Kinds of `found` that only tell what
-/// happens within such calls are no longer guilty.
+/// happens within such calls are no longer causes.
 pub(super) fn repeated(
     found: &mut Attribution,
     traces: &Traces<'_>,
     (slow, typical): (&[usize], &[usize]),
     seed: u64,
-) -> Repeated {
+) -> RepeatedCalls {
     let kinds = traces.breakdowns.kinds.len();
     let has_services = traces.breakdowns.kinds.iter().any(|kind| kind.service != REPORTER);
     if found.unsupported.is_some() || !has_services || traces.breakdowns.wholes.is_empty() {
-        return Repeated::default();
+        return RepeatedCalls::default();
     }
     let (slow_table, fast_table) = (table(traces, slow, kinds), table(traces, typical, kinds));
     let gap_us = found.slow_us - found.fast_us;
-    let mut candidates: Vec<Cause> = topmost(traces, slow, &slow_table, &fast_table)
+    let mut candidates: Vec<KindContribution> = topmost(traces, slow, &slow_table, &fast_table)
         .into_iter()
         .map(|kind| cause(&slow_table, &fast_table, kind, gap_us))
         .filter(|one| is_called_more(one, gap_us) && has_grown(&slow_table, &fast_table, one))
         .collect();
     candidates.sort_by(|one, other| other.delta_us.total_cmp(&one.delta_us).then(one.kind.cmp(&other.kind)));
     candidates.truncate(CANDIDATES_MAX);
-    let guilty: Vec<usize> = found.causes.iter().filter(|one| one.guilty).map(|one| one.kind).collect();
-    let watched: BTreeSet<usize> = candidates.iter().map(|one| one.kind).chain(guilty).collect();
-    let nested = Nested::of(traces, slow, &watched);
-    let mut causes: Vec<Cause> = Vec::new();
+    let causes: Vec<usize> = found.causes.iter().filter(|one| one.is_cause).map(|one| one.kind).collect();
+    let watched: BTreeSet<usize> = candidates.iter().map(|one| one.kind).chain(causes).collect();
+    let nested = KindNesting::of(traces, slow, &watched);
+    let mut causes: Vec<KindContribution> = Vec::new();
     for one in candidates {
         // A kind that holds another one comes first, because it takes at least as long.
         if !causes.iter().any(|known| nested.is_within(one.kind, known.kind)) {
@@ -79,38 +79,38 @@ pub(super) fn repeated(
     let bounds = shares(&slow_table, &fast_table, &kinds, seed);
     let low: f64 = bounds.iter().map(|(low, _)| low).sum();
     if together < EXPLAINED_MIN || low < SCORE_MIN {
-        return Repeated::default();
+        return RepeatedCalls::default();
     }
     for (one, (low, high)) in causes.iter_mut().zip(bounds) {
-        (one.share_low, one.share_high, one.guilty) = (low, high, true);
+        (one.share_low, one.share_high, one.is_cause) = (low, high, true);
     }
     named(found, causes, &nested)
 }
 
 /// Decides between kinds of points by themselves, and whole calls.
-fn named(found: &mut Attribution, causes: Vec<Cause>, nested: &Nested) -> Repeated {
+fn named(found: &mut Attribution, causes: Vec<KindContribution>, nested: &KindNesting) -> RepeatedCalls {
     let is_in =
         |kind: usize| causes.iter().any(|whole| whole.kind == kind || nested.is_within(kind, whole.kind));
     let whole: f64 = causes.iter().map(|one| one.share).sum();
-    let guilty = || found.causes.iter().filter(|one| one.guilty);
-    let inside = guilty().filter(|one| is_in(one.kind)).map(|one| one.share).fold(0.0, f64::max);
-    let beside = guilty().filter(|one| !is_in(one.kind)).map(|one| one.share).fold(0.0, f64::max);
+    let named = || found.causes.iter().filter(|one| one.is_cause);
+    let inside = named().filter(|one| is_in(one.kind)).map(|one| one.share).fold(0.0, f64::max);
+    let beside = named().filter(|one| !is_in(one.kind)).map(|one| one.share).fold(0.0, f64::max);
     if inside >= ONE_KIND_MIN * whole || beside > whole {
-        return Repeated { causes: if beside > whole { Vec::new() } else { causes }, is_first: false };
+        return RepeatedCalls { causes: if beside > whole { Vec::new() } else { causes }, is_first: false };
     }
-    found.causes.iter_mut().filter(|one| is_in(one.kind)).for_each(|one| one.guilty = false);
-    Repeated { causes, is_first: true }
+    found.causes.iter_mut().filter(|one| is_in(one.kind)).for_each(|one| one.is_cause = false);
+    RepeatedCalls { causes, is_first: true }
 }
 
-/// The whole calls of these traces, whose totals are those of the traces.
+/// The whole calls of these traces, with the totals of the traces.
 fn table(traces: &Traces<'_>, of: &[usize], kinds: usize) -> Table {
-    let parts = |wholes: &Vec<Whole>| {
-        let part = |one: &Whole| Part {
+    let parts = |wholes: &Vec<WholeCalls>| {
+        let part = |one: &WholeCalls| Part {
             kind: one.kind,
             exclusive_us: one.us,
             self_us: one.self_us,
             calls: one.calls,
-            lies: Lies::default(),
+            lies: OwnTimeSplit::default(),
         };
         Breakdown { parts: wholes.iter().map(part).collect() }
     };
@@ -152,7 +152,7 @@ fn topmost(traces: &Traces<'_>, slow: &[usize], slow_table: &Table, fast_table: 
 }
 
 /// Whether more calls are what makes a kind take longer.
-fn is_called_more(one: &Cause, gap_us: f64) -> bool {
+fn is_called_more(one: &KindContribution, gap_us: f64) -> bool {
     one.delta_us > 0.0
         && one.more_calls_us >= MORE_MIN * one.delta_us
         && one.more_calls_us >= EACH_MIN * gap_us
@@ -161,19 +161,19 @@ fn is_called_more(one: &Cause, gap_us: f64) -> bool {
 }
 
 /// Whether slow traces have more of its calls, and not only a few of them; and whether durations agree.
-fn has_grown(slow: &Table, fast: &Table, one: &Cause) -> bool {
+fn has_grown(slow: &Table, fast: &Table, one: &KindContribution) -> bool {
     let own_us = mean(&slow.own[one.kind]) - mean(&fast.own[one.kind]);
     cliffs_delta(&slow.calls[one.kind], &fast.calls[one.kind]) >= EFFECT_MIN
         && own_us >= SELF_MIN * one.delta_us
 }
 
 /// How often points of one kind are within points of another one.
-struct Nested {
+struct KindNesting {
     within: HashMap<(usize, usize), usize>,
     all: HashMap<usize, usize>,
 }
 
-impl Nested {
+impl KindNesting {
     fn of(traces: &Traces<'_>, of: &[usize], watched: &BTreeSet<usize>) -> Self {
         let mut nested = Self { within: HashMap::new(), all: HashMap::new() };
         for &one in of {

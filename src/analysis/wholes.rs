@@ -9,7 +9,7 @@ use osprofiler::report::TraceTree;
 /// The points of one kind in a trace, each with everything below it. Of points of a kind within each other, only the
 /// outermost counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Whole {
+pub struct WholeCalls {
     /// The kind's number.
     pub kind: usize,
     /// The time of its points and of everything below them on the critical path.
@@ -21,7 +21,7 @@ pub struct Whole {
 }
 
 /// The whole calls of a trace, of the kind of each of its points, and the exclusive and own time of each.
-pub(super) fn of_trace(tree: &TraceTree, kind_of: &[usize], times_us: &[(u64, u64)]) -> Vec<Whole> {
+pub(super) fn of_trace(tree: &TraceTree, kind_of: &[usize], times_us: &[(u64, u64)]) -> Vec<WholeCalls> {
     let mut sums: Vec<(f64, f64)> = times_us.iter().map(|&(us, own)| (us as f64, own as f64)).collect();
     for index in (1..sums.len()).rev() {
         if let Some(parent) = tree.points[index].parent.filter(|&parent| parent < index) {
@@ -29,7 +29,7 @@ pub(super) fn of_trace(tree: &TraceTree, kind_of: &[usize], times_us: &[(u64, u6
             sums[parent] = (sums[parent].0 + us, sums[parent].1 + own_us);
         }
     }
-    let mut found: Vec<Whole> = Vec::new();
+    let mut found: Vec<WholeCalls> = Vec::new();
     let mut at: HashMap<usize, usize> = HashMap::new();
     each_with_open(tree, kind_of, |index, open| {
         let kind = kind_of[index];
@@ -37,7 +37,7 @@ pub(super) fn of_trace(tree: &TraceTree, kind_of: &[usize], times_us: &[(u64, u6
             return;
         }
         let place = *at.entry(kind).or_insert_with(|| {
-            found.push(Whole { kind, us: 0.0, self_us: 0.0, calls: 0.0 });
+            found.push(WholeCalls { kind, us: 0.0, self_us: 0.0, calls: 0.0 });
             found.len() - 1
         });
         found[place].us += sums[index].0;

@@ -1,5 +1,5 @@
-//! Certificates that TLS trusts, the system's and those of PEM files, and keys. What a file holds instead is said, with the
-//! command of openssl that makes of it what is wanted.
+//! Certificates that TLS trusts, from the system and from PEM files, and keys. If a file holds something else, the
+//! error says what, with the openssl command that converts it.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let certificates = read.map_err(|error| damaged(&error))?;
     if certificates.is_empty() {
-        let what = match Content::of(&bytes) {
-            Content::Der => {
+        let what = match CertificateFileContent::of(&bytes) {
+            CertificateFileContent::Der => {
                 "a certificate in DER: `openssl x509 -inform der -in FILE -out FILE.pem` converts it".into()
             }
-            Content::Pkcs12 => {
+            CertificateFileContent::Pkcs12 => {
                 "a PKCS #12 archive: `openssl pkcs12 -in FILE -nokeys -out FILE.pem` takes the certificates"
                     .into()
             }
@@ -58,9 +58,9 @@ pub fn key_of_file(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     match PrivateKeyDer::from_pem_slice(&bytes) {
         Ok(key) => Ok(key),
         Err(pem::Error::NoItemsFound) => {
-            let what = match Content::of(&bytes) {
-                Content::Der => "DER: `openssl pkey -inform der -in FILE -out FILE.pem` converts a key".into(),
-                Content::Pkcs12 => "a PKCS #12 archive: `openssl pkcs12 -in FILE -nocerts -nodes -out FILE.pem` takes the key".into(),
+            let what = match CertificateFileContent::of(&bytes) {
+                CertificateFileContent::Der => "DER: `openssl pkey -inform der -in FILE -out FILE.pem` converts a key".into(),
+                CertificateFileContent::Pkcs12 => "a PKCS #12 archive: `openssl pkcs12 -in FILE -nocerts -nodes -out FILE.pem` takes the key".into(),
                 other => other.shown(),
             };
             Err(format!("holds no PEM private key (a line BEGIN PRIVATE KEY), but {what}"))
@@ -94,7 +94,7 @@ fn is_encrypted(bytes: &[u8]) -> bool {
 }
 
 /// What a file holds.
-enum Content {
+enum CertificateFileContent {
     Nothing,
     /// PEM with these names.
     Pem(Vec<String>),
@@ -106,7 +106,7 @@ enum Content {
     Bytes,
 }
 
-impl Content {
+impl CertificateFileContent {
     fn of(bytes: &[u8]) -> Self {
         const SEQUENCE: u8 = 0x30;
         /// A version 3 at the beginning of a sequence whose length has two bytes (RFC 7292, section 4).

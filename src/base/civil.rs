@@ -138,7 +138,7 @@ mod tests {
 
     const END_9999_US: u64 = 253_402_300_799_999_999;
 
-    /// A calendar that somebody else wrote.
+    /// The calendar of another library.
     fn theirs(text: &str) -> Option<i64> {
         let time: jiff::civil::DateTime = text.parse().ok()?;
         jiff::tz::TimeZone::UTC.to_timestamp(time).ok().map(|time| time.as_microsecond())

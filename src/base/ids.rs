@@ -1,8 +1,8 @@
 //! Ids of traces and trace points: UUID v4, derived from a seed.
 //!
-//! A base_id read as a 128-bit integer is the W3C trace id, the low 64 bits of a point's UUID are
-//! its span id: the mapping that OSProfiler's own OTLP driver uses, so that one id finds a trace in
-//! redis, SQL, Jaeger or Tempo alike.
+//! A base_id read as a 128-bit integer is the W3C trace id. The low 64 bits of a point's UUID are its
+//! span id. OSProfiler's own OTLP driver uses this mapping, so one id finds a trace in redis, SQL,
+//! Jaeger or Tempo alike.
 //!
 //! Derived ids cost neither randomness nor storage: a program that keeps the seed and a trace's
 //! number computes its ids again.
@@ -15,8 +15,8 @@ const ROUNDS: u64 = 6;
 
 /// Gives ids to the traces of several streams, and to their points.
 ///
-/// A keyed permutation (a Feistel network) of the 122 free bits of a v4 UUID: two different
-/// positions of one space can never share an id, and two spaces share one as seldom as random UUIDs do.
+/// A keyed permutation (a Feistel network) of the 122 free bits of a v4 UUID. Two different positions of one space can
+/// never share an id, and two spaces share one as seldom as random UUIDs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdSpace {
     round_keys: [u64; ROUNDS as usize],
@@ -188,7 +188,7 @@ mod tests {
             for (stream, number, point) in edges.into_iter().chain(drawn) {
                 let id = ids.point_id(stream, number, point);
                 assert_eq!(ids.position_of(id), Some((stream, number, point)));
-                // Another run, or bits that are not those of a v4 UUID.
+                // Another run, or bits that no v4 UUID has.
                 assert_ne!(other.position_of(id), Some((stream, number, point)));
                 for bit in [62, 63, 76, 77, 78, 79] {
                     assert_eq!(ids.position_of(Uuid::from_u128(id.as_u128() ^ (1 << bit))), None);

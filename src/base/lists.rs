@@ -1,4 +1,4 @@
-//! Lists of which a load has one for each virtual user.
+//! Lists that exist once for each virtual user of a load.
 
 /// Adds an element; the first one gets room for itself only. Most users never have a second one, and there may be a hundred
 /// thousand of them.

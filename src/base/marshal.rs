@@ -51,7 +51,6 @@ impl Marshal {
         digits[..len].iter().for_each(|digit| self.0.extend(digit.to_le_bytes()));
     }
 
-    /// A float.
     pub fn float(&mut self, number: f64) {
         self.0.push(b'g');
         self.0.extend(number.to_le_bytes());

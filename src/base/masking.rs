@@ -2,8 +2,8 @@
 //!
 //! The process knows its secret texts ([`hide`]); every message is passed through [`masked`] where it is made, and once
 //! more where it is printed. A secret is also found percent-encoded (once or twice), escaped as in JSON, HTML and
-//! Python, in Base64 or hexadecimal, in another case or encoded as a host name is, and cut off at the end of a message.
-//! Nothing here runs while requests succeed.
+//! Python, and in Base64 or hexadecimal. It is also found in another case, encoded as a host name is, and cut off at
+//! the end of a message. Nothing here runs while requests succeed.
 //!
 //! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words, and one of [`SECRET_WORDS`], such as the
 //! password `password`, in names: these are hidden only where they are alone in quotes.
@@ -42,9 +42,10 @@ const REFERENCE_BYTES_MAX: usize = 10;
 /// How many texts learned during the run are kept, some six for each secret; the oldest are forgotten first.
 const LEARNED_MAX: usize = 768;
 
-static KNOWN: RwLock<Known> = RwLock::new(Known { written: Vec::new(), learned: VecDeque::new() });
+static KNOWN: RwLock<KnownSecrets> =
+    RwLock::new(KnownSecrets { written: Vec::new(), learned: VecDeque::new() });
 
-struct Known {
+struct KnownSecrets {
     /// Secrets from files, the environment and the command line.
     written: Vec<String>,
     /// Secrets that were learned later, such as issued tokens.
@@ -86,7 +87,7 @@ pub fn is_known(text: &str) -> bool {
 #[cfg(feature = "simulation")]
 pub fn forget_all() {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    *known = Known { written: Vec::new(), learned: VecDeque::new() };
+    *known = KnownSecrets { written: Vec::new(), learned: VecDeque::new() };
 }
 
 /// The value of a header, and the credentials in it: `Bearer abc`, `session=abc; Path=/`.

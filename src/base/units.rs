@@ -138,8 +138,8 @@ pub fn format_ns(nanos: u64) -> String {
     whole_digits(nanos).unwrap_or_else(|| format_ns_to(nanos, 0))
 }
 
-/// The same with whole numbers only: a trace can have hundreds of thousands of times, and formatting a
-/// fraction costs more. `None` where the two could differ: between two digits, and above what a fraction can hold.
+/// [`format_ns`] with whole numbers only: a trace can have hundreds of thousands of times, and formatting a fraction
+/// costs more. `None` where the two could differ: between two digits, and above what a fraction can hold.
 fn whole_digits(nanos: u64) -> Option<String> {
     const EXACT_MAX: u64 = 1 << 53;
     let fits = |scale: u64| 2 * nanos < 1_999 * scale;
@@ -167,7 +167,7 @@ fn whole_digits(nanos: u64) -> Option<String> {
     })
 }
 
-/// The same with so many digits more.
+/// [`format_ns`] with this many more digits.
 #[must_use]
 pub fn format_ns_to(nanos: u64, more: usize) -> String {
     let value = nanos as f64;
@@ -181,7 +181,7 @@ pub fn format_ns_to(nanos: u64, more: usize) -> String {
 }
 
 /// A value beside its limit, with as many digits as it takes to tell them apart: 8.02 calls are over a limit of 8, and
-/// must not be written as 8.0. `shown` writes a value with so many digits more than usual.
+/// must not be written as 8.0. `shown` writes a value with the given number of extra digits.
 #[must_use]
 pub fn beside_limit(value: f64, limit: f64, shown: impl Fn(f64, usize) -> String) -> String {
     let is_alike = |more: usize| without_zeros(&shown(value, more)) == without_zeros(&shown(limit, more));
@@ -215,7 +215,7 @@ fn three_digits(value: f64, whole: bool) -> String {
     digits(value, whole, 0)
 }
 
-/// Three significant digits, and so many more.
+/// Three significant digits, and `more` further ones.
 fn digits(value: f64, whole: bool, more: usize) -> String {
     let decimals = if whole || value >= 99.95 {
         0

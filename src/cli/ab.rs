@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::units::parse_duration;
-use harness::ab::{AbOptions, Compared, PreparedAb, SideOptions};
+use harness::ab::{AbOptions, AbResult, PreparedAb, SideOptions};
 use harness::{HarnessError, Interrupt};
 use report::document::terminal;
 use report::pairs;
@@ -13,7 +13,7 @@ use verdict::paired::AbMetric;
 use super::exit::Exit;
 use super::gate::{annotate_criteria, step_summary};
 use super::output;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::run::LoadArguments;
 use super::signals::interrupt_by_signals;
 
@@ -146,7 +146,7 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
         junit: arguments.junit.clone(),
         step_summary: step_summary(),
     };
-    let shown = Shown::new(arguments.quiet);
+    let shown = ProgressDisplay::new(arguments.quiet);
     let comparison = PreparedAb::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
@@ -155,8 +155,8 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
     print(compared, arguments)
 }
 
-fn print(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
-    let Compared { conclusion, paired, directory, heard, fault } = compared;
+fn print(compared: AbResult, arguments: &AbArguments) -> Result<Exit, HarnessError> {
+    let AbResult { conclusion, paired, directory, heard, fault } = compared;
     if arguments.quiet {
         output::print(&terminal::line(&pairs::headline(&paired), output::style()));
         output::print(&directory.display().to_string());

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::output::{self, say};
 use super::profiles::ProfilesArgument;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::runs::run_path;
 use super::signals::interrupt_by_signals;
 
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &CollectArguments) -> Result<Exit, HarnessError> {
     };
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
-    let collected = collect(&options, &interrupt, &Shown::new(*quiet).sink())?;
+    let collected = collect(&options, &interrupt, &ProgressDisplay::new(*quiet).sink())?;
     drop(listening);
     let absent = collected.wanted - collected.complete - collected.partial;
     say(&format!(

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use harness::HarnessError;
 use harness::stored::{CompareOptions, Form, compare};
-use report::document::terminal::Style;
+use report::document::terminal::TerminalStyle;
 use text::files::write_output;
-use verdict::paired::Metric;
+use verdict::paired::PercentileMetric;
 
 use super::exit::Exit;
 use super::output;
@@ -19,10 +19,10 @@ use super::runs::run_path;
 /// ab` for that.
 ///
 /// A directory of 10 or more past runs as BASE: a new run is judged against the bound that a further past run would
-/// stay below. A run that is slower or fails more often gets FAIL only if a second new run (RERUN) confirms it, and a
-/// slower one only if past runs vary by 5 % or less; otherwise such a run is INCONCLUSIVE. The second run must begin 10
-/// minutes or more after the end of the first, or a past run must be between the two: whatever slows one minute slows
-/// every run in it. Runs that are not comparable with the new one are skipped.
+/// stay below. A run that is slower or fails more often gets FAIL only if a second new run (RERUN) confirms it. A
+/// slower one also needs past runs that vary by 5 % or less. Otherwise such a run is INCONCLUSIVE. The second run must
+/// begin 10 minutes or more after the end of the first, or a past run must be between the two: whatever slows one
+/// minute slows every run in it. Runs that are not comparable with the new one are skipped.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
     /// The base: a run's directory, a results.json, or a directory of past runs.
@@ -40,7 +40,7 @@ pub(super) struct CompareArguments {
     allow_different: bool,
     /// A percentile to judge against past runs, such as p99 or 'p95(action "log in")' (default: p50 and p95).
     #[arg(long, value_name = "PERCENTILE")]
-    metric: Vec<Metric>,
+    metric: Vec<PercentileMetric>,
     /// Exit with 4 when the verdict is INCONCLUSIVE.
     #[arg(long)]
     strict: bool,
@@ -70,7 +70,9 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
         (true, _, _) => (Form::Json, false),
         (_, true, _) => (Form::Markdown, false),
         (_, _, true) => (Form::Html, false),
-        _ if output::file(arguments.output.as_ref()).is_some() => (Form::Terminal(Style::default()), true),
+        _ if output::file(arguments.output.as_ref()).is_some() => {
+            (Form::Terminal(TerminalStyle::default()), true)
+        }
         _ => (Form::Terminal(output::style()), true),
     };
     let text = comparison.render(form)?;

@@ -1,6 +1,6 @@
 //! Exit codes: the contract with CI jobs. Only this file maps errors and results to codes.
 
-use harness::{Conclusion, HarnessError, Kind};
+use harness::{Conclusion, HarnessError, HarnessErrorKind};
 use text::files::is_interrupted;
 
 /// How a command ended; documented in `--help` and the README.
@@ -61,21 +61,21 @@ impl Exit {
     /// The code of an error.
     pub(super) fn of_error(error: &HarnessError) -> Self {
         match error.kind() {
-            // A file that somebody had yet to write was no longer waited for.
-            Kind::Usage | Kind::Input if is_interrupted() => Self::Interrupted,
-            Kind::Usage => Self::Usage,
-            Kind::Input => Self::Input,
-            Kind::Unreachable => Self::Unreachable,
-            Kind::Failed => Self::Failed,
-            Kind::NoVerdict => Self::Invalid,
-            Kind::Interrupted => Self::Interrupted,
+            // The wait for a file that was yet to be written was interrupted.
+            HarnessErrorKind::Usage | HarnessErrorKind::Input if is_interrupted() => Self::Interrupted,
+            HarnessErrorKind::Usage => Self::Usage,
+            HarnessErrorKind::Input => Self::Input,
+            HarnessErrorKind::Unreachable => Self::Unreachable,
+            HarnessErrorKind::Failed => Self::Failed,
+            HarnessErrorKind::NoVerdict => Self::Invalid,
+            HarnessErrorKind::Interrupted => Self::Interrupted,
         }
     }
 }
 
 /// The text of an error, as it is printed, in colours if requested.
 pub(super) fn words(error: &HarnessError, colour: bool) -> String {
-    let interrupted = error.kind() == Kind::Interrupted;
+    let interrupted = error.kind() == HarnessErrorKind::Interrupted;
     let mut text = String::new();
     for report in error.reports(colour) {
         if !text.is_empty() {
@@ -106,12 +106,12 @@ mod tests {
             assert_eq!(codes, [code, strict], "{conclusion:?}");
         }
         for (kind, code) in [
-            (Kind::Failed, 1),
-            (Kind::NoVerdict, 3),
-            (Kind::Usage, 64),
-            (Kind::Input, 65),
-            (Kind::Unreachable, 69),
-            (Kind::Interrupted, 105),
+            (HarnessErrorKind::Failed, 1),
+            (HarnessErrorKind::NoVerdict, 3),
+            (HarnessErrorKind::Usage, 64),
+            (HarnessErrorKind::Input, 65),
+            (HarnessErrorKind::Unreachable, 69),
+            (HarnessErrorKind::Interrupted, 105),
         ] {
             assert_eq!(Exit::of_error(&HarnessError::new(kind, "x")) as u8, code, "{kind:?}");
             let shown =

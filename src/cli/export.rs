@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use harness::HarnessError;
 use harness::stored::{ExportOptions, export_file, export_to};
-use results::export::{Format, Table};
+use results::export::{ExportFormat, ExportTable};
 
 use super::exit::Exit;
 use super::output;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::runs::run_path;
 
 /// Write every iteration of a run as a table for other programs.
@@ -41,18 +41,18 @@ pub(super) struct ExportArguments {
 }
 
 impl ExportArguments {
-    fn format(&self) -> Format {
+    fn format(&self) -> ExportFormat {
         if self.parquet {
-            return Format::Parquet;
+            return ExportFormat::Parquet;
         }
-        if self.jsonl { Format::Jsonl } else { Format::Csv }
+        if self.jsonl { ExportFormat::Jsonl } else { ExportFormat::Csv }
     }
 }
 
 pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, HarnessError> {
     let options = ExportOptions {
         run_dir: arguments.run_dir.clone(),
-        table: if arguments.actions { Table::Actions } else { Table::Iterations },
+        table: if arguments.actions { ExportTable::Actions } else { ExportTable::Iterations },
         format: arguments.format(),
     };
     let missing = match output::file(arguments.output.as_ref()) {
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, HarnessError> {
     };
     for sentence in &missing {
         let text = format!("{sentence}; everything that can be read was exported");
-        Shown::new(false).sink().event(&harness::Event::Warning(&text));
+        ProgressDisplay::new(false).sink().event(&harness::Event::Warning(&text));
     }
     Ok(Exit::Ok)
 }

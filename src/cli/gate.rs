@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use harness::options::{RallyReports, ReportOptions, TracesMode};
-use harness::{Finished, HarnessError};
+use harness::{FinishedRun, HarnessError};
 use report::{annotations, terminal};
 use results::model::{Criterion, Results};
 
@@ -21,8 +21,8 @@ pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end, and with 69 before the load
-    /// when the probe fails or its trace does not arrive; the probe then runs before a load of few iterations too.
+    /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end. Exit with 69 before the
+    /// load when the probe fails or its trace does not arrive; the probe then runs before a load of few iterations too.
     #[arg(long)]
     pub(super) strict: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ impl GateArguments {
     }
 
     /// Prints the result of a run, after its files were written.
-    pub(super) fn print(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
+    pub(super) fn print(&self, finished: FinishedRun, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, path) = (&finished.results, finished.directory.as_deref());
         let style = output::style();
         if quiet {
@@ -83,7 +83,7 @@ impl GateArguments {
     }
 
     /// Prints the criteria of a run that was judged again.
-    pub(super) fn tell_criteria(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
+    pub(super) fn tell_criteria(&self, finished: FinishedRun, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, style) = (&finished.results, output::style());
         if quiet {
             output::print(&terminal::verdict_line(results, style));
@@ -93,7 +93,7 @@ impl GateArguments {
         self.end(finished)
     }
 
-    fn end(&self, finished: Finished) -> Result<Exit, HarnessError> {
+    fn end(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
         annotate(&finished.results);
         finished.outcome().map(|conclusion| Exit::of(conclusion, self.strict))
     }

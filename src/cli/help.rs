@@ -13,7 +13,7 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 18] = [
+const TOPICS: [(&str, &str, &str); 19] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
@@ -47,6 +47,7 @@ const TOPICS: [(&str, &str, &str); 18] = [
     ("reference-contexts", "the keys of contexts", include_str!("../../scenarios/reference-contexts.md")),
     ("deployments", "clouds, targets, tokens, collectors", include_str!("../../deployments/README.md")),
     ("reference-deployments", "every key of a deployment", include_str!("../../deployments/reference.md")),
+    ("glossary", "what the words mean", include_str!("../../scenarios/glossary.md")),
     ("osprofiler", "trace points in your own service", include_str!("../osprofiler/README.md")),
 ];
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use harness::HarnessError;
-use harness::import::{ImportOptions, Imported, Source, import};
+use harness::import::{ImportOptions, ImportedFiles, Source, import};
 use import::{har, openapi};
 
 use super::exit::Exit;
@@ -112,6 +112,6 @@ pub(super) fn run(command: &ImportCommand) -> Result<Exit, HarnessError> {
 }
 
 /// What was written, and what to do next.
-pub(super) fn say(imported: &Imported) {
+pub(super) fn say(imported: &ImportedFiles) {
     output::print(&imported.summary());
 }

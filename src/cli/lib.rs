@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use exit::Exit;
 use output::{Stream, say};
-use progress::Shown;
+use progress::ProgressDisplay;
 
 use base::masking;
 use harness::{HarnessError, stored};
@@ -246,7 +246,8 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Import(command) => import::run(&command),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet, gate, traces } => {
-            let finished = stored::report(&run_dir, &gate.report(&traces), &Shown::new(quiet).sink())?;
+            let finished =
+                stored::report(&run_dir, &gate.report(&traces), &ProgressDisplay::new(quiet).sink())?;
             gate.print(finished, quiet)
         }
         Command::Check(arguments) => check::run(&arguments),

@@ -7,19 +7,19 @@ use base::units::parse_duration;
 use harness::merge::{MergeOptions, merge};
 use harness::options::Environment;
 use harness::stored::{CollectOptions, collect};
-use harness::{Event, Finished, HarnessError, Interrupt};
+use harness::{Event, FinishedRun, HarnessError, Interrupt};
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::output;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::signals::interrupt_by_signals;
 
 /// Make one run of the parts that `bench run --shard` or a launcher's processes made, and judge it.
 ///
-/// The merged run's log has every iteration of all parts, with the number and the trace id that it would have in a run of
-/// one machine; percentiles, errors, criteria and reports are made from it as always. The traces of its slow iterations
-/// are fetched with --collect, or later by `bench collect`.
+/// The merged run's log has every iteration of all parts, with the number and the trace id that it would have in a run
+/// of one machine. Percentiles, errors, criteria and reports are made from it as always. The traces of its slow
+/// iterations are fetched with --collect, or later by `bench collect`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MergeArguments {
     /// The run directories of the parts, or directories that hold them.
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit, HarnessError> {
         wait: arguments.wait,
         report: gate.report(traces),
     };
-    let shown = Shown::new(*quiet).sink();
+    let shown = ProgressDisplay::new(*quiet).sink();
     let mut merged = merge(&options, &shown)?;
     if let Some(run_dir) =
         merged.directory.clone().filter(|_| arguments.collect || !arguments.from.is_empty())
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit, HarnessError> {
 }
 
 /// Fetches the traces of a merged run; returns it with its causes.
-fn traces_of(arguments: &MergeArguments, run_dir: PathBuf) -> Result<Finished, HarnessError> {
+fn traces_of(arguments: &MergeArguments, run_dir: PathBuf) -> Result<FinishedRun, HarnessError> {
     let options = CollectOptions {
         run_dir,
         ids: Vec::new(),
@@ -93,5 +93,5 @@ fn traces_of(arguments: &MergeArguments, run_dir: PathBuf) -> Result<Finished, H
     };
     let interrupt = Interrupt::new();
     let _listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
-    Ok(collect(&options, &interrupt, &Shown::new(arguments.quiet).sink())?.finished)
+    Ok(collect(&options, &interrupt, &ProgressDisplay::new(arguments.quiet).sink())?.finished)
 }

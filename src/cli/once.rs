@@ -7,7 +7,7 @@ use report::trace;
 
 use super::exit::Exit;
 use super::output::{self, Stream};
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::signals::interrupt_by_signals;
 
 /// How to look at a single iteration.
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit
     }
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
-    let single = single(options, &interrupt, &Shown::new(false).sink())?;
+    let single = single(options, &interrupt, &ProgressDisplay::new(false).sink())?;
     drop(listening);
     if arguments.curl.is_some() {
         output::deliver(&curl::commands(&single.observations, &single.connecting, reveal))?;

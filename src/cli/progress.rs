@@ -20,7 +20,7 @@ const BAR_COLUMNS: usize = 24;
 
 /// Shows events on standard error.
 #[derive(Clone)]
-pub(super) struct Shown(Arc<Mutex<Lines>>);
+pub(super) struct ProgressDisplay(Arc<Mutex<Lines>>);
 
 struct Lines {
     quiet: bool,
@@ -32,7 +32,7 @@ struct Lines {
     lines: Vec<Line>,
 }
 
-impl Shown {
+impl ProgressDisplay {
     pub(super) fn new(quiet: bool) -> Self {
         let moving = !quiet && output::is_obeying(Stream::Error);
         Self(Arc::new(Mutex::new(Lines { quiet, moving, directory: None, lines: Vec::new() })))
@@ -58,7 +58,7 @@ impl Shown {
     }
 }
 
-impl Events for Shown {
+impl Events for ProgressDisplay {
     fn event(&self, event: &Event<'_>) {
         let mut lines = self.lines();
         match event {

@@ -10,7 +10,7 @@ use harness::{HarnessError, Interrupt};
 
 use super::exit::Exit;
 use super::output;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::signals::interrupt_by_signals;
 use super::url::{duration, receive_address};
 
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &ReceiveArguments) -> Result<Exit, HarnessError> {
     };
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
-    let received = receive(&options, &interrupt, &Shown::new(false).sink())?;
+    let received = receive(&options, &interrupt, &ProgressDisplay::new(false).sink())?;
     drop(listening);
     let written = &received.written;
     output::print(&format!(

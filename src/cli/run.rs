@@ -11,14 +11,14 @@ use plan::SEED_MAX;
 use plan::references::Env;
 
 use base::complaint::Complaint;
-use plan::given::Given;
+use plan::given::CommandLineValue;
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::once::{self, OnceArguments};
 use super::output;
 use super::profiles::ProfilesArgument;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
@@ -104,7 +104,7 @@ pub(super) struct LoadArguments {
     /// or NAME=env:VARIABLE: neither is in any output, nor is the value of a variable that the scenario declares as a
     /// reference. NAME==VALUE takes the rest as it is, also if it begins with `@`, `env:` or `=`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, Given)>,
+    set: Vec<(String, CommandLineValue)>,
     /// The seed of rows and of random values in requests (default: the scenario's, or a random one).
     ///
     /// With the same seed, a run sends the same requests again. The results name the seed. Trace ids do not follow it.
@@ -174,8 +174,8 @@ struct WatchArguments {
     otlp_header: Vec<OtlpHeader>,
 }
 
-fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
-    Given::parse(text, Env::new(&|name| Environment::default().get(name)))
+fn name_and_value(text: &str) -> Result<(String, CommandLineValue), Complaint> {
+    CommandLineValue::parse(text, Env::new(&|name| Environment::default().get(name)))
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
@@ -235,7 +235,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
         options.shards.whole = true;
         return once::run(&arguments.once, options);
     }
-    let shown = Shown::new(quiet);
+    let shown = ProgressDisplay::new(quiet);
     let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;

@@ -13,12 +13,12 @@ use super::exit::Exit;
 static LISTENED_TO: AtomicBool = AtomicBool::new(false);
 
 /// Signals that interrupt some work, until this is dropped.
-pub(super) struct Listening {
+pub(super) struct SignalListener {
     over: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Listening {
+impl Drop for SignalListener {
     fn drop(&mut self) {
         self.over.cancel();
         // The thread only has to notice that.
@@ -31,7 +31,7 @@ impl Drop for Listening {
 pub(super) fn interrupt_by_signals(
     interrupt: &Interrupt,
     last_words: impl Fn() + Send + 'static,
-) -> Result<Listening, HarnessError> {
+) -> Result<SignalListener, HarnessError> {
     let Wait { runtime, mut signals } = Wait::listen()?;
     let (over, interrupt) = (CancellationToken::new(), interrupt.clone());
     let until = over.clone();
@@ -46,7 +46,7 @@ pub(super) fn interrupt_by_signals(
     let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(until.run_until_cancelled_owned(listen));
     });
-    Ok(Listening { over, thread: Some(thread.map_err(HarnessError::cannot("listen to signals"))?) })
+    Ok(SignalListener { over, thread: Some(thread.map_err(HarnessError::cannot("listen to signals"))?) })
 }
 
 /// A wait for a signal.
@@ -112,7 +112,7 @@ impl Signals {
 #[cfg(unix)]
 static NOHUP: AtomicBool = AtomicBool::new(false);
 
-/// Whether the process was started with this signal ignored, as far as the system tells.
+/// Whether the process was started with this signal ignored; false where the system does not tell.
 #[cfg(unix)]
 fn is_ignored(signal: tokio::signal::unix::SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

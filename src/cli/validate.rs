@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use harness::LoadOptions;
-use harness::files::{self, Valid};
+use harness::files::{self, CheckedFile};
 use harness::options::Environment;
 
 use super::exit::{self, Exit};
 use super::output;
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 use super::run::TaskArgs;
 
 /// Checks files one by one; a scenario together with its deployment. With `explain`, also says what scenarios will do.
@@ -22,13 +22,13 @@ pub(super) fn validate(
 ) -> Exit {
     let environment = if offline { Environment::offline() } else { Environment::default() };
     let load = LoadOptions { environment, task_arguments: task.options(), ..LoadOptions::default() };
-    let (mut code, given, events) = (Exit::Ok, given.map(Into::into), Shown::new(false).sink());
+    let (mut code, given, events) = (Exit::Ok, given.map(Into::into), ProgressDisplay::new(false).sink());
     let mut said = HashSet::new();
     for file in files {
         let checked = files::validate_load(&file.into(), given.as_ref(), &load, &events);
         let explained = checked.and_then(|valid| {
             output::print(&format!("{}: {valid}", file.display()));
-            if explain && matches!(valid, Valid::Scenario { .. } | Valid::Task { .. }) {
+            if explain && matches!(valid, CheckedFile::Scenario { .. } | CheckedFile::Task { .. }) {
                 let text = files::explain(&file.into(), given.as_ref(), &load, output::style())?;
                 output::print(&format!("\n{text}\n"));
             }

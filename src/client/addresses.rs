@@ -11,10 +11,10 @@ const ADDRESSES_MAX: usize = 1_000;
 
 /// The addresses of a run that were connected to, of names that have several.
 #[derive(Debug, Default)]
-pub struct Addresses(Mutex<Known>);
+pub struct Addresses(Mutex<AddressTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct AddressTable {
     addresses: Vec<IpAddr>,
     /// True once there was no room for an address.
     is_over: bool,
@@ -52,7 +52,7 @@ impl Addresses {
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, AddressTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

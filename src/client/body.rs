@@ -1,4 +1,4 @@
-//! Bodies of requests: bytes in memory, or parts of which some are files.
+//! Bodies of requests: bytes in memory, or parts, some of them files.
 //!
 //! Files are read from disk while they are sent, a chunk at a time. Their length is known before the load. If a file is
 //! not the one that was measured, the request fails; a body that is shorter or longer than announced is never sent.
@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// The body of a request.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum BodyContent {
     /// Bytes; if there are none, no body is sent.
     Bytes(Bytes),
     /// Several parts, one after another.
@@ -98,10 +98,10 @@ impl Parts {
 
     /// The body that they make; a small one without files is kept in one piece.
     #[must_use]
-    pub fn joined(self) -> Content {
+    pub fn joined(self) -> BodyContent {
         const JOINED_BYTES_MAX: u64 = 1 << 20;
         if self.length > JOINED_BYTES_MAX || self.parts.iter().any(|part| matches!(part, Part::File(_))) {
-            return Content::Parts(self);
+            return BodyContent::Parts(self);
         }
         let mut all = BytesMut::new();
         for part in &self.parts {
@@ -109,7 +109,7 @@ impl Parts {
                 all.extend_from_slice(bytes);
             }
         }
-        Content::Bytes(all.freeze())
+        BodyContent::Bytes(all.freeze())
     }
 
     /// Writes all parts.
@@ -132,12 +132,12 @@ impl Parts {
 }
 
 /// Takes bytes up to a limit.
-struct Beginning {
+struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: u64,
 }
 
-impl std::io::Write for Beginning {
+impl std::io::Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let room = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
         let taken = bytes.len().min(room);
@@ -150,14 +150,14 @@ impl std::io::Write for Beginning {
     }
 }
 
-impl From<Bytes> for Content {
+impl From<Bytes> for BodyContent {
     fn from(bytes: Bytes) -> Self {
         Self::Bytes(bytes)
     }
 }
 
-impl Content {
-    /// The first bytes, for somebody who looks at a single request. A file that cannot be read counts as empty.
+impl BodyContent {
+    /// The first bytes, to observe a single request. A file that cannot be read counts as empty.
     #[must_use]
     pub fn beginning(&self, limit: u64) -> Bytes {
         match self {
@@ -165,7 +165,7 @@ impl Content {
                 bytes.slice(..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX)))
             }
             Self::Parts(parts) => {
-                let mut output = Beginning { bytes: Vec::new(), limit };
+                let mut output = LimitedBuffer { bytes: Vec::new(), limit };
                 // The end of the limit is reported as an error.
                 let _ = parts.write_to(&mut output);
                 output.bytes.into()
@@ -198,7 +198,7 @@ impl Content {
         match self {
             Self::Bytes(bytes) => Ok(Source::of(bytes)),
             Self::Parts(parts) => {
-                Ok(Source { bytes: Bytes::new(), streaming: Some(Box::new(Streaming::open(parts).await?)) })
+                Ok(Source { bytes: Bytes::new(), streaming: Some(Box::new(BodyStream::open(parts).await?)) })
             }
         }
     }
@@ -207,15 +207,15 @@ impl Content {
 /// A body that is being sent.
 pub(super) struct Source {
     bytes: Bytes,
-    streaming: Option<Box<Streaming>>,
+    streaming: Option<Box<BodyStream>>,
 }
 
-struct Streaming {
+struct BodyStream {
     /// The rest, the next one last.
-    parts: Vec<Opened>,
+    parts: Vec<OpenedPart>,
 }
 
-enum Opened {
+enum OpenedPart {
     Bytes(Bytes),
     File { file: tokio::fs::File, content: Arc<FileContent>, left: u64 },
 }
@@ -243,20 +243,20 @@ impl Source {
     }
 }
 
-impl Streaming {
+impl BodyStream {
     async fn open(parts: &Parts) -> Result<Self, ClientError> {
         let mut opened = Vec::with_capacity(parts.parts.len());
         for part in &parts.parts {
             match part {
                 Part::Bytes(bytes) if bytes.is_empty() => {}
-                Part::Bytes(bytes) => opened.push(Opened::Bytes(bytes.clone())),
+                Part::Bytes(bytes) => opened.push(OpenedPart::Bytes(bytes.clone())),
                 Part::File(content) => {
                     let failed = |error: std::io::Error| content.error(error.to_string());
                     let file = tokio::fs::File::open(&content.path).await.map_err(failed)?;
                     content.check(&file.metadata().await.map_err(failed)?)?;
                     if content.length > 0 {
                         let (content, left) = (Arc::clone(content), content.length);
-                        opened.push(Opened::File { file, content, left });
+                        opened.push(OpenedPart::File { file, content, left });
                     }
                 }
             }
@@ -268,8 +268,8 @@ impl Streaming {
     async fn next(&mut self) -> Result<Bytes, ClientError> {
         let chunk = match self.parts.last_mut() {
             None => return Ok(Bytes::new()),
-            Some(Opened::Bytes(bytes)) => std::mem::take(bytes),
-            Some(Opened::File { file, content, left }) => {
+            Some(OpenedPart::Bytes(bytes)) => std::mem::take(bytes),
+            Some(OpenedPart::File { file, content, left }) => {
                 let chunk = read(file, content, *left).await?;
                 *left -= chunk.len() as u64;
                 if *left > 0 {
@@ -305,7 +305,7 @@ async fn read(file: &mut tokio::fs::File, content: &FileContent, left: u64) -> R
 mod tests {
     use super::*;
 
-    async fn all(content: &Content) -> Result<Vec<u8>, ClientError> {
+    async fn all(content: &BodyContent) -> Result<Vec<u8>, ClientError> {
         let mut source = content.open().await?;
         let mut sent = Vec::new();
         while !source.is_at_end() {
@@ -328,7 +328,7 @@ mod tests {
         {
             parts.push(part);
         }
-        let content = Content::Parts(parts);
+        let content = BodyContent::Parts(parts);
         assert_eq!(content.len(), long.len() as u64 + 2);
         assert_eq!(all(&content).await.unwrap(), [b"<", long.as_slice(), b">"].concat());
         for (change, part) in [(&long[1..], "but had"), (b"", "but had")] {
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(all(&content).await.unwrap_err().class().as_str(), "file");
         assert!(FileContent::measure(folder.path().to_path_buf()).is_err());
         for bytes in [&b""[..], b"abc"] {
-            assert_eq!(all(&Content::from(Bytes::copy_from_slice(bytes))).await.unwrap(), bytes);
+            assert_eq!(all(&BodyContent::from(Bytes::copy_from_slice(bytes))).await.unwrap(), bytes);
         }
     }
 
@@ -352,7 +352,7 @@ mod tests {
         std::fs::write(&path, vec![1; CHUNK_BYTES * 3]).unwrap();
         let mut parts = Parts::default();
         parts.push(Part::File(Arc::new(FileContent::measure(path.clone()).unwrap())));
-        let mut source = Content::Parts(parts).open().await.unwrap();
+        let mut source = BodyContent::Parts(parts).open().await.unwrap();
         assert_eq!(source.next().await.unwrap().len(), CHUNK_BYTES);
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(CHUNK_BYTES as u64 + 1).unwrap();
         // The first read may still have been made ahead.

@@ -52,7 +52,7 @@ impl Interface {
 
 /// Which endpoint is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EndpointQuery {
     /// The service: its official type, an alias, its project, or any type or name that the catalog has.
     pub service: String,
     /// Who the endpoint is for.
@@ -126,8 +126,8 @@ impl Catalog {
     ///
     /// # Errors
     /// What the catalog lacks, and what it has instead.
-    pub fn find(&self, wanted: &Wanted) -> Result<BaseUrl, Complaint> {
-        let Wanted { service, interface, .. } = wanted;
+    pub fn find(&self, wanted: &EndpointQuery) -> Result<BaseUrl, Complaint> {
+        let EndpointQuery { service, interface, .. } = wanted;
         let candidates = self.candidates(service);
         let Some(first) = candidates.first() else { return Err(self.without_service(service)) };
         let endpoints = || candidates.iter().flat_map(|service| &service.endpoints);
@@ -175,8 +175,8 @@ impl Catalog {
         endpoints.any(|endpoint| BaseUrl::parse(&endpoint.url).is_ok_and(|url| url.origin == *origin))
     }
 
-    /// The services that a name may mean: those of exactly this type, or else of the first type that the catalog has
-    /// among the names of the service, or else those with this name.
+    /// The services that a name may mean. They have exactly this type; or else the first of the service's types that
+    /// the catalog has; or else this name.
     fn candidates(&self, name: &str) -> Vec<&Service> {
         let of_type = |kind: &str| self.services.iter().filter(|s| s.kind == kind).collect::<Vec<_>>();
         let mut known = ServiceType::named(name).into_iter().flat_map(ServiceType::types);
@@ -216,8 +216,8 @@ fn several_regions(service: &str, regions: BTreeSet<&str>) -> Complaint {
 }
 
 /// Why there is no endpoint, and which there are.
-fn without_endpoint(wanted: &Wanted, endpoints: &[&Endpoint]) -> Complaint {
-    let Wanted { service, interface, region, .. } = wanted;
+fn without_endpoint(wanted: &EndpointQuery, endpoints: &[&Endpoint]) -> Complaint {
+    let EndpointQuery { service, interface, region, .. } = wanted;
     let listed = |mut names: Vec<String>| {
         names.sort_unstable();
         names.dedup();
@@ -358,7 +358,7 @@ mod tests {
             ("dns", None, "public", None, Err("must not contain credentials")),
             ("baremetal", None, "public", None, Err("no service `baremetal`; it has compute, dns, identity")),
         ] {
-            let wanted = Wanted {
+            let wanted = EndpointQuery {
                 service: service.to_owned(),
                 interface: Interface::named(interface).unwrap(),
                 region: region.map(str::to_owned),
@@ -375,7 +375,8 @@ mod tests {
             }
         }
         let unscoped = Catalog::of_token(&json!({ "token": {} }));
-        let said = unscoped.find(&Wanted { service: "compute".to_owned(), ..Wanted::default() });
+        let said =
+            unscoped.find(&EndpointQuery { service: "compute".to_owned(), ..EndpointQuery::default() });
         assert!(unscoped.is_empty() && said.unwrap_err().remedy.contains("scope it to a project"));
     }
 
@@ -398,7 +399,7 @@ mod tests {
             (json!([one, two]), None, Err("several regions, such as One and Two")),
         ] {
             let region = region.map(str::to_owned);
-            let wanted = Wanted { service: "metric".to_owned(), region, ..Wanted::default() };
+            let wanted = EndpointQuery { service: "metric".to_owned(), region, ..EndpointQuery::default() };
             match (endpoints(list.clone()).find(&wanted), expected) {
                 (Ok(url), Ok(expected)) => assert_eq!(url.to_string(), expected, "{list}"),
                 (Err(complaint), Err(part)) => {

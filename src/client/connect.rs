@@ -20,7 +20,7 @@ use base::clock::{now, saturating_nanos};
 use super::error::ClientError;
 use super::options::{Settings, Version};
 use super::proxy::Proxy;
-use super::resolve::{Resolved, Resolver};
+use super::resolve::{ResolvedAddresses, Resolver};
 use super::retransmits::{self, Ends};
 use super::url::Origin;
 use measure::phases::Phases;
@@ -43,7 +43,7 @@ pub(super) enum Stream {
 }
 
 /// What was opened.
-pub(super) struct Opened {
+pub(super) struct OpenedConnection {
     pub(super) stream: Stream,
     /// True when HTTP/2 is to be spoken on it.
     pub(super) http2: bool,
@@ -52,11 +52,11 @@ pub(super) struct Opened {
     /// How often the kernel asked for it again.
     pub(super) syns: u8,
     /// For requests in clear through a proxy: what their first line and their headers have in addition.
-    pub(super) proxied: Option<Box<Proxied>>,
+    pub(super) proxied: Option<Box<ProxyRoute>>,
 }
 
 /// How requests in clear are sent through a proxy.
-pub(super) struct Proxied {
+pub(super) struct ProxyRoute {
     /// Stands before the path.
     pub(super) prefix: String,
     /// A header line with its end, or nothing.
@@ -77,7 +77,11 @@ impl Connector {
     }
 
     /// Opens a connection to `origin`, noting the phases.
-    pub(super) async fn connect(&self, origin: &Origin, phases: &mut Phases) -> Result<Opened, ClientError> {
+    pub(super) async fn connect(
+        &self,
+        origin: &Origin,
+        phases: &mut Phases,
+    ) -> Result<OpenedConnection, ClientError> {
         let guard = &self.settings.options.guard;
         guard.admit(origin)?;
         phases.opened = true;
@@ -92,7 +96,8 @@ impl Connector {
             return Box::pin(self.connect_through(proxy, origin, phases)).await;
         }
         let started = now();
-        let Resolved { addresses, are_several } = self.resolver.addresses(&origin.host, origin.port).await?;
+        let ResolvedAddresses { addresses, are_several } =
+            self.resolver.addresses(&origin.host, origin.port).await?;
         guard.admit_addresses(origin, &addresses)?;
         let resolved = now();
         phases.resolve_ns = saturating_nanos(resolved - started);
@@ -105,10 +110,10 @@ impl Connector {
         if origin.tls {
             // A separate future: thousands of connections in clear may be opened at a time, and need no memory for it.
             let opened = Box::pin(self.encrypt(origin, socket, connected, phases)).await?;
-            return Ok(Opened { address, syns, ..opened });
+            return Ok(OpenedConnection { address, syns, ..opened });
         }
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Plain(socket), http2, address, syns, proxied: None })
+        Ok(OpenedConnection { stream: Stream::Plain(socket), http2, address, syns, proxied: None })
     }
 
     /// The TLS handshake.
@@ -118,7 +123,7 @@ impl Connector {
         socket: TcpStream,
         connected: Instant,
         phases: &mut Phases,
-    ) -> Result<Opened, ClientError> {
+    ) -> Result<OpenedConnection, ClientError> {
         let version = self.settings.options.version;
         let names = &self.settings.options.server_names;
         let name = names.iter().find(|(of, _)| of == origin).map_or(&origin.host, |(_, name)| name);
@@ -131,7 +136,13 @@ impl Connector {
                 reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
             });
         }
-        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, address: 0, syns: 0, proxied: None })
+        Ok(OpenedConnection {
+            stream: Stream::Tls(Box::new(stream)),
+            http2,
+            address: 0,
+            syns: 0,
+            proxied: None,
+        })
     }
 
     /// Connects to a proxy, which the phases take for the server; the phase connect includes the tunnel for TLS. The
@@ -141,9 +152,9 @@ impl Connector {
         proxy: &Proxy,
         origin: &Origin,
         phases: &mut Phases,
-    ) -> Result<Opened, ClientError> {
+    ) -> Result<OpenedConnection, ClientError> {
         let started = now();
-        let Resolved { addresses, .. } =
+        let ResolvedAddresses { addresses, .. } =
             self.resolver.addresses(&proxy.origin.host, proxy.origin.port).await?;
         let resolved = now();
         phases.resolve_ns = saturating_nanos(resolved - started);
@@ -160,19 +171,19 @@ impl Connector {
             let connected = now();
             phases.connect_ns = saturating_nanos(connected - resolved);
             let opened = self.encrypt(origin, socket, connected, phases).await?;
-            return Ok(Opened { syns, ..opened });
+            return Ok(OpenedConnection { syns, ..opened });
         }
         phases.connect_ns = saturating_nanos(now() - resolved);
         if self.settings.options.version == Version::Http2 {
             let reason = "HTTP/2 without TLS cannot be sent through a proxy; use `http: { version: auto }`";
             return Err(ClientError::Request(reason.to_owned()));
         }
-        let proxied = Proxied {
+        let proxied = ProxyRoute {
             prefix: format!("http://{}", origin.authority),
             header: proxy.authorization_line(),
             addresses: [origin, &proxy.origin].map(|one| one.authority.clone()),
         };
-        Ok(Opened {
+        Ok(OpenedConnection {
             stream: Stream::Plain(socket),
             http2: false,
             address: 0,
@@ -187,28 +198,37 @@ impl Connector {
         &self,
         origin: &Origin,
         phases: &mut Phases,
-    ) -> Option<Result<Opened, ClientError>> {
+    ) -> Option<Result<OpenedConnection, ClientError>> {
         let started = now();
         let line = super::simulated::connect(&origin.authority).await?;
         phases.connect_ns = saturating_nanos(now() - started);
         let http2 = self.settings.options.version == Version::Http2;
-        let opened =
-            |line| Opened { stream: Stream::Simulated(line), http2, address: 0, syns: 0, proxied: None };
+        let opened = |line| OpenedConnection {
+            stream: Stream::Simulated(line),
+            http2,
+            address: 0,
+            syns: 0,
+            proxied: None,
+        };
         Some(line.map(opened).map_err(|error| ClientError::connecting(&origin.authority, &error)))
     }
 
     #[cfg(unix)]
-    async fn connect_socket(&self, origin: &Origin, phases: &mut Phases) -> Result<Opened, ClientError> {
+    async fn connect_socket(
+        &self,
+        origin: &Origin,
+        phases: &mut Phases,
+    ) -> Result<OpenedConnection, ClientError> {
         let started = now();
         let connected = tokio::net::UnixStream::connect(&origin.host).await;
         let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
         phases.connect_ns = saturating_nanos(now() - started);
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Unix(socket), http2, address: 0, syns: 0, proxied: None })
+        Ok(OpenedConnection { stream: Stream::Unix(socket), http2, address: 0, syns: 0, proxied: None })
     }
 
     #[cfg(not(unix))]
-    async fn connect_socket(&self, origin: &Origin, _: &mut Phases) -> Result<Opened, ClientError> {
+    async fn connect_socket(&self, origin: &Origin, _: &mut Phases) -> Result<OpenedConnection, ClientError> {
         let reason = "this system has no Unix sockets".to_owned();
         Err(ClientError::Connect { address: origin.shown(), reason })
     }
@@ -310,7 +330,7 @@ impl Stream {
             #[cfg(feature = "simulation")]
             Self::Simulated(line) => {
                 return match line.arrived() {
-                    Some(super::simulated::What::Bytes(_)) => PoolCheck::Bytes,
+                    Some(super::simulated::PeerEvent::Bytes(_)) => PoolCheck::Bytes,
                     Some(_) => PoolCheck::Closed,
                     None => PoolCheck::Quiet,
                 };

@@ -2,8 +2,8 @@
 //!
 //! A jar is empty until an answer sets a cookie; until then it costs a look at its length. Everything is bounded, and
 //! the oldest cookie makes room. Nothing here may send a cookie to another host, to a path above its own, or in clear
-//! if it is `Secure`. There is no list of public suffixes: a cookie for a name without a dot is kept for the host that
-//! set it, and the hosts that requests may reach are listed by the deployment.
+//! if it is `Secure`. There is no list of public suffixes. A cookie for a name without a dot is kept for the host that
+//! set it, and the deployment lists the hosts that requests may reach.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -29,10 +29,10 @@ const LIFETIME_MAX: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Which requests share cookies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CookieMode {
-    /// Those of an iteration, which begins without any.
+    /// The requests of an iteration, which begins without cookies.
     #[default]
     Iteration,
-    /// Those of a virtual user, in all of its iterations.
+    /// The requests of a virtual user, in all of its iterations.
     User,
     /// None: cookies are neither kept nor sent.
     Off,
@@ -191,7 +191,7 @@ fn parsed(text: &[u8], origin: &Origin, path: &str, date: Option<i64>) -> Option
     let host = host(origin);
     let domain = attributes.domain.filter(|domain| *domain != host);
     let domain = match domain {
-        // An address has no subdomains, and a whole top-level domain is nobody's.
+        // An address has no subdomains, and a whole top-level domain belongs to no host.
         Some(domain) if domain.contains('.') && is_subdomain(&host, &domain) && !is_address(&host) => {
             Some(domain)
         }

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use super::error::ClientError;
-use super::whole::{Brotli, Whole, Zstd};
+use super::whole::{Brotli, StrictDecoder, Zstd};
 
 /// The codings that requests accept if a scenario asks for compression.
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
@@ -60,16 +60,17 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
         // It reads all members, and fails where something else follows.
         "gzip" | "x-gzip" => unfold(|| Ok(flate2::bufread::MultiGzDecoder::new(input)), bytes_max, damaged),
         "deflate" if has_zlib_head(input) => {
-            let whole = || Ok(Whole(flate2::bufread::ZlibDecoder::new(input), |zlib| zlib.get_ref()));
+            let whole = || Ok(StrictDecoder(flate2::bufread::ZlibDecoder::new(input), |zlib| zlib.get_ref()));
             unfold(whole, bytes_max, damaged)
         }
         // Some servers send raw deflate data without the zlib header.
         "deflate" => {
-            let whole =
-                || Ok(Whole(flate2::bufread::DeflateDecoder::new(input), |deflate| deflate.get_ref()));
+            let whole = || {
+                Ok(StrictDecoder(flate2::bufread::DeflateDecoder::new(input), |deflate| deflate.get_ref()))
+            };
             unfold(whole, bytes_max, damaged)
         }
-        "br" => unfold(|| Ok(Whole(Brotli::new(input), |brotli| brotli.rest)), bytes_max, damaged),
+        "br" => unfold(|| Ok(StrictDecoder(Brotli::new(input), |brotli| brotli.rest)), bytes_max, damaged),
         "zstd" => unfold(|| Ok(Zstd::new(input)), bytes_max, damaged),
         other => Err(ClientError::Protocol(format!(
             "its body has the unknown content encoding `{}`; ask for another with the header Accept-Encoding",
@@ -238,9 +239,9 @@ mod tests {
     }
 
     /// Endless zeros, with a count of how many were read.
-    struct Endless<'a>(&'a std::cell::Cell<u64>);
+    struct ZeroReader<'a>(&'a std::cell::Cell<u64>);
 
-    impl Read for Endless<'_> {
+    impl Read for ZeroReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             buffer.fill(0);
             self.0.set(self.0.get() + buffer.len() as u64);
@@ -251,12 +252,13 @@ mod tests {
     #[test]
     fn what_unfolds_beyond_the_limit_is_counted_and_not_kept() {
         let (taken, limit) = (std::cell::Cell::new(0), 64 << 20);
-        let refused = unfold(|| Ok(Endless(&taken)), limit, |error| ClientError::Protocol(error.to_string()));
+        let refused =
+            unfold(|| Ok(ZeroReader(&taken)), limit, |error| ClientError::Protocol(error.to_string()));
         assert_eq!(refused.unwrap_err().class().as_str(), "body_limit");
         // Up to the limit, and a byte more; the second decoding does not start.
         assert_eq!(taken.get(), limit + 1);
         let mut kept = Vec::new();
-        assert!(!bounded(&mut Endless(&taken), &mut kept).unwrap());
+        assert!(!bounded(&mut ZeroReader(&taken), &mut kept).unwrap());
         assert!(kept.capacity() <= 2 * KEPT_AT_ONCE_BYTES, "{}", kept.capacity());
     }
 

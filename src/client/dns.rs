@@ -26,7 +26,7 @@ const OTHER_KIND_MAX: Duration = Duration::from_millis(250);
 
 /// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct AddressRecords {
     pub(super) addresses: Vec<IpAddr>,
     /// Addresses that are tried only if none of the others can be reached.
     pub(super) spare: Vec<IpAddr>,
@@ -63,7 +63,7 @@ pub(super) struct Servers {
 }
 
 /// Asks the servers in turn for the addresses of `name`, which must be complete.
-pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, LookupError> {
+pub(super) async fn ask(servers: &Servers, name: &str) -> Result<AddressRecords, LookupError> {
     let mut missed = LookupError::NoAnswer("there is no DNS server to ask".to_owned());
     for _ in 0..servers.attempts.max(1) {
         for server in &servers.addresses {
@@ -84,7 +84,7 @@ pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, LookupEr
 }
 
 /// IPv4 and IPv6 addresses from a server; either kind is enough.
-async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
+async fn ask_one(server: SocketAddr, name: &str) -> Result<AddressRecords, LookupError> {
     let (four, six) = both(exchange(server, name, TYPE::A), exchange(server, name, TYPE::AAAA)).await;
     let (first, second) = match (four, six) {
         (Ok(four), Ok(six)) => (four, Some(six)),
@@ -112,13 +112,13 @@ async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
 /// Waits for both answers, but not long for one of them once the other has addresses: some servers never answer a
 /// question for AAAA (RFC 8305, section 3).
 async fn both(
-    four: impl Future<Output = Result<Found, LookupError>>,
-    six: impl Future<Output = Result<Found, LookupError>>,
-) -> (Result<Found, LookupError>, Result<Found, LookupError>) {
+    four: impl Future<Output = Result<AddressRecords, LookupError>>,
+    six: impl Future<Output = Result<AddressRecords, LookupError>>,
+) -> (Result<AddressRecords, LookupError>, Result<AddressRecords, LookupError>) {
     async fn other(
-        first: &Result<Found, LookupError>,
-        waited_for: impl Future<Output = Result<Found, LookupError>>,
-    ) -> Result<Found, LookupError> {
+        first: &Result<AddressRecords, LookupError>,
+        waited_for: impl Future<Output = Result<AddressRecords, LookupError>>,
+    ) -> Result<AddressRecords, LookupError> {
         if first.as_ref().is_ok_and(|found| !found.addresses.is_empty()) {
             let silent = |_| Err(LookupError::NoAnswer("no answer in time".to_owned()));
             tokio::time::timeout(OTHER_KIND_MAX, waited_for).await.unwrap_or_else(silent)
@@ -135,7 +135,7 @@ async fn both(
     }
 }
 
-async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, LookupError> {
+async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<AddressRecords, LookupError> {
     let id = random_id();
     let query = query(id, name, kind).map_err(LookupError::NoAnswer)?;
     let failed = |error: io::Error| match error.raw_os_error() {
@@ -152,10 +152,10 @@ async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, L
     for _ in 0..STRANGERS_MAX {
         let length = socket.recv(&mut buffer).await.map_err(failed)?;
         match read(&buffer[..length], id, name, kind, server) {
-            Read::Found(found) => return Ok(found),
-            Read::LookupError(missed) => return Err(missed),
-            Read::Truncated => return over_tcp(server, &query, id, name, kind).await,
-            Read::Stranger => {}
+            DnsReply::Found(found) => return Ok(found),
+            DnsReply::LookupError(missed) => return Err(missed),
+            DnsReply::Truncated => return over_tcp(server, &query, id, name, kind).await,
+            DnsReply::Stranger => {}
         }
     }
     Err(LookupError::NoAnswer(format!("the DNS server {server} answered a different question")))
@@ -167,7 +167,7 @@ async fn over_tcp(
     id: u16,
     name: &str,
     kind: TYPE,
-) -> Result<Found, LookupError> {
+) -> Result<AddressRecords, LookupError> {
     let failed = |error: io::Error| {
         if super::error::is_exhausted(&error) {
             return LookupError::Here(error);
@@ -181,9 +181,9 @@ async fn over_tcp(
     let mut answer = vec![0; length];
     stream.read_exact(&mut answer).await.map_err(failed)?;
     match read(&answer, id, name, kind, server) {
-        Read::Found(found) => Ok(found),
-        Read::LookupError(missed) => Err(missed),
-        Read::Truncated | Read::Stranger => {
+        DnsReply::Found(found) => Ok(found),
+        DnsReply::LookupError(missed) => Err(missed),
+        DnsReply::Truncated | DnsReply::Stranger => {
             Err(LookupError::NoAnswer(format!("the DNS server {server} sent an incomplete answer")))
         }
     }
@@ -198,34 +198,34 @@ fn query(id: u16, name: &str, kind: TYPE) -> Result<Vec<u8>, String> {
 }
 
 /// The meaning of a packet.
-enum Read {
-    Found(Found),
+enum DnsReply {
+    Found(AddressRecords),
     LookupError(LookupError),
     Truncated,
     /// Not an answer to this question.
     Stranger,
 }
 
-fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Read {
-    let Ok(packet) = Packet::parse(bytes) else { return Read::Stranger };
+fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> DnsReply {
+    let Ok(packet) = Packet::parse(bytes) else { return DnsReply::Stranger };
     let asked = packet.questions.first().is_some_and(|question| {
         question.qtype == QTYPE::TYPE(kind) && question.qname.to_string().eq_ignore_ascii_case(name)
     });
     if packet.id() != id || !packet.has_flags(PacketFlag::RESPONSE) || !asked {
-        return Read::Stranger;
+        return DnsReply::Stranger;
     }
     if packet.has_flags(PacketFlag::TRUNCATION) {
-        return Read::Truncated;
+        return DnsReply::Truncated;
     }
     match packet.rcode() {
         RCODE::NoError => {}
         RCODE::NameError => {
-            return Read::LookupError(LookupError::NoSuchName(format!(
+            return DnsReply::LookupError(LookupError::NoSuchName(format!(
                 "there is no such name according to the DNS server {server}"
             )));
         }
         other => {
-            return Read::LookupError(LookupError::NoAnswer(format!(
+            return DnsReply::LookupError(LookupError::NoAnswer(format!(
                 "the DNS server {server} answered {other:?}"
             )));
         }
@@ -238,7 +238,7 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
         _ => None,
     });
     let addresses = addresses.take(ADDRESSES_MAX).collect();
-    Read::Found(Found { addresses, spare: Vec::new(), ttl: Duration::from_secs(ttl.into()) })
+    DnsReply::Found(AddressRecords { addresses, spare: Vec::new(), ttl: Duration::from_secs(ttl.into()) })
 }
 
 /// The parts that an attacker who cannot see the query would have to guess.
@@ -268,7 +268,7 @@ mod tests {
             // A pointer to the name, A, IN, TTL 60, an address.
             bytes.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
             let whole = read(&bytes, 1, "a.example", TYPE::A, SERVER);
-            prop_assert!(matches!(whole, Read::Found(found) if found.ttl.as_secs() == 60 && found.addresses.len() == 1));
+            prop_assert!(matches!(whole, DnsReply::Found(found) if found.ttl.as_secs() == 60 && found.addresses.len() == 1));
             let at = at % bytes.len();
             bytes[at] = byte;
             let _ = read(&bytes, 1, "a.example", TYPE::A, SERVER);

@@ -30,7 +30,7 @@ impl Name<'_> {
     }
 }
 
-/// True if the first field of a block is a pseudo-header field, as far as can be seen.
+/// True if the first field of a block can be seen to be a pseudo-header field.
 pub(super) fn begins_with_pseudo(block: &[u8]) -> bool {
     names(block).next().is_some_and(|name| name.is_pseudo())
 }
@@ -88,7 +88,7 @@ pub(super) fn fault(block: &[u8]) -> Option<String> {
     }
 }
 
-/// True if the block has a `content-length`, as far as can be seen.
+/// True if the block can be seen to have a `content-length`.
 pub(super) fn has_length(block: &[u8]) -> bool {
     names(block).any(|name| matches!(name, Name::Indexed(28) | Name::Literal(b"content-length")))
 }
@@ -121,7 +121,7 @@ fn names(block: &[u8]) -> impl Iterator<Item = Name<'_>> {
     })
 }
 
-/// An integer whose first byte has so many bits of it (RFC 7541, section 5.1).
+/// An integer with a prefix of `bits` bits in its first byte (RFC 7541, section 5.1).
 fn number(rest: &mut &[u8], bits: u32) -> Option<usize> {
     let most = (1_usize << bits) - 1;
     let (first, mut tail) = rest.split_first()?;

@@ -1,6 +1,6 @@
-//! The frames of HTTP/2 as they arrive, before the crate h2 reads them. It has limits that ordinary servers meet, does not
-//! look at all that the standard forbids, and does not tell what is wrong with an answer. So this
-//! - leaves out empty DATA frames, of which h2 takes only a hundred in the life of a connection;
+//! The frames of HTTP/2 as they arrive, before the crate h2 reads them. h2 has limits that ordinary servers reach, does
+//! not check everything that the standard forbids, and does not tell what is wrong with an answer. So this
+//! - leaves out empty DATA frames: h2 takes only a hundred of them in the life of a connection;
 //! - stops from time to time, so that a server whose frames never end does not keep the thread from everything else, and
 //!   ends a connection whose frames end nothing;
 //! - refuses trailers with a `:status` (RFC 9113, section 8.1);
@@ -21,7 +21,7 @@ use super::error::ClientError;
 use super::field_block;
 use super::options::Limits;
 
-/// After so many frames, others on the thread get their turn.
+/// The number of frames after which others on the thread get their turn.
 const FRAMES_AT_ONCE: u32 = 1024;
 /// The most frames in a row that end nothing: neither a piece of a body nor a stream.
 const IDLE_FRAMES_MAX: u32 = 1_000_000;
@@ -45,7 +45,7 @@ const WORDS: usize = 32;
 
 /// What was seen on a connection. Written and read by one thread at a time, mostly the same.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct FrameObservation {
     /// The beginning of the last header block.
     words: [AtomicU64; WORDS],
     length: AtomicUsize,
@@ -55,7 +55,7 @@ pub(super) struct Seen {
     last_stream: AtomicU32,
 }
 
-impl Default for Seen {
+impl Default for FrameObservation {
     fn default() -> Self {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
         let [length, block_bytes] = [const { AtomicUsize::new(0) }; 2];
@@ -63,7 +63,7 @@ impl Default for Seen {
     }
 }
 
-impl Seen {
+impl FrameObservation {
     /// True once the server has sent GOAWAY.
     pub(super) fn is_going_away(&self) -> bool {
         self.last_stream.load(Ordering::Relaxed) != u32::MAX
@@ -108,7 +108,7 @@ impl Seen {
 /// A connection whose incoming frames are looked at.
 pub(super) struct Frames {
     stream: Stream,
-    seen: Arc<Seen>,
+    seen: Arc<FrameObservation>,
     /// The beginning of a frame's head, kept back until the rest arrives.
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
@@ -158,7 +158,7 @@ impl Head {
 }
 
 impl Frames {
-    pub(super) fn new(stream: Stream, seen: &Arc<Seen>) -> Self {
+    pub(super) fn new(stream: Stream, seen: &Arc<FrameObservation>) -> Self {
         Self {
             stream,
             seen: Arc::clone(seen),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     /// What is passed on of bytes that arrive in pieces, with what was seen, and the fault.
-    fn passed(wire: &[u8], step: usize) -> (Vec<u8>, Arc<Seen>, Option<&'static str>) {
+    fn passed(wire: &[u8], step: usize) -> (Vec<u8>, Arc<FrameObservation>, Option<&'static str>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let _entered = runtime.enter();
         let (stream, _peer) = tokio::net::UnixStream::pair().unwrap();

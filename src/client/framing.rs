@@ -56,7 +56,7 @@ impl KeepHeaders {
         }
     }
 
-    /// Whether to keep headers, of which one sets a cookie or not.
+    /// Whether to keep headers; `sets_cookies`: whether one of them sets a cookie.
     #[inline]
     pub(super) fn wants(self, sets_cookies: bool) -> bool {
         self == Self::Always || self == Self::WithCookies && sets_cookies

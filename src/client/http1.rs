@@ -17,9 +17,9 @@ use tokio_util::io::poll_read_buf;
 
 use base::clock::{now, saturating_nanos};
 
-use super::body::{Content, Source};
+use super::body::{BodyContent, Source};
 use super::buffers::{self, BUFFER_BYTES};
-use super::connect::{Opened, PoolCheck, Proxied, Stream};
+use super::connect::{OpenedConnection, PoolCheck, ProxyRoute, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::{Limits, Settings};
@@ -52,7 +52,7 @@ pub(super) struct Http1 {
     at: usize,
     limits: Limits,
     /// For requests in clear through a proxy.
-    proxied: Option<Box<Proxied>>,
+    proxied: Option<Box<ProxyRoute>>,
     /// The number of its address, if the host has several.
     address: u16,
     requests: u64,
@@ -76,8 +76,8 @@ impl Drop for Http1 {
 }
 
 impl Http1 {
-    pub(super) fn new(opened: Opened, settings: &Settings) -> Self {
-        let Opened { stream, proxied, address, syns, .. } = opened;
+    pub(super) fn new(opened: OpenedConnection, settings: &Settings) -> Self {
+        let OpenedConnection { stream, proxied, address, syns, .. } = opened;
         Self {
             stream,
             proxied,
@@ -98,7 +98,7 @@ impl Http1 {
     /// True if another request can be sent without a check, because the last answer was very recent.
     #[inline]
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.usable && self.idle(now) < LOOK_AFTER_IDLE
+        self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
     }
 
     /// False after an answer that ends the connection, or one that was not read to its end. It must be closed at once
@@ -107,9 +107,10 @@ impl Http1 {
         self.usable
     }
 
-    /// How long it has been idle.
-    pub(super) fn idle(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.read_at)
+    /// Since when it has been idle.
+    #[inline]
+    pub(super) fn idle_since(&self) -> Instant {
+        self.read_at
     }
 
     /// True if another request can be sent, false if the server closed the connection.
@@ -197,7 +198,7 @@ impl Http1 {
         self.asked_at = Some((request.started, request.started));
         // A file that cannot be read must not leave half a request behind.
         let body = match request.body {
-            Content::Bytes(body) if body.len() <= BODY_BYTES_INLINE => None,
+            BodyContent::Bytes(body) if body.len() <= BODY_BYTES_INLINE => None,
             large => Some(Box::pin(large.open()).await?),
         };
         self.write_head(request);
@@ -206,8 +207,10 @@ impl Http1 {
         let mut first_at = None;
         let started = if phases.opened { now() } else { request.started };
         let written = match (body, request.body) {
-            (None, Content::Bytes(small)) => self.send(small).await.map(|()| true).map_err(Broken::from),
-            (None, Content::Parts(_)) => Ok(true),
+            (None, BodyContent::Bytes(small)) => {
+                self.send(small).await.map(|()| true).map_err(Http1Failure::from)
+            }
+            (None, BodyContent::Parts(_)) => Ok(true),
             // A separate future, because it is rare and needs memory.
             (Some(large), _) => Box::pin(self.stream(large, &mut first_at)).await,
         };
@@ -217,8 +220,8 @@ impl Http1 {
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read the whole request; the answer counts.
         let written = match written {
-            Err(Broken::Answer(error)) => return Err(error),
-            Err(Broken::Connection(error)) => Err(error),
+            Err(Http1Failure::Answer(error)) => return Err(error),
+            Err(Http1Failure::Connection(error)) => Err(error),
             Ok(whole) => Ok(whole),
         };
         let answer = self.read_answer(request, &mut first_at).await;
@@ -231,7 +234,7 @@ impl Http1 {
         self.wire.note(|| self.stream.ends(), span, bytes, &mut phases.retransmits);
         match answer {
             Ok((mut answer, keep_alive)) => {
-                if let Some(Proxied { addresses: [to, proxy], .. }) = self.proxied.as_deref()
+                if let Some(ProxyRoute { addresses: [to, proxy], .. }) = self.proxied.as_deref()
                     && answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
                 {
                     return Err(unauthorized(to, proxy));
@@ -242,8 +245,8 @@ impl Http1 {
                 buffers::give(&mut self.input);
                 Ok(answer)
             }
-            Err(Broken::Answer(error)) => Err(error),
-            Err(Broken::Connection(error)) => {
+            Err(Http1Failure::Answer(error)) => Err(error),
+            Err(Http1Failure::Connection(error)) => {
                 let error = written.err().unwrap_or(error);
                 Err(ClientError::closed(&error, first_at.is_some(), reused))
             }
@@ -292,7 +295,11 @@ impl Http1 {
 
     /// Sends the head and a large body. False if the server refused the request before the end of its body: the rest is
     /// not sent.
-    async fn stream(&mut self, mut body: Source, first_at: &mut Option<Instant>) -> Result<bool, Broken> {
+    async fn stream(
+        &mut self,
+        mut body: Source,
+        first_at: &mut Option<Instant>,
+    ) -> Result<bool, Http1Failure> {
         self.stream.write_all(&self.output).await?;
         while !body.is_at_end() {
             let chunk = body.next().await?;
@@ -339,7 +346,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         first_at: &mut Option<Instant>,
-    ) -> Result<(Answer, bool), Broken> {
+    ) -> Result<(Answer, bool), Http1Failure> {
         let head = self.read_head(request, first_at).await?;
         let mut body = Body {
             kept: Vec::new(),
@@ -368,7 +375,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         first_at: &mut Option<Instant>,
-    ) -> Result<Head, Broken> {
+    ) -> Result<Head, Http1Failure> {
         let to_head = *request.method == Method::HEAD;
         let mut interim = 0;
         loop {
@@ -382,11 +389,11 @@ impl Http1 {
                 interim += 1;
                 if head.status == StatusCode::SWITCHING_PROTOCOLS {
                     let reason = "an unexpected answer 101".to_owned();
-                    return Err(Broken::Answer(ClientError::Protocol(reason)));
+                    return Err(Http1Failure::Answer(ClientError::Protocol(reason)));
                 }
                 if interim > INTERIM_MAX {
                     let reason = format!("more than {INTERIM_MAX} interim answers came before the answer");
-                    return Err(Broken::Answer(ClientError::Limit(reason)));
+                    return Err(Http1Failure::Answer(ClientError::Limit(reason)));
                 }
                 continue;
             }
@@ -395,9 +402,9 @@ impl Http1 {
         }
     }
 
-    async fn read_length(&mut self, length: u64, body: &mut Body) -> Result<(), Broken> {
+    async fn read_length(&mut self, length: u64, body: &mut Body) -> Result<(), Http1Failure> {
         if length > body.limit {
-            return Err(Broken::Answer(ClientError::BodyTooLarge { limit: body.limit }));
+            return Err(Http1Failure::Answer(ClientError::BodyTooLarge { limit: body.limit }));
         }
         let mut left = length;
         loop {
@@ -412,7 +419,7 @@ impl Http1 {
         }
     }
 
-    async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Broken> {
+    async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Http1Failure> {
         let mut chunks = Chunks::new(self.limits.trailer_bytes_max);
         loop {
             let taken = chunks.take(self.unused(), |data| body.take(data))?;
@@ -424,11 +431,11 @@ impl Http1 {
         }
     }
 
-    async fn read_to_end(&mut self, body: &mut Body) -> Result<(), Broken> {
+    async fn read_to_end(&mut self, body: &mut Body) -> Result<(), Http1Failure> {
         loop {
             body.take(self.unused())?;
             self.at = self.input.len();
-            // TLS without its own end is an error: somebody may have cut the answer off (RFC 9112, section 9.8).
+            // TLS without its own end is an error: the answer may have been cut off (RFC 9112, section 9.8).
             if self.read_some().await? == 0 {
                 return Ok(());
             }
@@ -491,20 +498,20 @@ fn is_refusal(mut input: &[u8]) -> bool {
 }
 
 /// Why there is no answer.
-enum Broken {
+enum Http1Failure {
     /// The connection ended or failed.
     Connection(io::Error),
     /// The answer is faulty.
     Answer(ClientError),
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for Http1Failure {
     fn from(error: io::Error) -> Self {
         Self::Connection(error)
     }
 }
 
-impl From<ClientError> for Broken {
+impl From<ClientError> for Http1Failure {
     fn from(error: ClientError) -> Self {
         Self::Answer(error)
     }

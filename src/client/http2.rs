@@ -23,10 +23,10 @@ use http::{HeaderName, Method, Uri};
 
 use base::clock::{now, saturating_nanos};
 
-use super::body::{Content, Source};
-use super::connect::{Opened, Stream};
+use super::body::{BodyContent, Source};
+use super::connect::{OpenedConnection, Stream};
 use super::error::{ClientError, chain, when};
-use super::frames::{self, Frames, Seen};
+use super::frames::{self, FrameObservation, Frames};
 use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
 use super::options::Limits;
@@ -60,7 +60,7 @@ pub(super) struct Http2 {
     driver: Option<Pin<Box<Connection<Frames, Bytes>>>>,
     /// Why it ended, if the server gave a reason.
     farewell: Option<h2::Reason>,
-    seen: Arc<Seen>,
+    seen: Arc<FrameObservation>,
     limits: Limits,
     /// The number of its address, if the host has several.
     address: u16,
@@ -74,7 +74,7 @@ pub(super) struct SharedHttp2 {
     sender: SendRequest<Bytes>,
     driver: tokio::task::JoinHandle<()>,
     farewell: Arc<OnceLock<h2::Reason>>,
-    seen: Arc<Seen>,
+    seen: Arc<FrameObservation>,
     limits: Limits,
     /// The number of its address, if the host has several.
     address: u16,
@@ -89,7 +89,7 @@ pub(super) struct SharedHttp2 {
 async fn handshake(
     stream: Stream,
     limits: &Limits,
-    seen: &Arc<Seen>,
+    seen: &Arc<FrameObservation>,
 ) -> Result<(SendRequest<Bytes>, Connection<Frames, Bytes>), ClientError> {
     let list_bytes = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
     h2::client::Builder::new()
@@ -103,8 +103,8 @@ async fn handshake(
 }
 
 impl Http2 {
-    pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
-        let Opened { stream, address, syns, .. } = opened;
+    pub(super) async fn new(opened: OpenedConnection, limits: Limits) -> Result<Self, ClientError> {
+        let OpenedConnection { stream, address, syns, .. } = opened;
         let wire = (Wire::new(syns, None), stream.ends());
         let seen = Arc::default();
         let (sender, connection) = handshake(stream, &limits, &seen).await?;
@@ -124,12 +124,12 @@ impl Http2 {
 
     /// True if another request can be sent without a check, because the last answer was very recent.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.driver.is_some() && self.idle(now) < LOOK_AFTER_IDLE
+        self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
     }
 
-    /// How long it has been idle.
-    pub(super) fn idle(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.idle_since)
+    /// Since when it has been idle.
+    pub(super) fn idle_since(&self) -> Instant {
+        self.idle_since
     }
 
     /// True if another request can be sent; reads what the server sent in the meantime.
@@ -156,9 +156,9 @@ impl Http2 {
         let reused = self.requests > 0;
         self.requests += 1;
         phases.address = self.address;
-        let mut times = Times::start(request, phases);
+        let mut times = StreamTimes::start(request, phases);
         let Self { sender, driver, farewell, limits, wire, .. } = self;
-        let asked = Asked::new(wire, request);
+        let asked = PendingRequest::new(wire, request);
         let outcome = {
             let written = Cell::new(None);
             let mut talk = pin!(talk(sender, request, limits, &mut times));
@@ -211,8 +211,8 @@ fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
 }
 
 impl SharedHttp2 {
-    pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
-        let Opened { stream, address, syns, .. } = opened;
+    pub(super) async fn new(opened: OpenedConnection, limits: Limits) -> Result<Self, ClientError> {
+        let OpenedConnection { stream, address, syns, .. } = opened;
         let wire = (Wire::new(syns, Some(now())), stream.ends());
         let seen = Arc::default();
         let (sender, mut connection) = handshake(stream, &limits, &seen).await?;
@@ -243,11 +243,11 @@ impl SharedHttp2 {
         !refused && !self.driver.is_finished()
     }
 
-    /// How long it has been idle; not at all while it serves requests.
-    pub(super) fn idle(&self, now: Instant) -> Duration {
+    /// Since when it has been idle: `now` while it serves requests.
+    pub(super) fn idle_since(&self, now: Instant) -> Instant {
         match self.in_flight.get() {
-            0 => now.saturating_duration_since(self.idle_since.get()),
-            _ => Duration::ZERO,
+            0 => self.idle_since.get(),
+            _ => now,
         }
     }
 
@@ -265,9 +265,9 @@ impl SharedHttp2 {
         let reused = self.requests.replace(self.requests.get() + 1) > 0;
         phases.address = self.address;
         self.in_flight.set(self.in_flight.get() + 1);
-        let _under_way = UnderWay(&self.in_flight);
-        let asked = Asked::new(&self.wire, request);
-        let mut times = Times::start(request, phases);
+        let _under_way = InFlightGuard(&self.in_flight);
+        let asked = PendingRequest::new(&self.wire, request);
+        let mut times = StreamTimes::start(request, phases);
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
         let ended = times.note(phases);
@@ -285,26 +285,32 @@ impl Drop for SharedHttp2 {
 }
 
 /// A request in flight, or cut off.
-struct UnderWay<'a>(&'a Cell<usize>);
+struct InFlightGuard<'a>(&'a Cell<usize>);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
 /// A request that waits for its answer: what TCP repeats meanwhile is noted in the end, also if it is given up.
-struct Asked<'a> {
+struct PendingRequest<'a> {
     wire: Option<&'a (Wire, Option<Ends>)>,
     started: Instant,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PendingRequest<'a> {
     fn new(wire: &'a (Wire, Option<Ends>), request: &Request<'_>) -> Self {
         Self { wire: Some(wire), started: request.started }
     }
 
-    fn ended<E>(mut self, times: &Times, ended: Instant, outcome: &Result<Answer, E>, phases: &mut Phases) {
+    fn ended<E>(
+        mut self,
+        times: &StreamTimes,
+        ended: Instant,
+        outcome: &Result<Answer, E>,
+        phases: &mut Phases,
+    ) {
         if let Some((wire, ends)) = self.wire.take() {
             let written = times.sent.unwrap_or(times.started);
             let span = Span { started: self.started, written, ended };
@@ -314,7 +320,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some((wire, ends)) = self.wire {
             wire.cut_off(|| *ends, self.started, self.started);
@@ -323,7 +329,7 @@ impl Drop for Asked<'_> {
 }
 
 /// The times of a request.
-struct Times {
+struct StreamTimes {
     started: Instant,
     sent: Option<Instant>,
     first: Option<Instant>,
@@ -331,7 +337,7 @@ struct Times {
     stream: Option<u32>,
 }
 
-impl Times {
+impl StreamTimes {
     fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
         phases.version = HTTP2;
         let started = if phases.opened { now() } else { request.started };
@@ -352,18 +358,18 @@ impl Times {
 }
 
 /// Why there is no answer.
-enum Broken {
+enum Http2Failure {
     Connection(h2::Error),
     Answer(ClientError),
 }
 
-impl Broken {
+impl Http2Failure {
     fn explained(
         self,
-        times: &Times,
+        times: &StreamTimes,
         reused: bool,
         farewell: Option<h2::Reason>,
-        (seen, limits): (&Seen, &Limits),
+        (seen, limits): (&FrameObservation, &Limits),
     ) -> ClientError {
         let answered = times.first.is_some();
         // A request that was not sent was not processed.
@@ -384,7 +390,7 @@ impl Broken {
 fn fault(
     error: &h2::Error,
     (answered, reused, left_out): (bool, bool, bool),
-    seen: &Seen,
+    seen: &FrameObservation,
     limits: &Limits,
 ) -> ClientError {
     if let Some(error) = error.get_io() {
@@ -419,7 +425,7 @@ fn fault(
     }
 }
 
-impl From<h2::Error> for Broken {
+impl From<h2::Error> for Http2Failure {
     fn from(error: h2::Error) -> Self {
         Self::Connection(error)
     }
@@ -429,14 +435,14 @@ async fn talk(
     sender: &mut SendRequest<Bytes>,
     request: &Request<'_>,
     limits: &Limits,
-    times: &mut Times,
-) -> Result<Answer, Broken> {
-    let head = head(request).map_err(Broken::Answer)?;
+    times: &mut StreamTimes,
+) -> Result<Answer, Http2Failure> {
+    let head = head(request).map_err(Http2Failure::Answer)?;
     poll_fn(|cx| sender.poll_ready(cx)).await?;
     let body = match request.body {
-        Content::Bytes(bytes) => Source::of(bytes),
+        BodyContent::Bytes(bytes) => Source::of(bytes),
         // A separate future, because it is rare and needs memory.
-        parts => Box::pin(parts.open()).await.map_err(Broken::Answer)?,
+        parts => Box::pin(parts.open()).await.map_err(Http2Failure::Answer)?,
     };
     let (response, mut stream) = sender.send_request(head, request.body.is_empty())?;
     times.stream = Some(response.stream_id().into());
@@ -449,20 +455,20 @@ async fn talk(
         // that matters ends the answer too.
         if unsent && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
             unsent = false;
-            if let Err(Broken::Answer(error)) = sent {
-                return Poll::Ready(Err(Broken::Answer(error)));
+            if let Err(Http2Failure::Answer(error)) = sent {
+                return Poll::Ready(Err(Http2Failure::Answer(error)));
             }
         }
         if !unsent && sent.is_none() {
             *sent = Some(now());
         }
-        response.as_mut().poll(cx).map_err(Broken::Connection)
+        response.as_mut().poll(cx).map_err(Http2Failure::Connection)
     })
     .await?;
     times.first = Some(now());
     let (head, mut body) = response.into_parts();
     if head.headers.len() > limits.headers_max {
-        return Err(Broken::Answer(limits.headers_exceeded()));
+        return Err(Http2Failure::Answer(limits.headers_exceeded()));
     }
     let (mut kept, bytes_kept) = (Vec::new(), request.bytes_kept(head.status));
     let mut length = 0_u64;
@@ -470,7 +476,7 @@ async fn talk(
         let data = data?;
         length += data.len() as u64;
         if length > request.body_bytes_max {
-            return Err(Broken::Answer(ClientError::BodyTooLarge { limit: request.body_bytes_max }));
+            return Err(Http2Failure::Answer(ClientError::BodyTooLarge { limit: request.body_bytes_max }));
         }
         body.flow_control().release_capacity(data.len())?;
         super::keep(&mut kept, &data, bytes_kept);
@@ -481,14 +487,14 @@ async fn talk(
 }
 
 /// Sends the body, as flow control allows.
-async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Source) -> Result<(), Broken> {
+async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Source) -> Result<(), Http2Failure> {
     while !body.is_at_end() {
         let mut chunk = match body.next().await {
             Ok(chunk) => chunk,
             Err(error) => {
                 // The server must not take what it has for the whole.
                 stream.send_reset(h2::Reason::CANCEL);
-                return Err(Broken::Answer(error));
+                return Err(Http2Failure::Answer(error));
             }
         };
         while !chunk.is_empty() {

@@ -28,7 +28,7 @@ pub enum Identity {
     /// A user with a password.
     Password {
         /// The user.
-        user: Named,
+        user: KeystoneReference,
         /// The password.
         password: Secret,
     },
@@ -53,13 +53,13 @@ pub enum Application {
         /// Its name.
         name: String,
         /// Whose it is.
-        user: Named,
+        user: KeystoneReference,
     },
 }
 
 /// A user or project: by id, or by name and domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum KeystoneReference {
     /// By its id.
     Id(String),
     /// By its name.
@@ -84,7 +84,7 @@ pub enum Domain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A project.
-    Project(Named),
+    Project(KeystoneReference),
     /// A domain.
     Domain(Domain),
     /// The whole cloud.
@@ -108,7 +108,7 @@ impl Domain {
     }
 }
 
-impl Named {
+impl KeystoneReference {
     fn to_json(&self) -> Value {
         match self {
             Self::Id(id) => json!({ "id": id }),
@@ -138,7 +138,7 @@ impl Named {
 impl Credentials {
     /// The user, if it is known.
     #[must_use]
-    pub fn user(&self) -> Option<&Named> {
+    pub fn user(&self) -> Option<&KeystoneReference> {
         match &self.identity {
             Identity::Password { user, .. } => Some(user),
             Identity::ApplicationCredential { credential: Application::Name { user, .. }, .. } => Some(user),
@@ -152,14 +152,14 @@ impl Credentials {
         !matches!(self.identity, Identity::Token(_))
     }
 
-    /// What the template variable `auth` has: texts by name, as far as they are known.
+    /// What the template variable `auth` has: the known texts, by name.
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, &str)> {
         let user = self.user();
         let mut values = vec![
-            ("username", user.and_then(Named::name)),
-            ("user_domain_name", user.and_then(Named::domain_name)),
-            ("user_id", user.and_then(Named::id)),
+            ("username", user.and_then(KeystoneReference::name)),
+            ("user_domain_name", user.and_then(KeystoneReference::domain_name)),
+            ("user_id", user.and_then(KeystoneReference::id)),
         ];
         match &self.identity {
             Identity::Password { password, .. } => values.push(("password", Some(password.expose()))),
@@ -323,8 +323,8 @@ fn valid_for(json: &Value, answered: Option<&HeaderValue>) -> std::time::Duratio
 mod tests {
     use super::*;
 
-    fn named(name: &str) -> Named {
-        Named::Name { name: name.to_owned(), domain: Domain::Name("Default".to_owned()) }
+    fn named(name: &str) -> KeystoneReference {
+        KeystoneReference::Name { name: name.to_owned(), domain: Domain::Name("Default".to_owned()) }
     }
 
     #[test]
@@ -351,14 +351,17 @@ mod tests {
                 json!({ "identity": by_password, "scope": { "system": { "all": true } } }),
             ),
             (
-                Identity::Password { user: Named::Id("7".to_owned()), password: Secret::new("p") },
-                Scope::Project(Named::Id("9".to_owned())),
+                Identity::Password {
+                    user: KeystoneReference::Id("7".to_owned()),
+                    password: Secret::new("p"),
+                },
+                Scope::Project(KeystoneReference::Id("9".to_owned())),
                 json!({ "identity": { "methods": ["password"], "password": { "user": { "id": "7", "password": "p" } } },
                     "scope": { "project": { "id": "9" } } }),
             ),
             (
                 Identity::Token(Secret::new("t")),
-                Scope::Project(Named::Id("9".to_owned())),
+                Scope::Project(KeystoneReference::Id("9".to_owned())),
                 json!({ "identity": by_token, "scope": { "project": { "id": "9" } } }),
             ),
             (

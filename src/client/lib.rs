@@ -1,9 +1,10 @@
 //! HTTP.
 //!
-//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
-//! which connections it reuses, follows redirects only if configured, and sends a request again only where that is safe
-//! ([`options::Resend`]). `worker` has what the users of a worker share: resolved names, and connections if
-//! configured. Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
+//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request and reports which
+//! connections it reuses. It follows redirects only if configured, and sends a request again only where that is safe
+//! ([`options::Resend`]). `worker` has what the users of a worker share: resolved names, and connections if configured.
+//! Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of
+//! scenarios.
 
 pub mod addresses;
 pub mod body;
@@ -49,7 +50,7 @@ use std::time::Instant;
 
 use http::{HeaderMap, Method};
 
-use body::Content;
+use body::BodyContent;
 use cookies::Jar;
 use headers::HeaderBlock;
 pub use retransmits::take_cut_off;
@@ -68,7 +69,7 @@ pub struct Request<'a> {
     /// Headers of this request only; no name is in both.
     pub own: &'a HeaderBlock,
     /// The body; if empty, none is sent.
-    pub body: &'a Content,
+    pub body: &'a BodyContent,
     /// When the action began; its phases count from then.
     pub started: Instant,
     /// How many redirects to follow; with 0, the redirect itself is the answer.

@@ -36,7 +36,7 @@ pub struct Settings {
 
 /// How many requests were sent once more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resent {
+pub struct ResendCounts {
     /// Because an HTTP/2 server had said that it did not process them.
     pub unprocessed: u64,
     /// Because a connection that had been idle ended before their answer.
@@ -84,8 +84,8 @@ impl Settings {
 
     /// How many requests were sent once more.
     #[must_use]
-    pub fn resent(&self) -> Resent {
-        Resent {
+    pub fn resent(&self) -> ResendCounts {
+        ResendCounts {
             unprocessed: self.unprocessed.load(Ordering::Relaxed),
             after_idleness: self.after_idleness.load(Ordering::Relaxed),
         }
@@ -221,7 +221,7 @@ impl Limits {
 pub struct DnsOptions {
     /// The DNS servers; empty for the system's.
     pub servers: Vec<SocketAddr>,
-    /// Addresses of names, in lower case, that nobody is asked for.
+    /// Names in lower case that are not looked up, with their addresses.
     pub hosts: Vec<(String, Vec<IpAddr>)>,
 }
 

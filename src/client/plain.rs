@@ -37,9 +37,9 @@ pub struct PlainAnswer {
 pub struct PlainError(pub String);
 
 /// Resolves names in the same way as the load.
-struct Names(Arc<Lookup>);
+struct LoadResolver(Arc<Lookup>);
 
-impl reqwest::dns::Resolve for Names {
+impl reqwest::dns::Resolve for LoadResolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let lookup = Arc::clone(&self.0);
         Box::pin(async move {
@@ -78,7 +78,7 @@ impl PlainClient {
             proxies.of(&origin).map(|proxy| proxy.url().to_owned())
         };
         let client = reqwest::Client::builder()
-            .dns_resolver(Arc::new(Names(Arc::new(Lookup::new(dns)))))
+            .dns_resolver(Arc::new(LoadResolver(Arc::new(Lookup::new(dns)))))
             .tls_backend_preconfigured(ClientConfig::clone(tls))
             .redirect(reqwest::redirect::Policy::none())
             // Only this one: reqwest would read the environment.

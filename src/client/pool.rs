@@ -15,7 +15,7 @@ use http::header::COOKIE;
 use base::clock::saturating_nanos;
 use base::lists::push_frugally;
 
-use super::body::Content;
+use super::body::BodyContent;
 use super::cookies::Jar;
 use super::error::ClientError;
 use super::headers::HeaderBlock;
@@ -26,7 +26,7 @@ use super::redirect::Hop;
 use super::url::Origin;
 use super::worker::Worker;
 use super::{Answer, Request};
-use measure::observation::Followed;
+use measure::observation::FollowedRedirect;
 use measure::phases::Phases;
 
 /// The most origins with kept connections; redirects may lead to many.
@@ -37,7 +37,7 @@ pub struct Pool {
     worker: Rc<Worker>,
     slots: Vec<Slot>,
     /// The redirects that the last request followed, if they are recorded.
-    followed: Option<Vec<Followed>>,
+    followed: Option<Vec<FollowedRedirect>>,
     /// Whether it is one of those that use the shared connections.
     shares: bool,
 }
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// The recorded redirects.
-    pub fn take_redirects(&mut self) -> Vec<Followed> {
+    pub fn take_redirects(&mut self) -> Vec<FollowedRedirect> {
         self.followed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -110,8 +110,8 @@ impl Pool {
         }
     }
 
-    /// A single request with the cookies that belong to it, and its answer, whose cookies are kept. A header `Cookie` of
-    /// the request replaces those of the jar.
+    /// A single request with the cookies that belong to it, and its answer, whose cookies are kept. A header `Cookie`
+    /// of the request replaces the cookies of the jar.
     async fn exchange_with_cookies(
         &mut self,
         request: &Request<'_>,
@@ -153,7 +153,7 @@ impl Pool {
             }
             if let Some(followed) = &mut self.followed {
                 let (method, url) = (hop.method.clone(), hop.address());
-                followed.push(Followed { status: answer.status, method, url });
+                followed.push(FollowedRedirect { status: answer.status, method, url });
             }
             let headers = hop.headers([request.fixed, request.own]);
             // The next request begins when the last answer ends.
@@ -170,7 +170,7 @@ impl Pool {
                 path: &hop.path,
                 fixed: &headers,
                 own: &nothing,
-                body: if hop.with_body { request.body } else { &Content::EMPTY },
+                body: if hop.with_body { request.body } else { &BodyContent::EMPTY },
                 started,
                 keep_headers: true,
                 ..request
@@ -202,7 +202,7 @@ impl Pool {
         };
         match connection {
             Connection::Http1(mut connection) => {
-                let idle = connection.idle(request.started);
+                let since = connection.idle_since();
                 match connection.exchange(request, phases).await {
                     Ok(answer) => {
                         if connection.is_open() {
@@ -210,11 +210,11 @@ impl Pool {
                         }
                         Ok(answer)
                     }
-                    Err(error) => self.again(request, phases, again, (idle, error)).await,
+                    Err(error) => self.again(request, phases, again, (since, error)).await,
                 }
             }
             Connection::Http2(mut connection) => {
-                let idle = connection.idle(request.started);
+                let since = connection.idle_since();
                 let answer = Box::pin(connection.exchange(request, phases)).await;
                 // The failure of a single request does not affect the others.
                 if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
@@ -222,7 +222,7 @@ impl Pool {
                 }
                 match answer {
                     Ok(answer) => Ok(answer),
-                    Err(error) => self.again(request, phases, again, (idle, error)).await,
+                    Err(error) => self.again(request, phases, again, (since, error)).await,
                 }
             }
         }
@@ -235,9 +235,10 @@ impl Pool {
         request: &Request<'_>,
         phases: &mut Phases,
         again: bool,
-        (idle, error): (Duration, ClientError),
+        (since, error): (Instant, ClientError),
     ) -> Result<Answer, ClientError> {
         let settings = &self.worker.connector.settings;
+        let idle = request.started.saturating_duration_since(since);
         if again || !settings.options.resend.allows(request.method, idle, &error) {
             return Err(error);
         }

@@ -13,12 +13,12 @@ const REMEMBERED: usize = 16;
 const REMEMBERED_BYTES_MAX: usize = 2 * 1024;
 
 thread_local! {
-    static LAST: RefCell<[Remembered; REMEMBERED]> = RefCell::default();
+    static LAST: RefCell<[CachedHead; REMEMBERED]> = RefCell::default();
 }
 
 /// A head that was parsed.
 #[derive(Default)]
-struct Remembered {
+struct CachedHead {
     bytes: Vec<u8>,
     headers_max: usize,
     head: QuickHead,
@@ -39,7 +39,7 @@ const STATUS_LINE: &[u8] = b"HTTP/1.1 ";
 #[inline]
 pub(super) fn remembered_head(bytes: &[u8], headers_max: usize) -> Option<QuickHead> {
     LAST.with_borrow_mut(|last| {
-        // Answers with the same head mostly have the same length, and those of other requests have another one.
+        // Answers with the same head mostly have the same length, and answers to other requests have another one.
         let last = &mut last[bytes.len() % REMEMBERED];
         // A head ends with an empty line, so that no head is the beginning of another one.
         if !last.bytes.is_empty() && bytes.starts_with(&last.bytes) && last.headers_max == headers_max {

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use base::masking::masked;
 
-use super::body::Content;
+use super::body::BodyContent;
 use super::error::ClientError;
 use super::guard::Guard;
 use super::headers::HeaderBlock;
@@ -94,9 +94,14 @@ impl Hop {
         }))
     }
 
-    /// Refuses to send the body again to an origin that is neither that of `before` nor a target. Nobody can tell which
+    /// Refuses to send the body again to an origin that is neither that of `before` nor a target. It is unknown which
     /// part of a body is secret, and without its body, it would be another request.
-    pub(super) fn check_body(&self, before: &Self, body: &Content, guard: &Guard) -> Result<(), ClientError> {
+    pub(super) fn check_body(
+        &self,
+        before: &Self,
+        body: &BodyContent,
+        guard: &Guard,
+    ) -> Result<(), ClientError> {
         let sends_body = self.with_body && !body.is_empty();
         if !sends_body || self.origin == before.origin || guard.is_target(&self.origin) {
             return Ok(());
@@ -301,7 +306,7 @@ mod tests {
             let before = from(&Method::POST, first);
             let status = StatusCode::from_u16(status).unwrap();
             let hop = before.next(status, Some(&to(location))).unwrap().unwrap();
-            let body = Content::Bytes(Bytes::from_static(body.as_bytes()));
+            let body = BodyContent::Bytes(Bytes::from_static(body.as_bytes()));
             let class = hop.check_body(&before, &body, &guard).err().map(|error| error.class().as_str());
             assert_eq!(class, expected, "{first} {status} {location}");
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::clock::now;
 
-use super::dns::{self, Found, LookupError, Servers};
+use super::dns::{self, AddressRecords, LookupError, Servers};
 use super::error::{ClientError, is_exhausted};
 use super::options::DnsOptions;
 use super::system::System;
@@ -38,7 +38,7 @@ pub(super) struct Resolver {
 }
 
 /// The addresses of a name.
-pub(super) struct Resolved {
+pub(super) struct ResolvedAddresses {
     pub(super) addresses: Vec<SocketAddr>,
     /// True if the name has several, now or earlier in the run: DNS may give one after another.
     pub(super) are_several: bool,
@@ -47,7 +47,7 @@ pub(super) struct Resolved {
 /// A name.
 #[derive(Default)]
 struct Entry {
-    known: RefCell<Option<Known>>,
+    known: RefCell<Option<CachedLookup>>,
     /// Held by the task that asks; others wait for it.
     asking: tokio::sync::Mutex<()>,
     /// The index of the first address for the next caller.
@@ -58,8 +58,8 @@ struct Entry {
     has_several: Cell<bool>,
 }
 
-struct Known {
-    outcome: Result<Found, String>,
+struct CachedLookup {
+    outcome: Result<AddressRecords, String>,
     until: Instant,
 }
 
@@ -69,9 +69,12 @@ impl Resolver {
     }
 
     /// The addresses of `host`, starting with a different one each time.
-    pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Resolved, ClientError> {
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<ResolvedAddresses, ClientError> {
         if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(Resolved { addresses: vec![SocketAddr::new(address, port)], are_several: false });
+            return Ok(ResolvedAddresses {
+                addresses: vec![SocketAddr::new(address, port)],
+                are_several: false,
+            });
         }
         let entry = self.entry(host);
         if let Some(known) = entry.known(host, port) {
@@ -97,7 +100,7 @@ impl Resolver {
                 return Err(ClientError::Exhausted { reason: error.to_string() });
             }
         };
-        *entry.known.borrow_mut() = Some(Known { outcome, until: now() + kept });
+        *entry.known.borrow_mut() = Some(CachedLookup { outcome, until: now() + kept });
         let failed = || Err(ClientError::Resolve { host: host.to_owned(), reason: "no address".to_owned() });
         entry.known(host, port).unwrap_or_else(failed)
     }
@@ -125,16 +128,16 @@ impl Entry {
     }
 
     /// The cached result, if it has not expired.
-    fn known(&self, host: &str, port: u16) -> Option<Result<Resolved, ClientError>> {
+    fn known(&self, host: &str, port: u16) -> Option<Result<ResolvedAddresses, ClientError>> {
         let known = self.known.borrow();
         let known = known.as_ref().filter(|known| now() < known.until)?;
         Some(match &known.outcome {
-            Ok(Found { addresses, spare, .. }) => {
+            Ok(AddressRecords { addresses, spare, .. }) => {
                 let first = self.next.get() % addresses.len().max(1);
                 self.next.set(first + 1);
                 let turned = addresses[first..].iter().chain(&addresses[..first]).chain(spare);
                 let addresses = turned.map(|address| SocketAddr::new(*address, port)).collect();
-                Ok(Resolved { addresses, are_several: self.has_several.get() })
+                Ok(ResolvedAddresses { addresses, are_several: self.has_several.get() })
             }
             Err(reason) => Err(ClientError::Resolve { host: host.to_owned(), reason: reason.clone() }),
         })
@@ -162,16 +165,16 @@ impl Lookup {
     }
 
     /// Uses the deployment's own list, then the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
-    pub(super) async fn find(&self, host: &str) -> Result<Found, LookupError> {
+    pub(super) async fn find(&self, host: &str) -> Result<AddressRecords, LookupError> {
         if let Some(addresses) = self.options.fixed(host) {
-            return Ok(Found { addresses: addresses.to_vec(), spare: Vec::new(), ttl: TTL_MAX });
+            return Ok(AddressRecords { addresses: addresses.to_vec(), spare: Vec::new(), ttl: TTL_MAX });
         }
         if let Some(servers) = &self.own {
             return dns::ask(servers, host.trim_end_matches('.')).await.map(reachable);
         }
         let (known, spare) = self.system.known(host);
         if !known.is_empty() {
-            return Ok(reachable(Found { addresses: known, spare, ttl: TTL_UNKNOWN }));
+            return Ok(reachable(AddressRecords { addresses: known, spare, ttl: TTL_UNKNOWN }));
         }
         let Some(servers) = &self.system.servers else { return of_system(host).await };
         let mut missed = None;
@@ -192,7 +195,7 @@ impl Lookup {
     }
 }
 
-async fn of_system(host: &str) -> Result<Found, LookupError> {
+async fn of_system(host: &str) -> Result<AddressRecords, LookupError> {
     match tokio::net::lookup_host((host, 0)).await {
         Ok(found) => {
             let mut addresses: Vec<IpAddr> = Vec::new();
@@ -204,7 +207,7 @@ async fn of_system(host: &str) -> Result<Found, LookupError> {
             if addresses.is_empty() {
                 return Err(LookupError::NoAnswer("no address".to_owned()));
             }
-            Ok(Found { addresses, spare: Vec::new(), ttl: TTL_UNKNOWN })
+            Ok(AddressRecords { addresses, spare: Vec::new(), ttl: TTL_UNKNOWN })
         }
         Err(error) if is_exhausted(&error) => Err(LookupError::Here(error)),
         Err(error) => Err(LookupError::NoAnswer(error.to_string())),
@@ -213,7 +216,7 @@ async fn of_system(host: &str) -> Result<Found, LookupError> {
 
 /// Removes addresses without a route from this machine, such as IPv6 addresses on an IPv4 network; keeps all if none
 /// has a route.
-fn reachable(mut found: Found) -> Found {
+fn reachable(mut found: AddressRecords) -> AddressRecords {
     if found.addresses.len() > 1 {
         let routed: Vec<IpAddr> =
             found.addresses.iter().copied().filter(|address| has_route(*address)).collect();

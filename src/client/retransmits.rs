@@ -1,9 +1,9 @@
 //! What TCP had to repeat while a request was slow.
 //!
-//! A full queue of connections and a network that loses packets look alike from outside: a request waits for a timer of
-//! the kernel, 1 s for a connection and 200 ms or more for data. Linux counts what it sends again, and tells it on request
-//! (`sock_diag(7)`; `ss -i` shows the same). Only slow requests ask. Fast ones make no system call for this, but a new
-//! connection of HTTP/2 makes two, for its addresses.
+//! A full queue of connections and a network that loses packets look alike from outside. A request waits for a timer of
+//! the kernel, 1 s for a connection and 200 ms or more for data. Linux counts what it sends again, and tells it on
+//! request (`sock_diag(7)`; `ss -i` shows the same). Only slow requests ask. Fast ones make no system call for this,
+//! but a new connection of HTTP/2 makes two, for its addresses.
 //!
 //! Three things are not known: a lost end of an answer, which the service sends again; segments out of order after other
 //! large answers on the same connection; and connections that were never opened.
@@ -33,7 +33,7 @@ struct Totals {
 
 /// What the kernel tells of a connection now.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct TcpSnapshot {
     totals: Totals,
     /// How long ago it sent data for the last time, again or not.
     sent_ago: Duration,
@@ -89,7 +89,9 @@ impl Wire {
 
     #[cold]
     fn of(&self, ends: Option<Ends>, span: Span) -> Retransmits {
-        let Some(Told { totals, sent_ago }) = ends.and_then(told) else { return Retransmits::default() };
+        let Some(TcpSnapshot { totals, sent_ago }) = ends.and_then(told) else {
+            return Retransmits::default();
+        };
         let before = self.known.replace(totals);
         let mut grown = Totals {
             resent: totals.resent.saturating_sub(before.resent),
@@ -158,12 +160,12 @@ pub(super) fn syns(ends: impl FnOnce() -> Option<Ends>, took: Duration) -> u8 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn told(_: Ends) -> Option<Told> {
+fn told(_: Ends) -> Option<TcpSnapshot> {
     None
 }
 
 #[cfg(target_os = "linux")]
-fn told(ends: Ends) -> Option<Told> {
+fn told(ends: Ends) -> Option<TcpSnapshot> {
     linux::told(ends)
 }
 
@@ -179,7 +181,7 @@ mod linux {
         AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
     };
 
-    use super::{Ends, Told, Totals};
+    use super::{Ends, TcpSnapshot, Totals};
 
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const NLM_F_REQUEST: u16 = 1;
@@ -205,7 +207,7 @@ mod linux {
     }
 
     /// What the kernel tells of a connection; `None` if it does not know it, or does not tell.
-    pub(super) fn told(ends: Ends) -> Option<Told> {
+    pub(super) fn told(ends: Ends) -> Option<TcpSnapshot> {
         let number = ASKED.replace(ASKED.get().wrapping_add(1));
         let asked = question(ends, number)?;
         SOCKET.with(|socket| {
@@ -257,7 +259,7 @@ mod linux {
         Some(asked)
     }
 
-    fn read_told(answer: &[u8]) -> Option<Told> {
+    fn read_told(answer: &[u8]) -> Option<TcpSnapshot> {
         if u16_at(answer, 4)? == NLMSG_ERROR {
             return None;
         }
@@ -272,7 +274,7 @@ mod linux {
                 let resent = u32_at(info, TOTAL_RETRANS_AT)?;
                 let out_of_order = u32_at(info, OUT_OF_ORDER_AT).unwrap_or(0);
                 let sent_ago = Duration::from_millis(u32_at(info, LAST_DATA_SENT_AT)?.into());
-                return Some(Told { totals: Totals { resent, out_of_order }, sent_ago });
+                return Some(TcpSnapshot { totals: Totals { resent, out_of_order }, sent_ago });
             }
             at += bytes.next_multiple_of(4);
         }
@@ -365,7 +367,7 @@ mod tests {
         };
         // What was repeated before a request is none of it.
         assert_eq!(noted_of(&Wire::new(syns(ends, took), None), span), Retransmits::default());
-        // A connection of which nothing was known before.
+        // A connection about which nothing was known before.
         let unknown = || Wire::new(0, None);
         let noted = noted_of(&unknown(), span);
         assert!(noted.segments >= 1 && noted.syns == 0, "{noted:?}");

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{Mutex, Semaphore};
 
@@ -25,7 +25,7 @@ use measure::phases::Phases;
 const ORIGINS_MAX: usize = 256;
 
 /// The connections to all origins.
-pub(super) struct Shared {
+pub(super) struct HttpConnectionPool {
     connections_max: usize,
     /// How many users use them.
     users: Cell<usize>,
@@ -46,7 +46,7 @@ struct Host {
     opening: Mutex<()>,
 }
 
-impl Shared {
+impl HttpConnectionPool {
     pub(super) fn new(connections_max: usize) -> Self {
         Self { connections_max: connections_max.max(1), users: Cell::new(0), hosts: RefCell::default() }
     }
@@ -79,15 +79,15 @@ impl Shared {
         if host.speaks_http2.get() != Some(false)
             && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
-            let idle = connection.idle(request.started);
+            let since = connection.idle_since(request.started);
             return match connection.exchange(request, phases).await {
                 Ok(answer) => Ok(answer),
-                Err(error) => self.again(connector, request, phases, (again, idle, error)).await,
+                Err(error) => self.again(connector, request, phases, (again, since, error)).await,
             };
         }
         let permit = host.permits.acquire().await;
         let idle = host.take_usable(request.started).await?;
-        let _in_use = InUse::of(&host.in_use);
+        let _in_use = ConnectionUseGuard::of(&host.in_use);
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
@@ -95,7 +95,7 @@ impl Shared {
                 Http1::new(opened, &connector.settings)
             }
         };
-        let idle = connection.idle(request.started);
+        let since = connection.idle_since();
         match connection.exchange(request, phases).await {
             Ok(answer) => {
                 if connection.is_open() {
@@ -105,7 +105,7 @@ impl Shared {
             }
             Err(error) => {
                 drop((connection, permit));
-                self.again(connector, request, phases, (again, idle, error)).await
+                self.again(connector, request, phases, (again, since, error)).await
             }
         }
     }
@@ -116,8 +116,9 @@ impl Shared {
         connector: &Connector,
         request: &Request<'_>,
         phases: &mut Phases,
-        (again, idle, error): (bool, Duration, ClientError),
+        (again, since, error): (bool, Instant, ClientError),
     ) -> Result<Answer, ClientError> {
+        let idle = request.started.saturating_duration_since(since);
         if again || !connector.settings.options.resend.allows(request.method, idle, &error) {
             return Err(error);
         }
@@ -189,16 +190,16 @@ impl Shared {
 }
 
 /// A connection that is used, as long as this lives.
-struct InUse<'a>(&'a Cell<usize>);
+struct ConnectionUseGuard<'a>(&'a Cell<usize>);
 
-impl<'a> InUse<'a> {
+impl<'a> ConnectionUseGuard<'a> {
     fn of(number: &'a Cell<usize>) -> Self {
         number.set(number.get() + 1);
         Self(number)
     }
 }
 
-impl Drop for InUse<'_> {
+impl Drop for ConnectionUseGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 use base::clock::now;
 
 /// Opens connections.
-pub trait Network {
+pub trait NetworkModel {
     /// How long it takes to reach this host and port, and who is there.
     fn connect(&mut self, authority: &str) -> (Duration, io::Result<Box<dyn Peer>>);
 }
@@ -23,21 +23,21 @@ pub trait Network {
 /// The far end of a connection.
 pub trait Peer: Send {
     /// Takes bytes, at least one, and returns how many were taken; what it sends goes into `sent`.
-    fn take(&mut self, bytes: &[u8], sent: &mut Vec<Sent>) -> usize;
+    fn take(&mut self, bytes: &[u8], sent: &mut Vec<PeerTransmission>) -> usize;
 }
 
 /// What a peer sends.
 #[derive(Debug)]
-pub struct Sent {
+pub struct PeerTransmission {
     /// How long after the bytes that it answers. What is sent later never arrives earlier.
     pub after: Duration,
     /// What.
-    pub what: What,
+    pub what: PeerEvent,
 }
 
 /// What arrives from a peer.
 #[derive(Debug)]
-pub enum What {
+pub enum PeerEvent {
     /// Bytes of the answer.
     Bytes(Vec<u8>),
     /// The end of the connection.
@@ -47,11 +47,11 @@ pub enum What {
 }
 
 thread_local! {
-    static NETWORK: RefCell<Option<Box<dyn Network>>> = const { RefCell::new(None) };
+    static NETWORK: RefCell<Option<Box<dyn NetworkModel>>> = const { RefCell::new(None) };
 }
 
-/// Lets the connections of this thread be those of `network`.
-pub fn set(network: Option<Box<dyn Network>>) {
+/// Gives this thread the connections of `network`.
+pub fn set(network: Option<Box<dyn NetworkModel>>) {
     NETWORK.set(network);
 }
 
@@ -68,9 +68,9 @@ pub(super) async fn connect(authority: &str) -> Option<io::Result<Line>> {
 /// A connection to a peer.
 pub(super) struct Line {
     peer: Box<dyn Peer>,
-    sent: Vec<Sent>,
+    sent: Vec<PeerTransmission>,
     /// What is on its way, with the time when it arrives.
-    inbox: VecDeque<(Instant, What)>,
+    inbox: VecDeque<(Instant, PeerEvent)>,
     sleep: Option<Pin<Box<Sleep>>>,
     /// Waits for something to arrive, while nothing is on its way.
     reader: Option<Waker>,
@@ -78,13 +78,13 @@ pub(super) struct Line {
 
 impl Line {
     /// What has arrived and was not read.
-    pub(super) fn arrived(&self) -> Option<&What> {
+    pub(super) fn arrived(&self) -> Option<&PeerEvent> {
         self.inbox.front().filter(|(due, _)| *due <= now()).map(|(_, what)| what)
     }
 
     fn send(&mut self, bytes: &[u8]) -> usize {
         let taken = self.peer.take(bytes, &mut self.sent);
-        for Sent { after, what } in self.sent.drain(..) {
+        for PeerTransmission { after, what } in self.sent.drain(..) {
             let earliest = self.inbox.back().map(|(due, _)| *due);
             let due = now() + after;
             self.inbox.push_back((earliest.map_or(due, |earliest| due.max(earliest)), what));
@@ -120,7 +120,7 @@ impl AsyncRead for Line {
             }
             line.sleep = None;
             match what {
-                What::Bytes(bytes) => {
+                PeerEvent::Bytes(bytes) => {
                     let fits = bytes.len().min(buffer.remaining());
                     buffer.put_slice(&bytes[..fits]);
                     bytes.drain(..fits);
@@ -129,8 +129,8 @@ impl AsyncRead for Line {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                What::End => return Poll::Ready(Ok(())),
-                What::Reset => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                PeerEvent::End => return Poll::Ready(Ok(())),
+                PeerEvent::Reset => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             }
         }
     }
@@ -139,7 +139,7 @@ impl AsyncRead for Line {
 impl AsyncWrite for Line {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let line = self.get_mut();
-        if let Some(What::End | What::Reset) = line.arrived() {
+        if let Some(PeerEvent::End | PeerEvent::Reset) = line.arrived() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         Poll::Ready(Ok(if bytes.is_empty() { 0 } else { line.send(bytes) }))

@@ -59,7 +59,7 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let builder = match &options.ca {
         _ if !options.verify => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(PermissiveVerifier(provider)))
         }
         Some(path) => {
             let trusted = GivenCertificates::new(of_file(path)?, provider)?;
@@ -119,9 +119,9 @@ fn file_error(path: &Path, reason: &str) -> TlsError {
 
 /// Accepts any certificate; handshake signatures are still checked.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct PermissiveVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for PermissiveVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

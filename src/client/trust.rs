@@ -1,10 +1,10 @@
 //! Trust in the certificates that a deployment gives under `tls.ca`.
 //!
 //! `openssl req -x509` makes a self-signed certificate that is marked as a CA, and servers use it as their own. By the
-//! rules of RFC 5280 such a certificate signs others and is never a server's. Here, a server's certificate that is
-//! byte for byte one of `tls.ca` is trusted as itself. Its names, its validity and the handshake's signature are
-//! checked as always. If it has no subjectAltName, its common name is its name, as for curl: RFC 9525 forbids that
-//! because an authority may sign a common name without a check, but here nobody signed anything.
+//! rules of RFC 5280 such a certificate signs others and is never a server's. Here, a server's certificate that is byte
+//! for byte one of `tls.ca` is trusted as itself. Its names, its validity and the handshake's signature are checked as
+//! always. If it has no subjectAltName, its common name is its name, as for curl: RFC 9525 forbids that because an
+//! authority may sign a common name without a check, but here no authority signed anything.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl GivenCertificates {
         Ok(Self { usual, given: given.into_iter().zip(names).collect() })
     }
 
-    /// A certificate without any name but its common one, of which the usual verifier found everything else right: it
-    /// looks at the names last.
+    /// A certificate whose only name is its common one. The usual verifier found everything else right: it looks at the
+    /// names last.
     fn is_named(&self, server: &CertificateDer<'_>, name: &ServerName<'_>, error: &rustls::Error) -> bool {
         use CertificateError::NotValidForNameContext;
         let nameless = matches!(

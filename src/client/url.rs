@@ -18,7 +18,7 @@ pub struct Origin {
     pub authority: String,
 }
 
-/// The name of a host as requests use it: in lower case, with other letters than those of ASCII encoded (IDNA).
+/// The name of a host as requests use it: in lower case, with letters outside ASCII encoded (IDNA).
 #[must_use]
 pub fn host_name(name: &str) -> String {
     let name = name.trim_end_matches('.');

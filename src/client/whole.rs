@@ -14,9 +14,9 @@ const ZSTD_WINDOW_BYTES_MAX: u64 = 8 << 20;
 const SKIPPED: u32 = 0x184d_2a50;
 
 /// A decoder, and what it leaves over of its input: at its end, that must be nothing.
-pub(super) struct Whole<D>(pub(super) D, pub(super) fn(&D) -> &[u8]);
+pub(super) struct StrictDecoder<D>(pub(super) D, pub(super) fn(&D) -> &[u8]);
 
-impl<D: Read> Read for Whole<D> {
+impl<D: Read> Read for StrictDecoder<D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(buffer)?;
         match self.1(&self.0).len() {

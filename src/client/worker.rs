@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::connect::Connector;
 use super::options::Settings;
-use super::shared::Shared;
+use super::shared::HttpConnectionPool;
 
 /// A thread's part of the client.
 pub(super) struct Worker {
     pub(super) connector: Connector,
-    pub(super) shared: Shared,
+    pub(super) shared: HttpConnectionPool,
 }
 
 thread_local! {
@@ -29,7 +29,7 @@ impl Worker {
             known.unwrap_or_else(|| {
                 let worker = Rc::new(Self {
                     connector: Connector::new(settings),
-                    shared: Shared::new(settings.options.connections_max.0),
+                    shared: HttpConnectionPool::new(settings.options.connections_max.0),
                 });
                 *current = Rc::downgrade(&worker);
                 worker

@@ -1,10 +1,14 @@
 //! Reads traces from files instead of a collector.
 //!
-//! Known formats: Mistral's profile log, the trace files of a run directory, the JSON of `bench trace show` and
-//! of `osprofiler trace show`, records as JSON (an array, or one record per line, as `bench receive` writes them),
-//! OTLP as JSON (one request, or one per line, as the file exporter of OpenTelemetry's collector writes them), and what
-//! Tempo, Jaeger and Grafana answer and let people save. Spans have the same readers as those that collectors answer. Files
-//! are not trusted: sizes are bounded, and unreadable parts are counted and reported with their line.
+//! Known formats:
+//! - Mistral's profile log, and the trace files of a run directory;
+//! - the JSON of `bench trace show` and of `osprofiler trace show`;
+//! - records as JSON: an array, or one record per line, as `bench receive` writes them;
+//! - OTLP as JSON: one request, or one per line, as the file exporter of OpenTelemetry's collector writes them;
+//! - what Tempo, Jaeger and Grafana answer and let people save.
+//!
+//! Spans have the same readers as spans from collectors. Files are not trusted: sizes are bounded, and unreadable parts
+//! are counted and reported with their line.
 
 mod lines;
 mod shape;
@@ -20,12 +24,12 @@ use thiserror::Error;
 use osprofiler::compat::ReportStyle;
 use osprofiler::driver::TRACE_RECORDS_MAX;
 use osprofiler::profile_log::{self, LineError};
-use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use osprofiler::record::{Info, START_SUFFIX, STOP_SUFFIX, Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
-use osprofiler::spans::{Decoded, Span, SpanError, jaeger, json as json_spans, read};
+use osprofiler::spans::{DecodedSpans, SpanError, TraceSpan, jaeger, json as json_spans, read};
 use text::files::{open_named, open_regular};
 
-use self::lines::First;
+use self::lines::FileBeginning;
 use self::shape::Shape;
 
 /// Larger JSON documents are refused. A log, and a file with an object per line, may have any size.
@@ -44,7 +48,7 @@ pub struct TraceRecords {
     /// The trace's base id.
     pub base_id: String,
     /// Its records in the order of the file.
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     /// The number of unreadable records that may belong to this trace.
     pub unreadable: u64,
     /// That these are only a part of the trace, and why, if the file or the collector says so.
@@ -63,7 +67,7 @@ impl TraceRecords {
 
 /// The contents of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct TraceFileContents {
     /// Its traces, in the order of their first records.
     pub traces: Vec<TraceRecords>,
     /// The number of lines or records that could not be read.
@@ -78,7 +82,7 @@ pub struct Loaded {
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TraceFileKind {
     /// Lines of Mistral's profile log.
     Log,
     /// JSON, or a JSON object per line.
@@ -107,9 +111,9 @@ pub enum FileError {
 }
 
 /// An open file or pipe. It is opened and read only once.
-pub struct Opened {
+pub struct OpenTraceFile {
     /// Its kind, by its first character.
-    pub kind: Kind,
+    pub kind: TraceFileKind,
     /// Its whole contents.
     pub reader: Box<dyn BufRead>,
 }
@@ -118,7 +122,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// Fails if it cannot be read.
-pub fn open(path: &Path) -> io::Result<Opened> {
+pub fn open(path: &Path) -> io::Result<OpenTraceFile> {
     opened(open_named(path)?)
 }
 
@@ -127,38 +131,38 @@ pub fn open(path: &Path) -> io::Result<Opened> {
 ///
 /// # Errors
 /// Fails if it is not a regular file or cannot be read.
-pub fn open_stored(path: &Path) -> io::Result<Opened> {
+pub fn open_stored(path: &Path) -> io::Result<OpenTraceFile> {
     opened(open_regular(path)?)
 }
 
-fn opened(file: impl io::Read + 'static) -> io::Result<Opened> {
+fn opened(file: impl io::Read + 'static) -> io::Result<OpenTraceFile> {
     let mut reader = BufReader::new(file);
     let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
     while reader.fill_buf().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     let kind = match reader.fill_buf()?.iter().find(begins) {
-        Some(b'{' | b'[') => Kind::Json,
-        _ => Kind::Log,
+        Some(b'{' | b'[') => TraceFileKind::Json,
+        _ => TraceFileKind::Log,
     };
-    Ok(Opened { kind, reader: Box::new(reader) })
+    Ok(OpenTraceFile { kind, reader: Box::new(reader) })
 }
 
 /// Reads the traces of a file: all, or those whose ids begin with one of `ids`.
 ///
 /// # Errors
 /// Fails if the file cannot be read, is too large, or contains no trace.
-pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
-    let mut gathered = Gathered { ids, ..Gathered::default() };
-    let Opened { kind, reader } = opened;
+pub fn load(opened: OpenTraceFile, ids: &[String]) -> Result<TraceFileContents, FileError> {
+    let mut gathered = TraceFileAccumulator { ids, ..TraceFileAccumulator::default() };
+    let OpenTraceFile { kind, reader } = opened;
     match kind {
-        Kind::Log => profile_log::each_line(reader, |number, line| match line {
+        TraceFileKind::Log => profile_log::each_line(reader, |number, line| match line {
             Ok(line) => gathered.add(line.record()),
             Err(LineError::Blank) => {}
             Err(error) => gathered.reject(|| format!("line {number} {error}")),
         })?,
-        Kind::Json => {
+        TraceFileKind::Json => {
             match lines::first(reader)? {
-                First::Line { line, rest } => lines::read(Some(line), rest, &mut gathered)?,
-                First::Other { mut begins, rest } => {
+                FileBeginning::Line { line, rest } => lines::read(Some(line), rest, &mut gathered)?,
+                FileBeginning::Other { mut begins, rest } => {
                     rest.take((JSON_BYTES_MAX + 1).saturating_sub(begins.len() as u64))
                         .read_to_end(&mut begins)?;
                     if begins.len() as u64 > JSON_BYTES_MAX {
@@ -186,8 +190,8 @@ fn without_mark(text: &[u8]) -> &[u8] {
 }
 
 #[derive(Default)]
-struct Gathered<'a> {
-    loaded: Loaded,
+struct TraceFileAccumulator<'a> {
+    loaded: TraceFileContents,
     /// All records that are kept.
     records: usize,
     places: HashMap<String, usize>,
@@ -200,8 +204,8 @@ struct Gathered<'a> {
     ids: &'a [String],
 }
 
-impl Gathered<'_> {
-    fn add(&mut self, record: Record) {
+impl TraceFileAccumulator<'_> {
+    fn add(&mut self, record: TraceRecord) {
         if !self.ids.is_empty() && !self.ids.iter().any(|id| record.base_id.starts_with(id.as_str())) {
             if self.loaded.others.len() < OTHERS_MAX
                 && !self.loaded.others.iter().any(|known| record.base_id == *known)
@@ -249,7 +253,7 @@ impl Gathered<'_> {
             Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
             value => value,
         };
-        match serde_json::from_value::<Record>(value) {
+        match serde_json::from_value::<TraceRecord>(value) {
             Ok(record) if record.timestamp_us().is_some() => self.add(record),
             Ok(_) => self.reject(|| format!("{} has a timestamp that cannot be read", place())),
             Err(error) => self.reject(|| format!("{}: {error}", place())),
@@ -261,8 +265,8 @@ impl Gathered<'_> {
         self.add_spans(json_spans::decode(request), place);
     }
 
-    fn add_spans(&mut self, decoded: Result<Decoded, SpanError>, place: impl Fn() -> String) {
-        let Decoded { spans, faults, partial } = match decoded {
+    fn add_spans(&mut self, decoded: Result<DecodedSpans, SpanError>, place: impl Fn() -> String) {
+        let DecodedSpans { spans, faults, partial } = match decoded {
             Ok(decoded) => decoded,
             Err(error) => {
                 let why =
@@ -286,11 +290,11 @@ impl Gathered<'_> {
     /// at different times.
     fn sort(&mut self) {
         for trace in &mut self.loaded.traces {
-            let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
+            let time = |record: Option<&TraceRecord>| record.and_then(TraceRecord::timestamp_us);
             if time(trace.records.first()) > time(trace.records.last()) {
                 trace.records.reverse();
             }
-            trace.records.sort_by_key(Record::timestamp_us);
+            trace.records.sort_by_key(TraceRecord::timestamp_us);
         }
     }
 
@@ -302,8 +306,8 @@ impl Gathered<'_> {
 
 /// A trace of a run directory.
 #[derive(serde::Deserialize)]
-struct OfRun {
-    records: Vec<Record>,
+struct RunDirectoryTrace {
+    records: Vec<TraceRecord>,
     #[serde(default)]
     unreadable: u64,
     #[serde(default)]
@@ -312,15 +316,15 @@ struct OfRun {
 
 /// Reads a trace of a run directory if every record of it can be read: a large one takes a fifth of the memory that its
 /// JSON as values takes.
-fn of_run(text: &[u8]) -> Option<OfRun> {
-    let trace: OfRun = text.starts_with(OF_RUN).then(|| serde_json::from_slice(text).ok())??;
+fn of_run(text: &[u8]) -> Option<RunDirectoryTrace> {
+    let trace: RunDirectoryTrace = text.starts_with(OF_RUN).then(|| serde_json::from_slice(text).ok())??;
     trace.records.iter().all(|record| record.timestamp_us().is_some()).then_some(trace)
 }
 
 /// How the trace of a run directory begins.
 const OF_RUN: &[u8] = b"{\"trace_id\":";
 
-fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
+fn json(text: &[u8], gathered: &mut TraceFileAccumulator<'_>) -> Result<(), FileError> {
     if let Some(trace) = of_run(text) {
         gathered.stated_unreadable = trace.unreadable;
         gathered.partial = trace.partial;
@@ -345,7 +349,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     }
     let document = match deep(text) {
         Ok(document) => document,
-        // Several objects on separate lines, of which the first is unreadable.
+        // Several objects on separate lines; the first is unreadable.
         Err(error) if error.line() > 1 && text.starts_with(b"{\"") => {
             lines::read(None, Box::new(io::Cursor::new(text.to_vec())), gathered)?;
             return if gathered.loaded.traces.is_empty() { Err(error.into()) } else { Ok(()) };
@@ -396,7 +400,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
 const SPANS_OF_THREAD_MIN: usize = 4_000;
 
 /// Frees spans. Of a large trace that takes a tenth of the time to show it, so it is done meanwhile.
-fn discard(spans: Vec<Span>) {
+fn discard(spans: Vec<TraceSpan>) {
     if spans.len() >= SPANS_OF_THREAD_MIN {
         // If no thread starts, they are freed here.
         let _ = std::thread::Builder::new().spawn(move || drop(spans));
@@ -412,7 +416,7 @@ fn has_spans(object: &Shape) -> bool {
 }
 
 /// Reads a request of OTLP, or what Tempo, Jaeger or Grafana answers and saves.
-fn spans(text: &[u8], object: &Shape, gathered: &mut Gathered<'_>) -> Result<(), FileError> {
+fn spans(text: &[u8], object: &Shape, gathered: &mut TraceFileAccumulator<'_>) -> Result<(), FileError> {
     let is_otlp = lines::is_of_otlp(object) || object.has("trace");
     if is_otlp && has_spans(object) {
         gathered.add_otlp(text, || "the request".to_owned());
@@ -463,7 +467,7 @@ fn depth(text: &[u8]) -> usize {
 }
 
 /// The records behind a report. OSProfiler's report contains whole records; for ours they are rebuilt from the points.
-fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut Gathered<'_>) {
+fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut TraceFileAccumulator<'_>) {
     let mut waiting = children;
     while let Some(mut node) = waiting.pop() {
         if let Some(Value::Array(children)) = node.get_mut("children").map(Value::take) {
@@ -490,7 +494,7 @@ fn own_point(
     info: &Info,
     base_id: &str,
     first_unix_us: i64,
-    gathered: &mut Gathered<'_>,
+    gathered: &mut TraceFileAccumulator<'_>,
 ) -> bool {
     let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
     let id = |key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -504,7 +508,7 @@ fn own_point(
             info.insert("host".to_owned(), host.clone());
         }
         let unix_us = first_unix_us.saturating_add(at_us).max(0).unsigned_abs();
-        Record {
+        TraceRecord {
             name: format!("{name}{suffix}").into(),
             base_id: base_id.into(),
             trace_id: id("trace_id").into(),
@@ -524,7 +528,7 @@ fn own_point(
     match missing.as_deref() {
         Some("stop") => {}
         Some("start") => gathered.add(record(STOP_SUFFIX, start_us, "stop")),
-        // Without a duration, nobody knows when it stopped.
+        // Without a duration, it is unknown when it stopped.
         _ => took_us.into_iter().for_each(|took_us| {
             gathered.add(record(STOP_SUFFIX, start_us.saturating_add(took_us), "stop"));
         }),
@@ -538,7 +542,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Write as _;
 
-    fn load_bytes(bytes: &[u8]) -> Result<Loaded, FileError> {
+    fn load_bytes(bytes: &[u8]) -> Result<TraceFileContents, FileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         load(open(file.path())?, &[])

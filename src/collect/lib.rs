@@ -17,12 +17,12 @@ use uuid::Uuid;
 
 use base::masking::{mask_json, masked};
 use base::secret::Secret;
-use osprofiler::driver::{Collector, DriverError, Stored};
+use osprofiler::driver::{Collector, CollectorTrace, DriverError};
 use osprofiler::info::SharedInfo;
-use osprofiler::record::{Record, share_with};
+use osprofiler::record::{TraceRecord, share_with};
 use osprofiler::report::count_points;
-use osprofiler::sharing::Sharing;
-use results::fetched::Fetched;
+use osprofiler::sharing::TextInterner;
+use results::fetched::FetchedRecords;
 
 /// The number of traces fetched at the same time.
 const PARALLEL_MAX: usize = 8;
@@ -30,7 +30,7 @@ const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// A trace to fetch.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct FetchTarget {
     /// The trace's id.
     pub id: Uuid,
     /// Whether its iteration ended so recently that points may still be on their way.
@@ -54,18 +54,18 @@ pub async fn probe(connection: &Secret) -> Result<(), String> {
 /// that have not settled are kept as they are. When `enough` completes, fetching stops and keeps everything so far.
 pub async fn fetch(
     connection: &Secret,
-    wanted: &[Wanted],
+    wanted: &[FetchTarget],
     settle: Duration,
     progress: &mut dyn FnMut(usize),
     enough: impl Future<Output = ()>,
-) -> Fetched {
-    let mut fetched = Fetched::default();
+) -> FetchedRecords {
+    let mut fetched = FetchedRecords::default();
     let (mut rejected, mut connected) = (None, None);
     let work = async {
         match Collector::connect_to_read(connection).await {
             Ok(collector) => {
                 let (fetched, rejected) = (&mut fetched, &mut rejected);
-                let sharing = Sharing::default();
+                let sharing = TextInterner::default();
                 let mut fetcher = Fetcher { settle, fetched, rejected, progress, sharing };
                 fetcher.fetch(connected.insert(collector), wanted).await;
             }
@@ -89,16 +89,16 @@ pub async fn fetch(
 /// Fetches all traces repeatedly until each has settled.
 struct Fetcher<'a> {
     settle: Duration,
-    fetched: &'a mut Fetched,
+    fetched: &'a mut FetchedRecords,
     /// The last complaint about unreadable records.
     rejected: &'a mut Option<String>,
     progress: &'a mut dyn FnMut(usize),
     /// The infos of all traces so far.
-    sharing: Sharing,
+    sharing: TextInterner,
 }
 
 impl Fetcher<'_> {
-    async fn fetch(&mut self, collector: &Collector, wanted: &[Wanted]) {
+    async fn fetch(&mut self, collector: &Collector, wanted: &[FetchTarget]) {
         let mut waiting = wanted.to_vec();
         let mut deadline = None;
         while !waiting.is_empty() {
@@ -137,7 +137,7 @@ impl Fetcher<'_> {
     }
 
     /// Keeps the answer. Returns true if the trace has settled.
-    fn take(&mut self, wanted: Wanted, stored: Stored) -> bool {
+    fn take(&mut self, wanted: FetchTarget, stored: CollectorTrace) -> bool {
         if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
             *self.rejected = Some(complaint);
         }
@@ -163,7 +163,7 @@ impl Fetcher<'_> {
 }
 
 /// Hides known secrets in a record, wherever it came from.
-pub fn mask_record(record: &mut Record) {
+pub fn mask_record(record: &mut TraceRecord) {
     if let Cow::Owned(name) = masked(&record.name) {
         record.name = name.into();
     }
@@ -176,17 +176,17 @@ pub fn mask_record(record: &mut Record) {
     }
 }
 
-type Answer = Result<Stored, DriverError>;
+type Answer = Result<CollectorTrace, DriverError>;
 
 /// Requests in progress, at most [`PARALLEL_MAX`] at the same time.
 struct Answers {
     collector: Arc<Collector>,
-    waiting: std::vec::IntoIter<Wanted>,
-    asked: JoinSet<(Wanted, Answer)>,
+    waiting: std::vec::IntoIter<FetchTarget>,
+    asked: JoinSet<(FetchTarget, Answer)>,
 }
 
 impl Answers {
-    fn start(collector: &Collector, wanted: Vec<Wanted>) -> Self {
+    fn start(collector: &Collector, wanted: Vec<FetchTarget>) -> Self {
         let mut answers = Self {
             collector: Arc::new(collector.clone()),
             waiting: wanted.into_iter(),
@@ -208,7 +208,7 @@ impl Answers {
         }
     }
 
-    async fn next(&mut self) -> Option<(Wanted, Answer)> {
+    async fn next(&mut self) -> Option<(FetchTarget, Answer)> {
         loop {
             match self.asked.join_next().await? {
                 Ok(answered) => {
@@ -222,7 +222,7 @@ impl Answers {
     }
 
     /// Sends no more requests. Returns the traces that were not requested yet.
-    fn give_up(&mut self) -> Vec<Wanted> {
+    fn give_up(&mut self) -> Vec<FetchTarget> {
         std::mem::replace(&mut self.waiting, Vec::new().into_iter()).collect()
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         let record = json!({"name": "wsgi c0llected/secret-start", "base_id": "b", "trace_id": "t", "parent_id": "b",
             "timestamp": "2026-11-20T22:52:01.123456", "info": {"host": "h",
             "request": {"query": "key=c0llected%2Fsecret&x=1", "headers": ["c0llected/secret", 1]}}});
-        let mut record: Record = serde_json::from_value(record).unwrap();
+        let mut record: TraceRecord = serde_json::from_value(record).unwrap();
         mask_record(&mut record);
         assert_eq!(record.name, "wsgi ***-start");
         let info = json!({"host": "h", "request": {"query": "key=***&x=1", "headers": ["***", 1]}});

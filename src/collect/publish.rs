@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::secret::Secret;
 use osprofiler::driver::Collector;
 use osprofiler::notifier::{Notifier as _, QueueNotifier};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 
 /// The most records in the queue.
 const WAITING_MAX: usize = 16_384;
@@ -18,7 +18,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 
 /// The result of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Published {
+pub struct PublicationOutcome {
     /// The number of records that the collector accepted.
     pub written: u64,
     /// The number of other records.
@@ -30,13 +30,13 @@ pub struct Published {
 /// Writes the records of several traces. When `enough` completes, publishing stops and keeps everything written so far.
 pub async fn publish(
     connection: &Secret,
-    traces: Vec<Vec<Record>>,
+    traces: Vec<Vec<TraceRecord>>,
     enough: impl Future<Output = ()>,
-) -> Published {
+) -> PublicationOutcome {
     let total: u64 = traces.iter().map(|records| records.len() as u64).sum();
     let collector = match Collector::connect(connection).await {
         Ok(collector) => collector,
-        Err(error) => return Published { written: 0, unwritten: total, error: Some(error.chain()) },
+        Err(error) => return PublicationOutcome { written: 0, unwritten: total, error: Some(error.chain()) },
     };
     let queue = QueueNotifier::start(collector, WAITING_MAX);
     let write = async {
@@ -60,5 +60,9 @@ pub async fn publish(
     }
     let report = queue.shutdown().await;
     let unwritten = total.saturating_sub(report.written);
-    Published { written: report.written, unwritten, error: report.last_error.filter(|_| unwritten > 0) }
+    PublicationOutcome {
+        written: report.written,
+        unwritten,
+        error: report.last_error.filter(|_| unwritten > 0),
+    }
 }

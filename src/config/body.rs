@@ -93,35 +93,35 @@ impl JsonSchema for Values {
 
 /// A map whose entries keep the order in which they are written: services may sign a query, or look at its first name.
 #[derive(Clone, Debug)]
-pub struct Ordered<T>(pub Vec<(String, T)>);
+pub struct OrderedMap<T>(pub Vec<(String, T)>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Ordered<T>;
+            type Value = OrderedMap<T>;
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str("a map")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedMap<T>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Ordered(entries))
+                Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(Entries(PhantomData))
     }
 }
 
-impl<T: Serialize> Serialize for Ordered<T> {
+impl<T: Serialize> Serialize for OrderedMap<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Ordered<T> {
+impl<T: JsonSchema> JsonSchema for OrderedMap<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -252,15 +252,15 @@ impl<'de> Deserialize<'de> for Multipart {
 impl Serialize for Multipart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, fields)| match fields.as_slice() {
-            [one] => (name, Written::One(one)),
-            several => (name, Written::Several(several)),
+            [one] => (name, FieldNotation::One(one)),
+            several => (name, FieldNotation::Several(several)),
         }))
     }
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Written<'a> {
+enum FieldNotation<'a> {
     One(&'a Field),
     Several(&'a [Field]),
 }

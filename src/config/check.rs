@@ -10,8 +10,8 @@ use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use base::units::parse_duration;
-use text::diagnostics::{Fault, Shown};
-use text::yaml::{DEPTH_MAX, Key, Kind, Node};
+use text::diagnostics::{Fault, SourceVisibility};
+use text::yaml::{DEPTH_MAX, YamlKey, YamlNode, YamlValue};
 
 use super::deployment::Slowdown;
 use super::matching::{fits, resolve, with_most_keys};
@@ -22,17 +22,17 @@ use text::similar::did_you_mean;
 
 /// All faults of structure. Messages quote only what `shown` allows.
 #[must_use]
-pub fn check(root: &Node, schema: &Value, shown: &Shown) -> Vec<Fault> {
+pub fn check(root: &YamlNode, schema: &Value, shown: &SourceVisibility) -> Vec<Fault> {
     checked(root, schema, shown).faults
 }
 
 /// The document without the parts that have faults of structure, so that the rest can be checked. `None` if nothing is
 /// left.
 #[must_use]
-pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
+pub fn without_faults(mut root: YamlNode, schema: &Value) -> Option<YamlNode> {
     // Removing a required key makes the map around it unusable, too.
     for _ in 0..=DEPTH_MAX {
-        let unusable = checked(&root, schema, &Shown::default()).unusable;
+        let unusable = checked(&root, schema, &SourceVisibility::default()).unusable;
         if unusable.contains(&root.span) {
             return None;
         }
@@ -44,19 +44,19 @@ pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
     Some(root)
 }
 
-fn checked<'s>(root: &Node, schema: &'s Value, shown: &'s Shown) -> Checker<'s> {
+fn checked<'s>(root: &YamlNode, schema: &'s Value, shown: &'s SourceVisibility) -> Checker<'s> {
     let mut checker = Checker { schema, shown, faults: Vec::new(), unusable: HashSet::new() };
     checker.node(root, schema, ROOT);
     checker
 }
 
-fn prune(node: &mut Node, unusable: &HashSet<Range<usize>>) {
+fn prune(node: &mut YamlNode, unusable: &HashSet<Range<usize>>) {
     match &mut node.kind {
-        Kind::List(items) => {
+        YamlValue::List(items) => {
             items.retain(|item| !unusable.contains(&item.span));
             items.iter_mut().for_each(|item| prune(item, unusable));
         }
-        Kind::Map(entries) => {
+        YamlValue::Map(entries) => {
             entries.retain(|(key, value)| !unusable.contains(&key.span) && !unusable.contains(&value.span));
             entries.iter_mut().for_each(|(_, value)| prune(value, unusable));
         }
@@ -66,7 +66,7 @@ fn prune(node: &mut Node, unusable: &HashSet<Range<usize>>) {
 
 /// The span of the value at `path`, or of the nearest value above it.
 #[must_use]
-pub fn span_at(root: &Node, path: &Path) -> Range<usize> {
+pub fn span_at(root: &YamlNode, path: &Path) -> Range<usize> {
     let mut node = root;
     for segment in path.iter() {
         let next = match segment {
@@ -90,7 +90,7 @@ const DURATION_FORMAT: &str = "bench-duration";
 
 struct Checker<'s> {
     schema: &'s Value,
-    shown: &'s Shown,
+    shown: &'s SourceVisibility,
     faults: Vec<Fault>,
     /// Parts that cannot be read because of their faults.
     unusable: HashSet<Range<usize>>,
@@ -101,7 +101,7 @@ impl<'s> Checker<'s> {
         resolve(self.schema, schema)
     }
 
-    fn node(&mut self, node: &Node, schema: &'s Value, name: &str) {
+    fn node(&mut self, node: &YamlNode, schema: &'s Value, name: &str) {
         let schema = self.resolve(schema);
         if let Some(all) = schema.get("allOf").and_then(Value::as_array) {
             for part in all {
@@ -118,7 +118,7 @@ impl<'s> Checker<'s> {
                 _ => Vec::new(),
             };
             // serde accepts null for optional keys, but in a file it is usually a forgotten value.
-            if matches!(node.kind, Kind::Null) && types.contains(&"null") {
+            if matches!(node.kind, YamlValue::Null) && types.contains(&"null") {
                 self.no_value(node, name);
                 return;
             }
@@ -128,17 +128,17 @@ impl<'s> Checker<'s> {
             }
         }
         match &node.kind {
-            Kind::Map(entries) => self.map(node, entries, schema, name),
-            Kind::List(items) => self.list(node, items, schema, name),
-            Kind::Text { text, .. } => self.text(node, text, schema, name),
-            Kind::Int(value) => self.number(node, *value as f64, schema, name),
-            Kind::Float(real) => self.number(node, real.value, schema, name),
-            Kind::Null | Kind::Bool(_) => {}
+            YamlValue::Map(entries) => self.map(node, entries, schema, name),
+            YamlValue::List(items) => self.list(node, items, schema, name),
+            YamlValue::Text { text, .. } => self.text(node, text, schema, name),
+            YamlValue::Int(value) => self.number(node, *value as f64, schema, name),
+            YamlValue::Float(real) => self.number(node, real.value, schema, name),
+            YamlValue::Null | YamlValue::Bool(_) => {}
         }
     }
 
     /// Checks the node against the branch that it was probably meant to match.
-    fn any_of(&mut self, node: &Node, branches: &'s [Value], name: &str) {
+    fn any_of(&mut self, node: &YamlNode, branches: &'s [Value], name: &str) {
         let branches: Vec<&'s Value> = branches.iter().map(|branch| self.resolve(branch)).collect();
         let fitting: Vec<&'s Value> = branches
             .iter()
@@ -148,7 +148,7 @@ impl<'s> Checker<'s> {
                 types.is_none_or(|expected| fits(node, expected))
             })
             .collect();
-        if matches!(node.kind, Kind::Null) && fitting.iter().any(|branch| branch["type"] == "null") {
+        if matches!(node.kind, YamlValue::Null) && fitting.iter().any(|branch| branch["type"] == "null") {
             self.no_value(node, name);
             return;
         }
@@ -172,19 +172,19 @@ impl<'s> Checker<'s> {
                 let a_duration = branches.iter().copied().find(|branch| branch["format"] == DURATION_FORMAT);
                 let mut meant = branches.iter().copied().filter(|branch| branch["type"] != "null");
                 let meant = meant.next().filter(|_| meant.next().is_none());
-                let meant = a_duration.filter(|_| matches!(node.kind, Kind::Int(_))).or(meant);
+                let meant = a_duration.filter(|_| matches!(node.kind, YamlValue::Int(_))).or(meant);
                 self.wrong_type(node, meant.unwrap_or(&Value::Null), &types, name);
             }
         }
     }
 
-    fn no_value(&mut self, node: &Node, name: &str) {
+    fn no_value(&mut self, node: &YamlNode, name: &str) {
         let fault = Fault::error(node.span.clone(), format!("{name} has no value"));
         self.unusable.insert(node.span.clone());
         self.faults.push(fault.help("give it a value, or remove the key"));
     }
 
-    fn wrong_type(&mut self, node: &Node, schema: &Value, types: &[&str], name: &str) {
+    fn wrong_type(&mut self, node: &YamlNode, schema: &Value, types: &[&str], name: &str) {
         let known: Vec<&str> = schema
             .get("properties")
             .and_then(Value::as_object)
@@ -200,10 +200,10 @@ impl<'s> Checker<'s> {
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
         let help = match (format, &node.kind) {
-            (Some(DURATION_FORMAT), Kind::Int(value)) => {
+            (Some(DURATION_FORMAT), YamlValue::Int(value)) => {
                 format!("write it with its unit: {value}s, {value}ms or {value}m")
             }
-            (Some(ShareText::FORMAT | Slowdown::FORMAT), Kind::Int(value)) => {
+            (Some(ShareText::FORMAT | Slowdown::FORMAT), YamlValue::Int(value)) => {
                 format!("write it with its sign: {value}%")
             }
             _ => remedy(node, types, &known, secret),
@@ -211,7 +211,7 @@ impl<'s> Checker<'s> {
         self.faults.push(fault.help(help));
     }
 
-    fn map(&mut self, node: &Node, entries: &[(Key, Node)], schema: &'s Value, name: &str) {
+    fn map(&mut self, node: &YamlNode, entries: &[(YamlKey, YamlNode)], schema: &'s Value, name: &str) {
         let properties = schema.get("properties").and_then(Value::as_object);
         let known: Vec<(&str, &'s Value)> =
             properties.map(|map| map.iter().map(|(k, v)| (k.as_str(), v)).collect()).unwrap_or_default();
@@ -233,7 +233,7 @@ impl<'s> Checker<'s> {
     /// `literal`: the key below which a map stands for itself.
     fn unknown_key<'k>(
         &mut self,
-        key: &Key,
+        key: &YamlKey,
         known: impl Iterator<Item = &'k str> + Clone,
         name: &str,
         literal: Option<&str>,
@@ -261,8 +261,8 @@ impl<'s> Checker<'s> {
 
     fn map_size(
         &mut self,
-        node: &Node,
-        entries: &[(Key, Node)],
+        node: &YamlNode,
+        entries: &[(YamlKey, YamlNode)],
         schema: &Value,
         known: &[(&str, &Value)],
         name: &str,
@@ -304,7 +304,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn list(&mut self, node: &Node, items: &[Node], schema: &'s Value, name: &str) {
+    fn list(&mut self, node: &YamlNode, items: &[YamlNode], schema: &'s Value, name: &str) {
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         if (items.len() as u64) < least {
             self.unusable.insert(node.span.clone());
@@ -317,7 +317,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn text(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
+    fn text(&mut self, node: &YamlNode, text: &str, schema: &Value, name: &str) {
         let before = self.faults.len();
         self.text_content(node, text, schema, name);
         if self.faults.len() > before {
@@ -325,7 +325,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn text_content(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
+    fn text_content(&mut self, node: &YamlNode, text: &str, schema: &Value, name: &str) {
         let read = match schema.get("format").and_then(Value::as_str) {
             Some(DURATION_FORMAT) => parse_duration(text).map(drop),
             Some(ShareText::FORMAT) => ShareText::parse(text).map(drop),
@@ -355,7 +355,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn number(&mut self, node: &Node, value: f64, schema: &Value, name: &str) {
+    fn number(&mut self, node: &YamlNode, value: f64, schema: &Value, name: &str) {
         let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
         let (least, above, most) = (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"));
         let message = match (least, above, most) {
@@ -395,39 +395,39 @@ fn beside_words(branches: &[&Value]) -> Option<String> {
 }
 
 /// What to write instead of a value of the wrong type. `known` are the keys that a map could have here.
-fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
+fn remedy(node: &YamlNode, types: &[&str], known: &[&str], secret: bool) -> String {
     let wanted = |kind: &str| types.contains(&kind);
     let number = wanted("integer") || wanted("number");
     match &node.kind {
-        Kind::Text { text, quoted: true } if number && text.parse::<f64>().is_ok() => {
+        YamlValue::Text { text, quoted: true } if number && text.parse::<f64>().is_ok() => {
             format!("remove the quotes: {text}")
         }
-        Kind::Text { text, .. } if number && parse_duration(text).is_ok() => {
+        YamlValue::Text { text, .. } if number && parse_duration(text).is_ok() => {
             "write the plain number of seconds, as in Rally".to_owned()
         }
-        Kind::Float(real) if wanted("integer") && real.value.abs() >= 1e15 => {
+        YamlValue::Float(real) if wanted("integer") && real.value.abs() >= 1e15 => {
             "write a smaller number".to_owned()
         }
-        Kind::Float(real) if wanted("integer") => format!("write {:.0}", real.value),
-        Kind::Text { text, .. } if wanted("boolean") => match text.to_lowercase().as_str() {
+        YamlValue::Float(real) if wanted("integer") => format!("write {:.0}", real.value),
+        YamlValue::Text { text, .. } if wanted("boolean") => match text.to_lowercase().as_str() {
             "yes" | "on" | "true" | "y" => "write true".to_owned(),
             "no" | "off" | "false" | "n" => "write false".to_owned(),
             _ => "write true or false".to_owned(),
         },
-        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if wanted("string") => {
+        YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Bool(_) if wanted("string") => {
             "put it in quotes to make it text".to_owned()
         }
-        Kind::Map(_) if wanted("array") && wanted("string") => {
+        YamlValue::Map(_) if wanted("array") && wanted("string") => {
             format!("write {} here", expected_words(types))
         }
-        Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
-        Kind::Null => "give it a value, or remove the key".to_owned(),
-        Kind::Int(_) | Kind::Float(_) if wanted("object") && known.contains(&"max") => {
+        YamlValue::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
+        YamlValue::Null => "give it a value, or remove the key".to_owned(),
+        YamlValue::Int(_) | YamlValue::Float(_) if wanted("object") && known.contains(&"max") => {
             let number = if secret { "…".to_owned() } else { node.describe().replace("the number ", "") };
             format!("write `max: {number}` below it; known keys: {}", known.join(", "))
         }
         _ if wanted("object") && !known.is_empty() => {
-            let meant = if let Kind::Text { text, .. } = &node.kind
+            let meant = if let YamlValue::Text { text, .. } = &node.kind
                 && !secret
             {
                 let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
@@ -447,10 +447,10 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
 }
 
 /// Describes a value that must not be shown.
-fn described_as_secret(node: &Node) -> String {
+fn described_as_secret(node: &YamlNode) -> String {
     match node.kind {
-        Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),
-        Kind::Text { .. } if !is_switch(node) => "a text".to_owned(),
+        YamlValue::Int(_) | YamlValue::Float(_) => "a number".to_owned(),
+        YamlValue::Text { .. } if !is_switch(node) => "a text".to_owned(),
         _ => node.describe(),
     }
 }

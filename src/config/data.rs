@@ -30,8 +30,8 @@ pub struct DataMap {
     /// The format of the file: `csv`, `json` or `jsonl` (default: by the file's extension).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// The character between the columns of CSV (default: a tab for `.tsv`; what a first line `sep=;` says; `,`, or if the
-    /// header has no comma, that of `;`, tab and `|` which it has most).
+    /// The character between the columns of CSV (default: a tab for `.tsv`; what a first line `sep=;` says; `,`; in a
+    /// header without a comma, the most frequent of `;`, tab and `|`).
     #[schemars(length(min = 1, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delimiter: Option<String>,

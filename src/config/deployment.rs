@@ -161,7 +161,7 @@ pub struct Dns {
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<Reference>>,
-    /// The addresses of names that nobody is asked for, such as `api.example.com: 10.0.0.7`.
+    /// The addresses of names that are not looked up, such as `api.example.com: 10.0.0.7`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<BTreeMap<String, Addresses>>,
 }

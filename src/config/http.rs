@@ -31,9 +31,9 @@ pub struct Http {
     /// decompresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
-    /// Which requests are sent once more if their connection ends: `safe` (default) does so if an HTTP/2 server says that it
-    /// did not process the request, and with GET, HEAD, OPTIONS, PUT and DELETE on a connection that was idle for half a
-    /// second or longer, as browsers and other clients do. `never` counts each as a failure.
+    /// Which requests are sent once more if their connection ends. `safe` (default): a request that an HTTP/2 server
+    /// says it did not process. Also GET, HEAD, OPTIONS, PUT and DELETE on a connection that was idle for half a second
+    /// or longer, as browsers and other clients do. `never` counts each as a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resend: Option<Resend>,
     /// The largest response body, both before and after decompression (default 64MiB).
@@ -74,9 +74,9 @@ impl JsonSchema for Resend {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cookies {
-    /// Those of an iteration.
+    /// The requests of an iteration.
     Iteration,
-    /// Those of a virtual user.
+    /// The requests of a virtual user.
     User,
     /// None.
     Off,

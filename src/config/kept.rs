@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use base::masking::{MASK, names_secret};
-use text::diagnostics::Source;
-use text::yaml::{self, Kind, Node};
+use text::diagnostics::SourceText;
+use text::yaml::{self, YamlNode, YamlValue};
 
 /// Bytes of a text that are kept.
 pub const BYTES_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ const PUBLIC_HEADERS: [&str; 10] = [
 
 /// The text of a scenario that was read without faults, with `***` for each secret, and at most [`BYTES_MAX`] of it.
 #[must_use]
-pub fn without_secrets(source: &Source) -> String {
+pub fn without_secrets(source: &SourceText) -> String {
     let Some(root) = yaml::parse_all(source).0 else { return String::new() };
     let mut walk = Walk { source, hidden: Vec::new(), texts: Vec::new() };
     walk.node(&root, false, false);
@@ -43,7 +43,7 @@ pub fn without_secrets(source: &Source) -> String {
 }
 
 struct Walk<'s> {
-    source: &'s Source,
+    source: &'s SourceText,
     hidden: Vec<Range<usize>>,
     /// Where keys and values are; a `#` in one is no comment.
     texts: Vec<Range<usize>>,
@@ -51,9 +51,9 @@ struct Walk<'s> {
 
 impl Walk<'_> {
     /// `named`: a name above says that it is secret. `headers`: it is a map of headers or cookies.
-    fn node(&mut self, node: &Node, named: bool, headers: bool) {
+    fn node(&mut self, node: &YamlNode, named: bool, headers: bool) {
         match &node.kind {
-            Kind::Map(entries) => {
+            YamlValue::Map(entries) => {
                 for (key, value) in entries {
                     self.texts.push(key.span.clone());
                     let any_of = |names: &[&str]| names.iter().any(|one| key.name.eq_ignore_ascii_case(one));
@@ -67,14 +67,14 @@ impl Walk<'_> {
                     self.node(value, secret, below);
                 }
             }
-            Kind::List(items) => items.iter().for_each(|item| self.node(item, named, headers)),
-            Kind::Text { text, .. } => {
+            YamlValue::List(items) => items.iter().for_each(|item| self.node(item, named, headers)),
+            YamlValue::Text { text, .. } => {
                 self.texts.push(node.span.clone());
                 if named || looks_like_a_key(text) {
                     self.hide(&node.span);
                 }
             }
-            Kind::Int(_) | Kind::Float(_) if named => self.hide(&node.span),
+            YamlValue::Int(_) | YamlValue::Float(_) if named => self.hide(&node.span),
             _ => self.texts.push(node.span.clone()),
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     use crate::schema;
 
     fn kept(text: &str) -> String {
-        let source = Source::new("s.yaml", text);
+        let source = SourceText::new("s.yaml", text);
         let document = crate::read::<Scenario>(source, &schema::SCENARIO);
         let document = document.unwrap_or_else(|rejected| panic!("{:?}", rejected.faults));
         without_secrets(&document.source)
@@ -239,7 +239,7 @@ mod tests {
                 continue;
             }
             assert_eq!(shown, expected);
-            assert!(yaml::parse_all(&Source::new("again", shown.as_str())).1.is_empty(), "{shown}");
+            assert!(yaml::parse_all(&SourceText::new("again", shown.as_str())).1.is_empty(), "{shown}");
         }
     }
 

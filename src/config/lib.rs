@@ -37,26 +37,26 @@ use std::ops::Range;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use text::diagnostics::{Fault, Source};
-use text::yaml::{self, Node};
+use text::diagnostics::{Fault, SourceText};
+use text::yaml::{self, YamlNode};
 use text::yaml_text;
 
 /// A document, and the place of everything in it.
 pub struct Document<T> {
     /// The file's name and text.
-    pub source: Source,
+    pub source: SourceText,
     /// The document with its positions.
-    pub root: Node,
+    pub root: YamlNode,
     /// The document.
     pub value: T,
     /// The references that stand in place of texts in its steps.
-    pub referred: Vec<referred::Referred>,
+    pub referred: Vec<referred::TextReference>,
 }
 
 /// A file that was rejected, with its faults.
-pub struct Rejected {
+pub struct RejectedFile {
     /// The file's name and text.
-    pub source: Source,
+    pub source: SourceText,
     /// Every fault found.
     pub faults: Vec<Fault>,
 }
@@ -66,13 +66,13 @@ pub struct Rejected {
 /// # Errors
 /// All faults of syntax and structure at once.
 pub fn read<T: DeserializeOwned>(
-    source: Source,
+    source: SourceText,
     schema: &serde_json::Value,
-) -> Result<Document<T>, Rejected> {
+) -> Result<Document<T>, RejectedFile> {
     let (root, faults) = yaml::parse_all(&source);
     match root {
         Some(root) => from_node(source, root, faults, schema),
-        None => Err(Rejected { source, faults }),
+        None => Err(RejectedFile { source, faults }),
     }
 }
 
@@ -81,23 +81,23 @@ pub fn read<T: DeserializeOwned>(
 /// # Errors
 /// These faults and all faults of structure, at once.
 pub fn from_node<T: DeserializeOwned>(
-    mut source: Source,
-    mut root: Node,
+    mut source: SourceText,
+    mut root: YamlNode,
     mut faults: Vec<Fault>,
     schema: &serde_json::Value,
-) -> Result<Document<T>, Rejected> {
+) -> Result<Document<T>, RejectedFile> {
     source.shown = shown::shown(&source.text, &root, schema);
     let referred = referred::take(&mut root, &source.name);
     add_independent(&mut faults, check::check(&root, schema, &source.shown));
     if !faults.is_empty() {
-        return Err(Rejected { source, faults });
+        return Err(RejectedFile { source, faults });
     }
     match serde_path_to_error::deserialize(root.to_value()) {
         Ok(value) => Ok(Document { source, root, value, referred }),
         Err(error) => {
             // The schema cannot express this fault; the path leads to its place.
             let fault = Fault::error(check::span_at(&root, error.path()), error.inner().to_string());
-            Err(Rejected { source, faults: vec![fault] })
+            Err(RejectedFile { source, faults: vec![fault] })
         }
     }
 }
@@ -113,7 +113,10 @@ pub fn write<T: Serialize>(document: &T) -> Result<String, serde_yaml::Error> {
 
 /// Reads a rejected document without its faulty parts. The result serves only to find further faults, never to run.
 #[must_use]
-pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Value) -> Option<Document<T>> {
+pub fn salvage<T: DeserializeOwned>(
+    rejected: &RejectedFile,
+    schema: &serde_json::Value,
+) -> Option<Document<T>> {
     let mut root = yaml::parse_all(&rejected.source).0?;
     let referred = referred::take(&mut root, &rejected.source.name);
     let root = check::without_faults(root, schema)?;
@@ -150,12 +153,12 @@ pub fn add_independent(faults: &mut Vec<Fault>, further: Vec<Fault>) {
 
 /// All keys and texts of a document: everything that an unreadable part of it might declare.
 #[must_use]
-pub fn words(root: &Node) -> BTreeSet<String> {
-    fn collect(node: &Node, words: &mut BTreeSet<String>) {
+pub fn words(root: &YamlNode) -> BTreeSet<String> {
+    fn collect(node: &YamlNode, words: &mut BTreeSet<String>) {
         match &node.kind {
-            yaml::Kind::Text { text, .. } => drop(words.insert(text.clone())),
-            yaml::Kind::List(items) => items.iter().for_each(|item| collect(item, words)),
-            yaml::Kind::Map(entries) => {
+            yaml::YamlValue::Text { text, .. } => drop(words.insert(text.clone())),
+            yaml::YamlValue::List(items) => items.iter().for_each(|item| collect(item, words)),
+            yaml::YamlValue::Map(entries) => {
                 for (key, value) in entries {
                     words.insert(key.name.clone());
                     collect(value, words);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use text::similar::did_you_mean;
-use text::yaml::{Kind, Node};
+use text::yaml::{YamlNode, YamlValue};
 
 /// The schema that a `$ref` refers to, or the schema itself.
 pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
@@ -18,23 +18,23 @@ pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
 }
 
 /// True if the node has this type of JSON Schema.
-pub(super) fn fits(node: &Node, expected: &str) -> bool {
+pub(super) fn fits(node: &YamlNode, expected: &str) -> bool {
     match expected {
-        "null" => matches!(node.kind, Kind::Null),
-        "boolean" => matches!(node.kind, Kind::Bool(_)),
-        "integer" => matches!(node.kind, Kind::Int(_)),
-        "number" => matches!(node.kind, Kind::Int(_) | Kind::Float(_)),
-        "string" => matches!(node.kind, Kind::Text { .. }),
-        "array" => matches!(node.kind, Kind::List(_)),
-        "object" => matches!(node.kind, Kind::Map(_)),
+        "null" => matches!(node.kind, YamlValue::Null),
+        "boolean" => matches!(node.kind, YamlValue::Bool(_)),
+        "integer" => matches!(node.kind, YamlValue::Int(_)),
+        "number" => matches!(node.kind, YamlValue::Int(_) | YamlValue::Float(_)),
+        "string" => matches!(node.kind, YamlValue::Text { .. }),
+        "array" => matches!(node.kind, YamlValue::List(_)),
+        "object" => matches!(node.kind, YamlValue::Map(_)),
         _ => true,
     }
 }
 
-/// The schema of a map that knows the most keys of `node`, or if no key is known, the most that are similar; the first of
-/// equal ones, and none if there is none.
+/// The schema of a map that knows the most keys of `node`, or if no key is known, has the most similar ones. The first
+/// of equal schemas; `None` if there is none.
 pub(super) fn with_most_keys<'s>(
-    node: &Node,
+    node: &YamlNode,
     branches: impl Iterator<Item = &'s Value> + Clone,
 ) -> Option<&'s Value> {
     let known = |branch: &Value| match branch.get("properties").and_then(Value::as_object) {

@@ -96,7 +96,7 @@ impl JsonSchema for ServerNames {
     }
 }
 
-/// True for a map that is a reference, as far as its keys tell.
+/// True for a map that is a reference by its keys.
 fn is_reference(map: &serde_json::Map<String, Value>) -> bool {
     map.contains_key("env") || map.contains_key("file")
 }

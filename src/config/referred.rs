@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use base::ids::mix;
-use text::yaml::{Kind, Node};
+use text::yaml::{YamlNode, YamlValue};
 
 use super::reference::Reference;
 
 /// A reference that was written in place of a text.
 #[derive(Clone, Debug)]
-pub struct Referred {
+pub struct TextReference {
     /// The name of the variable that stands there now.
     pub variable: String,
     /// What it refers to.
@@ -36,9 +36,9 @@ const VALUES: [&str; 3] = ["json", "set", "with"];
 const STEPS: [&str; 5] = ["setup", "teardown", "iteration", "workloads", "steps"];
 
 /// Replaces the references in a document's steps. `file` tells files with the same names in them apart.
-pub(super) fn take(root: &mut Node, file: &str) -> Vec<Referred> {
-    let mut taken = Taken { file, found: Vec::new() };
-    if let Kind::Map(entries) = &mut root.kind {
+pub(super) fn take(root: &mut YamlNode, file: &str) -> Vec<TextReference> {
+    let mut taken = ReferenceTaker { file, found: Vec::new() };
+    if let YamlValue::Map(entries) = &mut root.kind {
         for (_, steps) in entries.iter_mut().filter(|(key, _)| STEPS.contains(&key.name.as_str())) {
             taken.steps(steps);
         }
@@ -46,17 +46,17 @@ pub(super) fn take(root: &mut Node, file: &str) -> Vec<Referred> {
     taken.found
 }
 
-struct Taken<'f> {
+struct ReferenceTaker<'f> {
     file: &'f str,
-    found: Vec<Referred>,
+    found: Vec<TextReference>,
 }
 
-impl Taken<'_> {
+impl ReferenceTaker<'_> {
     /// A list of steps, of workloads, or of other maps with steps in them.
-    fn steps(&mut self, node: &mut Node) {
-        let Kind::List(items) = &mut node.kind else { return };
+    fn steps(&mut self, node: &mut YamlNode) {
+        let YamlValue::List(items) = &mut node.kind else { return };
         for item in items {
-            let Kind::Map(entries) = &mut item.kind else { continue };
+            let YamlValue::Map(entries) = &mut item.kind else { continue };
             for (key, value) in entries {
                 match key.name.as_str() {
                     name if TEXTS.contains(&name) => self.text(value),
@@ -69,8 +69,8 @@ impl Taken<'_> {
         }
     }
 
-    fn expect(&mut self, node: &mut Node) {
-        let Kind::Map(entries) = &mut node.kind else { return };
+    fn expect(&mut self, node: &mut YamlNode) {
+        let YamlValue::Map(entries) = &mut node.kind else { return };
         for (key, value) in entries {
             match key.name.as_str() {
                 "body" => self.anywhere(value),
@@ -81,22 +81,22 @@ impl Taken<'_> {
     }
 
     /// The values of a map, but not the map itself.
-    fn values_of(&mut self, node: &mut Node) {
-        if let Kind::Map(entries) = &mut node.kind {
+    fn values_of(&mut self, node: &mut YamlNode) {
+        if let YamlValue::Map(entries) = &mut node.kind {
             entries.iter_mut().for_each(|(_, value)| self.anywhere(value));
         }
     }
 
-    fn anywhere(&mut self, node: &mut Node) {
+    fn anywhere(&mut self, node: &mut YamlNode) {
         self.text(node);
         match &mut node.kind {
-            Kind::List(items) => items.iter_mut().for_each(|item| self.anywhere(item)),
-            Kind::Map(entries) => entries.iter_mut().for_each(|(_, value)| self.anywhere(value)),
+            YamlValue::List(items) => items.iter_mut().for_each(|item| self.anywhere(item)),
+            YamlValue::Map(entries) => entries.iter_mut().for_each(|(_, value)| self.anywhere(value)),
             _ => {}
         }
     }
 
-    fn text(&mut self, node: &mut Node) {
+    fn text(&mut self, node: &mut YamlNode) {
         let Some(reference) = reference(node) else { return };
         let variable = match &reference {
             Reference::Env { name, default: None } => format!("{PREFIX}env_{name}"),
@@ -104,17 +104,17 @@ impl Taken<'_> {
             Reference::File(path) => format!("{PREFIX}file_{:x}", hash(&[self.file, path])),
             Reference::Inline(_) => return,
         };
-        node.kind = Kind::Text { text: format!("{{{{ {variable} }}}}"), quoted: true };
+        node.kind = YamlValue::Text { text: format!("{{{{ {variable} }}}}"), quoted: true };
         if !self.found.iter().any(|known| known.variable == variable) {
-            self.found.push(Referred { variable, reference, span: node.span.clone() });
+            self.found.push(TextReference { variable, reference, span: node.span.clone() });
         }
     }
 }
 
 /// The reference that a map is, if it is one.
-pub(super) fn reference(node: &Node) -> Option<Reference> {
+pub(super) fn reference(node: &YamlNode) -> Option<Reference> {
     let text = |key: &str| match &node.get(key)?.kind {
-        Kind::Text { text, .. } if !text.contains("{{") && !text.contains("{%") => Some(text.clone()),
+        YamlValue::Text { text, .. } if !text.contains("{{") && !text.contains("{%") => Some(text.clone()),
         _ => None,
     };
     match (node.entries().len(), text("env"), text("file")) {
@@ -141,12 +141,12 @@ fn hash(texts: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use text::diagnostics::Source;
+    use text::diagnostics::SourceText;
     use text::yaml;
 
     /// The steps after the replacement, as JSON, and the variables.
     fn taken(step: &str) -> (String, Vec<String>) {
-        let source = Source::new("s.yaml", format!("iteration:\n  - {step}\n"));
+        let source = SourceText::new("s.yaml", format!("iteration:\n  - {step}\n"));
         let mut root = yaml::parse(&source).unwrap();
         let found = take(&mut root, "s.yaml");
         let step = serde_json::to_string(&root.get("iteration").unwrap().items()[0].to_value()).unwrap();

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use text::diagnostics::Shown;
-use text::yaml::{Key, Kind, Node};
+use text::diagnostics::SourceVisibility;
+use text::yaml::{YamlKey, YamlNode, YamlValue};
 
 use text::similar::did_you_mean;
 
@@ -20,15 +20,15 @@ use super::referred::reference;
 
 /// Finds which parts of a document may be shown, and which must not be.
 #[must_use]
-pub fn shown(text: &str, root: &Node, schema: &Value) -> Shown {
-    let mut walk = Walk { text, schema, shown: Shown::default() };
+pub fn shown(text: &str, root: &YamlNode, schema: &Value) -> SourceVisibility {
+    let mut walk = Walk { text, schema, shown: SourceVisibility::default() };
     walk.node(root, schema, false);
     walk.shown
 }
 
 /// True if a message may quote the text at `span`.
 #[must_use]
-pub fn is_public(shown: &Shown, span: &Range<usize>) -> bool {
+pub fn is_public(shown: &SourceVisibility, span: &Range<usize>) -> bool {
     let overlaps = |other: &Range<usize>| other.start < span.end && span.start < other.end;
     shown.public.iter().any(overlaps) && !shown.secret.iter().any(overlaps)
 }
@@ -36,12 +36,12 @@ pub fn is_public(shown: &Shown, span: &Range<usize>) -> bool {
 struct Walk<'s> {
     text: &'s str,
     schema: &'s Value,
-    shown: Shown,
+    shown: SourceVisibility,
 }
 
 impl<'s> Walk<'s> {
     /// `secret`: the node is below something secret.
-    fn node(&mut self, node: &Node, schema: &'s Value, secret: bool) {
+    fn node(&mut self, node: &YamlNode, schema: &'s Value, secret: bool) {
         let schema = resolve(self.schema, schema);
         let below = secret || is_marked(schema);
         if below && self.show_variable(node) {
@@ -65,8 +65,8 @@ impl<'s> Walk<'s> {
     }
 
     /// Shows the name in `{ env: NAME }` in place of a secret text: it is none. A default may be one.
-    fn show_variable(&mut self, node: &Node) -> bool {
-        let (Some(Reference::Env { .. }), Kind::Map(entries)) = (reference(node), &node.kind) else {
+    fn show_variable(&mut self, node: &YamlNode) -> bool {
+        let (Some(Reference::Env { .. }), YamlValue::Map(entries)) = (reference(node), &node.kind) else {
             return false;
         };
         for (key, value) in entries {
@@ -80,15 +80,15 @@ impl<'s> Walk<'s> {
     }
 
     /// A schema without alternatives. `reference`: the value is a secret or a reference to one.
-    fn plain(&mut self, node: &Node, schema: &'s Value, secret: bool, reference: bool) {
+    fn plain(&mut self, node: &YamlNode, schema: &'s Value, secret: bool, reference: bool) {
         if !of_type(node, schema) {
             return self.misfit(node, schema, secret || reference);
         }
         match &node.kind {
-            Kind::Map(entries) => {
+            YamlValue::Map(entries) => {
                 entries.iter().for_each(|entry| self.entry(entry, schema, secret, reference));
             }
-            Kind::List(items) => {
+            YamlValue::List(items) => {
                 let schema = schema.get("items").unwrap_or(&Value::Bool(true));
                 items.iter().for_each(|item| self.node(item, schema, secret));
             }
@@ -98,7 +98,13 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn entry(&mut self, (key, value): &(Key, Node), schema: &'s Value, secret: bool, reference: bool) {
+    fn entry(
+        &mut self,
+        (key, value): &(YamlKey, YamlNode),
+        schema: &'s Value,
+        secret: bool,
+        reference: bool,
+    ) {
         let known = schema.get("properties").and_then(Value::as_object);
         let names = || known.into_iter().flat_map(|known| known.keys().map(String::as_str));
         let meant = match known.and_then(|known| known.get_key_value(&key.name)) {
@@ -129,7 +135,7 @@ impl<'s> Walk<'s> {
     }
 
     /// A value of the wrong type may be a secret that was written one level too high.
-    fn misfit(&mut self, node: &Node, schema: &'s Value, secret: bool) {
+    fn misfit(&mut self, node: &YamlNode, schema: &'s Value, secret: bool) {
         if secret {
             self.shown.secret.push(node.span.clone());
         } else if self.holds_reference(schema, &mut HashSet::new()) && !is_switch(node) {
@@ -140,20 +146,20 @@ impl<'s> Walk<'s> {
     }
 
     /// Shows texts, but not what is between them: there may be comments, which can contain anything.
-    fn show_texts(&mut self, node: &Node) {
+    fn show_texts(&mut self, node: &YamlNode) {
         match &node.kind {
-            Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
+            YamlValue::Map(entries) => entries.iter().for_each(|(key, value)| {
                 self.shown.public.push(key.span.clone());
                 self.show_texts(value);
             }),
-            Kind::List(items) => items.iter().for_each(|item| self.show_texts(item)),
+            YamlValue::List(items) => items.iter().for_each(|item| self.show_texts(item)),
             _ => self.shown.public.push(node.span.clone()),
         }
     }
 
     /// Hides what is below an unknown key, but for amounts, which show the mistake: no password is `30s`. Digits may be a
     /// secret if the key says so.
-    fn hide_but_amounts(&mut self, key: &Key, node: &Node) {
+    fn hide_but_amounts(&mut self, key: &YamlKey, node: &YamlNode) {
         const MAY_BE_SECRET: [&str; 10] =
             ["pass", "pwd", "pin", "key", "secret", "token", "auth", "code", "cred", "otp"];
         let name = key.name.to_ascii_lowercase();
@@ -161,27 +167,27 @@ impl<'s> Walk<'s> {
             return self.hide_texts(node);
         }
         match &node.kind {
-            Kind::Map(entries) => {
+            YamlValue::Map(entries) => {
                 for (key, value) in entries {
                     self.hide_but_amounts(key, value);
                 }
             }
-            Kind::List(items) => items.iter().for_each(|item| self.hide_but_amounts(key, item)),
+            YamlValue::List(items) => items.iter().for_each(|item| self.hide_but_amounts(key, item)),
             _ if is_amount(&self.text[node.span.clone()]) => self.shown.public.push(node.span.clone()),
             _ => self.shown.secret.push(node.span.clone()),
         }
     }
 
-    fn hide_texts(&mut self, node: &Node) {
+    fn hide_texts(&mut self, node: &YamlNode) {
         match &node.kind {
-            Kind::Map(entries) => entries.iter().for_each(|(_, value)| self.hide_texts(value)),
-            Kind::List(items) => items.iter().for_each(|item| self.hide_texts(item)),
+            YamlValue::Map(entries) => entries.iter().for_each(|(_, value)| self.hide_texts(value)),
+            YamlValue::List(items) => items.iter().for_each(|item| self.hide_texts(item)),
             _ => self.shown.secret.push(node.span.clone()),
         }
     }
 
     /// Templates only refer to values, but quoted texts inside them may be secrets.
-    fn hide_but_templates(&mut self, node: &Node) {
+    fn hide_but_templates(&mut self, node: &YamlNode) {
         let (text, mut at) = (&self.text[node.span.clone()], node.span.start);
         let quotes = usize::from(text.len() > 1 && text.starts_with(['"', '\'']));
         let (mut rest, end) = (&text[quotes..text.len() - quotes], node.span.end - quotes);
@@ -257,7 +263,7 @@ fn template_length(text: &str) -> usize {
     text.find(close).map_or(text.len(), |at| at + close.len())
 }
 
-fn of_type(node: &Node, schema: &Value) -> bool {
+fn of_type(node: &YamlNode, schema: &Value) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => fits(node, one),
         Some(Value::Array(many)) => {
@@ -268,10 +274,12 @@ fn of_type(node: &Node, schema: &Value) -> bool {
 }
 
 /// True for a boolean or a word like one: `auth: false` turns something off.
-pub(super) fn is_switch(node: &Node) -> bool {
+pub(super) fn is_switch(node: &YamlNode) -> bool {
     match &node.kind {
-        Kind::Null | Kind::Bool(_) => true,
-        Kind::Text { text, .. } => matches!(text.as_str(), "true" | "false" | "yes" | "no" | "on" | "off"),
+        YamlValue::Null | YamlValue::Bool(_) => true,
+        YamlValue::Text { text, .. } => {
+            matches!(text.as_str(), "true" | "false" | "yes" | "no" | "on" | "off")
+        }
         _ => false,
     }
 }

@@ -14,7 +14,7 @@ use text::digits;
 use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
-use super::body::{Lines, Multipart, Ordered, Values};
+use super::body::{Lines, Multipart, OrderedMap, Values};
 use super::expect::{Expect, Extract};
 use super::reference::{DurationText, SizeText};
 
@@ -69,7 +69,7 @@ pub struct Step {
     /// Query parameters, in the order in which they are written; `bench` encodes them. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<Ordered<Values>>,
+    pub query: Option<OrderedMap<Values>>,
     /// A JSON body. Strings in it may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct Step {
     /// A form body, in the order in which it is written; `bench` encodes it. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub form: Option<Ordered<Values>>,
+    pub form: Option<OrderedMap<Values>>,
     /// A text body. It may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]

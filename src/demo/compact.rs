@@ -1,6 +1,6 @@
 //! The demo's collector after a run: only the traces that were fetched.
 //!
-//! A short run stores 25 MB of traces, of which a report needs 200. `bench trace show` says so for the others.
+//! A short run stores 25 MB of traces; a report needs 200 of them. `bench trace show` says so for the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::secret::Secret;
 use osprofiler::driver::Collector;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use text::files::create_private;
 
 /// Smaller files stay as they are, with every trace: `bench collect` can still fetch others.
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const CONNECT_AFTER_LOOKS: u128 = 50;
 
 /// Replaces a collector's file by one with these traces, if it is large. On an error the file stays as it is.
-pub(super) fn compact(file: &Path, traces: &[Vec<Record>]) {
+pub(super) fn compact(file: &Path, traces: &[Vec<TraceRecord>]) {
     // A log that still waits beside the file would be taken for one of the new file, and holds what the file will.
     if is_closed(file) && fs::metadata(file).is_ok_and(|found| found.len() >= BYTES_MIN) {
         let fresh = beside(file, ".new");
@@ -47,12 +47,12 @@ fn is_closed(file: &Path) -> bool {
 }
 
 /// True if a new file has all of them, and needs no other file.
-fn is_written(fresh: &Path, traces: &[Vec<Record>]) -> bool {
+fn is_written(fresh: &Path, traces: &[Vec<TraceRecord>]) -> bool {
     create_private(fresh).is_ok() && write(fresh, traces) && is_closed(fresh)
 }
 
 /// True if a connection to a file wrote all of them. Its end writes what waits in the files beside it.
-fn write(file: &Path, traces: &[Vec<Record>]) -> bool {
+fn write(file: &Path, traces: &[Vec<TraceRecord>]) -> bool {
     let Some(path) = file.to_str() else { return false };
     let connection = Secret::new(format!("sqlite://{path}"));
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
@@ -94,7 +94,7 @@ mod tests {
         let connection = Secret::new(format!("sqlite://{}", open.display()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let collector = runtime.block_on(Collector::connect(&connection)).unwrap();
-        let record = |name: &str| Record {
+        let record = |name: &str| TraceRecord {
             name: name.into(),
             base_id: "00000000-0000-0000-0000-000000000001".into(),
             trace_id: "00000000-0000-0000-0000-000000000002".into(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::flow::Flow;
 use base::clock::saturating_nanos;
-use plan::deployment::Demo as Options;
+use plan::deployment::EmbeddedDemoOptions as Options;
 
 /// The number of look-ups that share a plan of misses.
 const BLOCK_LEN: u64 = 1_000;

@@ -5,21 +5,21 @@
 use serde_json::{Value, json};
 
 use osprofiler::record::Info;
-use osprofiler::trace::{Scope, Trace};
+use osprofiler::trace::{PointScope, TraceHandle};
 
 /// The parent of further points. It has no effect for a request that is not traced.
 #[derive(Clone)]
-pub(super) struct Flow(Option<Trace>);
+pub(super) struct Flow(Option<TraceHandle>);
 
 /// An open point, closed when this is dropped.
 pub(super) struct OpenPoint {
     /// The parent for points below it.
     pub(super) flow: Flow,
-    _scope: Option<Scope>,
+    _scope: Option<PointScope>,
 }
 
 impl Flow {
-    pub(super) fn new(trace: Option<Trace>) -> Self {
+    pub(super) fn new(trace: Option<TraceHandle>) -> Self {
         Self(trace)
     }
 

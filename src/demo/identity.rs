@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::database::{self as db, Database, RoleCache};
 use super::flow::Flow;
 use super::tokens::{Tokens, VALID_FOR_S};
-use plan::deployment::Demo as Options;
+use plan::deployment::EmbeddedDemoOptions as Options;
 use text::times::rfc3339;
 
 /// The number of users besides `admin`: `user-1`, `user-2`, …
@@ -27,8 +27,7 @@ pub(super) struct Identity {
     roles: RoleCache,
 }
 
-/// An issued token.
-pub(super) struct Issued {
+pub(super) struct IssuedToken {
     pub(super) token: String,
     pub(super) body: Value,
 }
@@ -45,7 +44,7 @@ impl Identity {
     }
 
     /// Checks the password and issues a token.
-    pub(super) async fn authenticate(&self, flow: &Flow, name: &str, password: &str) -> Option<Issued> {
+    pub(super) async fn authenticate(&self, flow: &Flow, name: &str, password: &str) -> Option<IssuedToken> {
         let database = &self.database;
         database.run(flow, &db::USER_BY_NAME, || json!(["default", name])).await;
         let known = self.users.iter().find(|user| *user == name)?;
@@ -74,7 +73,7 @@ impl Identity {
             "issued_at": time(issued_unix_s),
             "expires_at": time(expires_unix_s),
         } });
-        Some(Issued { token: self.tokens.issue(known, expires_unix_s), body })
+        Some(IssuedToken { token: self.tokens.issue(known, expires_unix_s), body })
     }
 
     /// Whether the caller's token is valid.
@@ -85,7 +84,6 @@ impl Identity {
         true
     }
 
-    /// All users.
     pub(super) async fn list_users(&self, flow: &Flow, base_url: &str) -> Value {
         let rows = self.database.run(flow, &db::USERS, || json!([self.users.len()]));
         let count = self.database.run(flow, &db::USER_COUNT, || json!([true]));

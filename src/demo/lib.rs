@@ -38,11 +38,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::server::{Command, Setup};
-use self::service::{Counters, Shared};
+use self::service::{Counters, DemoState};
 use base::secret::Secret;
 use osprofiler::driver::DriverError;
-use osprofiler::record::Record;
-use plan::deployment::Demo as Options;
+use osprofiler::record::TraceRecord;
+use plan::deployment::EmbeddedDemoOptions as Options;
 use text::files::create_private;
 
 /// The collector's file in the demo's folder.
@@ -63,8 +63,8 @@ pub struct Demo {
     stop: CancellationToken,
     thread: Option<JoinHandle<Summary>>,
     file: PathBuf,
-    /// The traces that stay, once somebody has said which.
-    kept: Mutex<Option<Vec<Vec<Record>>>>,
+    /// The traces that stay, once they are chosen.
+    kept: Mutex<Option<Vec<Vec<TraceRecord>>>>,
 }
 
 /// The counts of a demo's requests and records.
@@ -145,7 +145,7 @@ impl Demo {
         let url = format!("http://127.0.0.1:{port}");
         let hmac_key =
             Secret::new(Uuid::new_v4().simple().to_string() + &Uuid::new_v4().simple().to_string());
-        let shared = Shared {
+        let shared = DemoState {
             identity: identity::Identity::new(Uuid::new_v4().as_u64_pair().1, &options),
             base_url: url.clone(),
             counters: Counters::default(),
@@ -214,7 +214,7 @@ impl Demo {
     }
 
     /// From its end on, its collector keeps only these traces, unless it is small.
-    pub fn keep_only(&self, traces: Vec<Vec<Record>>) {
+    pub fn keep_only(&self, traces: Vec<Vec<TraceRecord>>) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(traces);
     }
 
@@ -291,7 +291,7 @@ fn collector(folder: &Path) -> Result<(Secret, PathBuf), DemoError> {
     };
     let connection_string = Secret::new(format!("sqlite://{path}"));
     match create_private(&file) {
-        // That of an earlier demo; what else it may be, opening it tells.
+        // The file of an earlier demo; if it is anything else, opening it tells.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         created => drop(created.map_err(failed)?),
     }

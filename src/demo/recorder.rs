@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use osprofiler::driver::Collector;
 use osprofiler::notifier::{Notifier, NotifierReport, QueueNotifier};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 
 /// The largest number of waiting records: a burst of 2,000 requests makes about 36,000.
 pub(super) const QUEUE_LEN: usize = 131_072;
@@ -54,7 +54,7 @@ impl Recorder {
 }
 
 impl Notifier for Recorder {
-    fn notify(&self, record: Record) {
+    fn notify(&self, record: TraceRecord) {
         lock(&self.queue).notify(record);
     }
 }

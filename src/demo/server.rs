@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tower_layer::Layer as _;
 
 use super::recorder::Recorder;
-use super::service::{Handler, Shared};
+use super::service::{DemoState, Handler};
 use super::{DemoError, Summary};
 use base::secret::Secret;
 use osprofiler::driver::Collector;
 use osprofiler::notifier::{Notifier, NotifierReport};
-use osprofiler::record::Identity;
+use osprofiler::record::ServiceIdentity;
 use osprofiler::verifying::ServerKeys;
 use osprofiler::web::{ProfilerLayer, ProfilerService};
 
@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The wait when the system has no descriptor for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
 
-type Served = TowerToHyperService<ProfilerService<Handler>>;
+type ProfiledHandler = TowerToHyperService<ProfilerService<Handler>>;
 
 /// A command from the demo's owner.
 pub(super) enum Command {
@@ -45,7 +45,7 @@ pub(super) enum Command {
 /// The thread's input.
 pub(super) struct Setup {
     pub(super) listener: StdListener,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<DemoState>,
     pub(super) hmac_key: Secret,
     pub(super) connection_string: Secret,
     pub(super) commands: mpsc::Receiver<Command>,
@@ -82,8 +82,11 @@ async fn serve(setup: Setup) -> Summary {
         }
     };
     let keys = ServerKeys::parse(hmac_key.expose());
-    let identity =
-        Identity { project: "demo".to_owned(), service: "identity".to_owned(), host: "localhost".to_owned() };
+    let identity = ServiceIdentity {
+        project: "demo".to_owned(),
+        service: "identity".to_owned(),
+        host: "localhost".to_owned(),
+    };
     let notifier = Arc::clone(&recorder) as Arc<dyn Notifier>;
     let layer = ProfilerLayer::new(keys, Arc::new(identity), notifier);
     let service = TowerToHyperService::new(layer.layer(Handler(Arc::clone(&shared))));
@@ -95,7 +98,7 @@ async fn serve(setup: Setup) -> Summary {
 /// Returns after the stop, when every task has ended.
 async fn accept(
     listener: &TcpListener,
-    service: &Served,
+    service: &ProfiledHandler,
     recorder: &Arc<Recorder>,
     mut commands: mpsc::Receiver<Command>,
     stop: &CancellationToken,
@@ -131,7 +134,7 @@ async fn accept(
     while flushes.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, service: Served, stop: CancellationToken) {
+async fn connection(stream: TcpStream, service: ProfiledHandler, stop: CancellationToken) {
     // Without this, answers may wait for the client's acknowledgement. An error costs no more than that.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -145,7 +148,7 @@ async fn connection(stream: TcpStream, service: Served, stop: CancellationToken)
     let _ = connection.await;
 }
 
-fn summary(shared: &Shared, report: NotifierReport) -> Summary {
+fn summary(shared: &DemoState, report: NotifierReport) -> Summary {
     let counters = &shared.counters;
     Summary {
         requests: counters.requests.load(Ordering::Relaxed),

@@ -22,7 +22,7 @@ use super::flow::Flow;
 use super::identity::Identity;
 use super::requests::{json_answer, refusal};
 use osprofiler::signing::{X_TRACE_HMAC, X_TRACE_INFO};
-use osprofiler::trace::Trace;
+use osprofiler::trace::TraceHandle;
 
 /// Longer bodies (bytes) are refused.
 pub(super) const BODY_LEN_MAX: usize = 64 * 1024;
@@ -41,7 +41,7 @@ pub(super) struct Counters {
 }
 
 /// The state that all requests share.
-pub(super) struct Shared {
+pub(super) struct DemoState {
     pub(super) identity: Identity,
     pub(super) base_url: String,
     pub(super) counters: Counters,
@@ -49,14 +49,14 @@ pub(super) struct Shared {
 
 /// Answers requests. The middleware around it adds their trace.
 #[derive(Clone)]
-pub(super) struct Handler(pub(super) Arc<Shared>);
+pub(super) struct Handler(pub(super) Arc<DemoState>);
 
-type Answer = Response<Full<Bytes>>;
+type DemoResponse = Response<Full<Bytes>>;
 
 impl Service<Request<Incoming>> for Handler {
-    type Response = Answer;
+    type Response = DemoResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<DemoResponse, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -68,9 +68,9 @@ impl Service<Request<Incoming>> for Handler {
     }
 }
 
-impl Shared {
-    async fn answer(&self, mut request: Request<Incoming>) -> Answer {
-        let flow = Flow::new(request.extensions_mut().remove::<Trace>());
+impl DemoState {
+    async fn answer(&self, mut request: Request<Incoming>) -> DemoResponse {
+        let flow = Flow::new(request.extensions_mut().remove::<TraceHandle>());
         self.count(&flow, request.headers());
         let request = match super::requests::answer(request).await {
             Ok(answer) => return answer,
@@ -113,13 +113,13 @@ impl Shared {
         }
     }
 
-    fn version(&self) -> Answer {
+    fn version(&self) -> DemoResponse {
         let link = json!({ "rel": "self", "href": format!("{}/v3/", self.base_url) });
         let version = json!({ "id": "v3.14", "status": "stable", "links": [link] });
         json_answer(StatusCode::OK, &json!({ "versions": { "values": [version] } }))
     }
 
-    async fn issue_token(&self, flow: &Flow, body: Incoming) -> Answer {
+    async fn issue_token(&self, flow: &Flow, body: Incoming) -> DemoResponse {
         let body = match read(body).await {
             Ok(body) => body,
             Err(answer) => return answer,
@@ -143,7 +143,7 @@ impl Shared {
         answer
     }
 
-    async fn users(&self, flow: &Flow, headers: &HeaderMap, id: Option<&str>) -> Answer {
+    async fn users(&self, flow: &Flow, headers: &HeaderMap, id: Option<&str>) -> DemoResponse {
         let token = headers.get(X_AUTH_TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
         if !self.identity.validate_token(flow, token).await {
             return unauthorized();
@@ -169,7 +169,7 @@ fn user_path(path: &str) -> Option<Option<&str>> {
     }
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Answer> {
+async fn read(body: Incoming) -> Result<Bytes, DemoResponse> {
     let collect = Limited::new(body, BODY_LEN_MAX).collect();
     match tokio::time::timeout(BODY_TIMEOUT, collect).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -181,7 +181,7 @@ async fn read(body: Incoming) -> Result<Bytes, Answer> {
     }
 }
 
-fn unauthorized() -> Answer {
+fn unauthorized() -> DemoResponse {
     let mut answer = refusal(StatusCode::UNAUTHORIZED, "log in first, with the right password");
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Keystone"));
     answer

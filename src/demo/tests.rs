@@ -10,20 +10,20 @@ use uuid::Uuid;
 
 use super::{Demo, Options, Summary, thread_name};
 use osprofiler::driver::Collector;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::{Point, TraceTree};
 use osprofiler::signing::Signer;
 
 /// A kept-alive connection.
-struct Client(BufReader<TcpStream>);
+struct DemoClient(BufReader<TcpStream>);
 
-struct Answer {
+struct DemoReply {
     status: u16,
     headers: HashMap<String, String>,
     body: String,
 }
 
-impl Client {
+impl DemoClient {
     fn new(demo: &Demo) -> Self {
         let stream = TcpStream::connect(demo.url().strip_prefix("http://").unwrap()).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -31,7 +31,7 @@ impl Client {
         Self(BufReader::new(stream))
     }
 
-    fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> DemoReply {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nHost: demo\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
@@ -50,7 +50,7 @@ impl Client {
         }
         let mut body = vec![0; headers["content-length"].parse().unwrap()];
         self.0.read_exact(&mut body).unwrap();
-        Answer { status, headers, body: String::from_utf8(body).unwrap() }
+        DemoReply { status, headers, body: String::from_utf8(body).unwrap() }
     }
 
     fn line(&mut self) -> String {
@@ -85,7 +85,7 @@ fn signed(demo: &Demo, base_id: &str) -> (String, String) {
     Signer::new(demo.hmac_key()).unwrap().sign_text(base_id, base_id)
 }
 
-fn records(demo: &Demo, base_id: &str) -> Vec<Record> {
+fn records(demo: &Demo, base_id: &str) -> Vec<TraceRecord> {
     demo.flush().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -108,12 +108,12 @@ fn shape(tree: &TraceTree) -> Vec<String> {
     tree.points.iter().map(line).collect()
 }
 
-fn traced(demo: &Demo, method: &str, path: &str, token: Option<&str>, body: &str) -> (Answer, TraceTree) {
+fn traced(demo: &Demo, method: &str, path: &str, token: Option<&str>, body: &str) -> (DemoReply, TraceTree) {
     let base_id = Uuid::new_v4().to_string();
     let (info, hmac) = signed(demo, &base_id);
     let mut headers = vec![("X-Trace-Info", info.as_str()), ("X-Trace-HMAC", hmac.as_str())];
     headers.extend(token.map(|token| ("X-Auth-Token", token)));
-    let answer = Client::new(demo).send(method, path, &headers, body);
+    let answer = DemoClient::new(demo).send(method, path, &headers, body);
     let tree = TraceTree::build(&records(demo, &base_id));
     assert!(tree.points.iter().all(|point| point.duration_us.is_some() && point.error.is_none()));
     (answer, tree)
@@ -128,7 +128,7 @@ fn overlap(one: &Point, other: &Point) -> bool {
 fn a_look_up_is_traced_with_its_nesting_and_its_concurrent_halves() {
     let (demo, _folder) =
         start(Options { slow_share: 1.0, slow_query: Duration::from_millis(30), slowdown: 0.0 });
-    let token = Client::new(&demo).log_in(&[]);
+    let token = DemoClient::new(&demo).log_in(&[]);
     let (answer, tree) = traced(&demo, "GET", "/v3/users/user-7", Some(&token), "");
     assert_eq!(answer.status, 200);
     let user: Value = serde_json::from_str(&answer.body).unwrap();
@@ -197,7 +197,7 @@ fn logins_and_lists_are_traced() {
 #[test]
 fn a_bad_signature_changes_nothing_but_the_count() {
     let (demo, _folder) = start(quick());
-    let mut client = Client::new(&demo);
+    let mut client = DemoClient::new(&demo);
     let token = client.log_in(&[]);
     let base_id = Uuid::new_v4().to_string();
     let (info, _) = signed(&demo, &base_id);
@@ -207,7 +207,7 @@ fn a_bad_signature_changes_nothing_but_the_count() {
     let headers = [token, ("X-Trace-Info", info.as_str()), ("X-Trace-HMAC", hmac.as_str())];
     let rejected = client.send("GET", "/v3/users", &headers, "");
     assert_eq!((plain.status, &plain.body), (rejected.status, &rejected.body));
-    let names = |answer: &Answer| {
+    let names = |answer: &DemoReply| {
         let mut names: Vec<String> = answer.headers.keys().cloned().collect();
         names.sort();
         names
@@ -221,7 +221,7 @@ fn a_bad_signature_changes_nothing_but_the_count() {
 #[test]
 fn wrong_requests_are_refused() {
     let (demo, _folder) = start(quick());
-    let mut client = Client::new(&demo);
+    let mut client = DemoClient::new(&demo);
     let token = client.log_in(&[]);
     let token = ("X-Auth-Token", token.as_str());
     let forged = ("X-Auth-Token", "admin.9999999999.00");
@@ -248,7 +248,7 @@ fn wrong_requests_are_refused() {
     }
     // The server may close this connection, because it has not read the whole body.
     let body = "x".repeat(super::service::BODY_LEN_MAX + 1);
-    assert_eq!(Client::new(&demo).send("POST", tokens, &[], &body).status, 413);
+    assert_eq!(DemoClient::new(&demo).send("POST", tokens, &[], &body).status, 413);
 }
 
 /// Also prints the demo's speed, which depends on the machine and is not checked.
@@ -256,14 +256,14 @@ fn wrong_requests_are_refused() {
 fn a_thousand_look_ups_have_exactly_the_stated_share_of_slow_ones_and_lose_no_record() {
     const CLIENTS: usize = 25;
     let (demo, _folder) = start(quick());
-    let token = Client::new(&demo).log_in(&[]);
+    let token = DemoClient::new(&demo).log_in(&[]);
     let base_ids: Vec<String> = (0..CLIENTS).map(|_| Uuid::new_v4().to_string()).collect();
     let began = Instant::now();
     std::thread::scope(|scope| {
         for base_id in &base_ids {
             let (demo, token) = (&demo, &token);
             scope.spawn(move || {
-                let mut client = Client::new(demo);
+                let mut client = DemoClient::new(demo);
                 let (info, hmac) = signed(demo, base_id);
                 let headers =
                     [("X-Trace-Info", &*info), ("X-Trace-HMAC", &*hmac), ("X-Auth-Token", &**token)];
@@ -278,10 +278,11 @@ fn a_thousand_look_ups_have_exactly_the_stated_share_of_slow_ones_and_lose_no_re
     demo.flush().unwrap();
     println!("1000 traced look-ups by {CLIENTS} clients: {:.0}/s", 1_000.0 / elapsed.as_secs_f64());
     println!("stored {:?} after the last answer", began.elapsed().saturating_sub(elapsed));
-    let stored: Vec<Record> = base_ids.iter().flat_map(|base_id| records(&demo, base_id)).collect();
+    let stored: Vec<TraceRecord> = base_ids.iter().flat_map(|base_id| records(&demo, base_id)).collect();
     let of = |cache: &str| {
-        let is =
-            |record: &&Record| record.name == "rpc-start" && record.info.get("cache") == Some(&json!(cache));
+        let is = |record: &&TraceRecord| {
+            record.name == "rpc-start" && record.info.get("cache") == Some(&json!(cache))
+        };
         stored.iter().filter(is).count()
     };
     assert_eq!((of("miss"), of("hit")), (20, 980));
@@ -295,9 +296,9 @@ fn a_thousand_look_ups_have_exactly_the_stated_share_of_slow_ones_and_lose_no_re
 #[test]
 fn stopping_closes_idle_and_unfinished_connections_and_leaves_nothing_behind() {
     let (demo, folder) = start(quick());
-    let mut idle = Client::new(&demo);
+    let mut idle = DemoClient::new(&demo);
     idle.log_in(&[]);
-    let mut unfinished = Client::new(&demo);
+    let mut unfinished = DemoClient::new(&demo);
     unfinished
         .0
         .get_mut()
@@ -360,8 +361,8 @@ fn open_files() -> Vec<String> {
 fn two_demos_share_no_port_no_key_and_no_token() {
     let ((one, _one), (other, _other)) = (start(quick()), start(quick()));
     assert!(one.url() != other.url() && one.hmac_key() != other.hmac_key());
-    let token = Client::new(&one).log_in(&[]);
-    let answer = Client::new(&other).send("GET", "/v3/users", &[("X-Auth-Token", &token)], "");
+    let token = DemoClient::new(&one).log_in(&[]);
+    let answer = DemoClient::new(&other).send("GET", "/v3/users", &[("X-Auth-Token", &token)], "");
     assert_eq!(answer.status, 401);
     let shown = format!("{one:?} {}", one.describe().join("\n"));
     assert!(shown.contains(one.url()) && shown.contains("simulated") && shown.contains("2 %"), "{shown}");

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use base::secret::Secret;
 use client::url::BaseUrl;
 use demo::{Demo, Summary};
-use plan::deployment::{DEFAULT_TARGET, Deployment};
+use plan::deployment::{DEFAULT_TARGET, ResolvedDeployment};
 
 use super::error::HarnessError;
 
 /// Starts the demo if the deployment asks for it, and makes it the target.
 pub(super) fn start_if_wanted(
-    deployment: &mut Deployment,
+    deployment: &mut ResolvedDeployment,
     folder: &Path,
 ) -> Result<Option<Demo>, HarnessError> {
     let Some(options) = deployment.demo else { return Ok(None) };
@@ -22,19 +22,18 @@ pub(super) fn start_if_wanted(
 }
 
 /// Replaces the demo while a scenario is only validated.
-pub(super) fn stand_in(deployment: &mut Deployment) {
+pub(super) fn stand_in(deployment: &mut ResolvedDeployment) {
     if let (Some(_), Ok(url)) = (deployment.demo, BaseUrl::parse("http://127.0.0.1:9")) {
         attach(deployment, url, Secret::new("unused"), Secret::new("sqlite://unused"));
     }
 }
 
-fn attach(deployment: &mut Deployment, url: BaseUrl, key: Secret, connection: Secret) {
+fn attach(deployment: &mut ResolvedDeployment, url: BaseUrl, key: Secret, connection: Secret) {
     if !deployment.targets.iter().any(|(name, _)| name == DEFAULT_TARGET) {
         deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
     }
-    if deployment.hmac_key.is_none() {
-        deployment.hmac_key = Some(key.clone());
-        deployment.hmac_keys = vec![key];
+    if deployment.hmac_keys.is_empty() {
+        deployment.hmac_keys.push(key);
     }
     deployment.connection_string.get_or_insert(connection);
 }
@@ -69,7 +68,7 @@ impl StandaloneDemo {
         let folder = folder.or(temporary.as_ref().map(|folder| folder.0.as_path())).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)
             .map_err(|error| failed(format!("{} cannot be made: {error}", folder.display())))?;
-        let demo = start(plan::deployment::Demo::default(), folder)?;
+        let demo = start(plan::deployment::EmbeddedDemoOptions::default(), folder)?;
         if let Some(path) = deployment {
             write_deployment(path, &demo)?;
         }
@@ -102,7 +101,7 @@ fn write_deployment(path: &Path, demo: &Demo) -> Result<(), HarnessError> {
     })
 }
 
-fn start(options: plan::deployment::Demo, folder: &Path) -> Result<Demo, HarnessError> {
+fn start(options: plan::deployment::EmbeddedDemoOptions, folder: &Path) -> Result<Demo, HarnessError> {
     Demo::start(options, folder).map_err(|error| {
         let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let words: Vec<String> = causes.map(ToString::to_string).collect();

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use config::Rejected;
+use config::RejectedFile;
 use measure::log::LogError;
 use text::diagnostics;
 
 /// The kind of an error: a program decides by it, for example about its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HarnessErrorKind {
     /// The options contradict each other, or ask for something impossible.
     Usage,
     /// A given file does not exist, or has faults.
@@ -28,27 +28,27 @@ pub enum Kind {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", joined(.parts))]
 pub struct HarnessError {
-    kind: Kind,
-    parts: Vec<Part>,
+    kind: HarnessErrorKind,
+    parts: Vec<ErrorDetail>,
 }
 
 /// One of the things that went wrong.
-enum Part {
+enum ErrorDetail {
     Message {
         text: String,
         remedy: Option<String>,
     },
     /// A file with its faults, each at its place.
-    Faults(Box<Rejected>),
+    Faults(Box<RejectedFile>),
 }
 
-impl fmt::Debug for Part {
+impl fmt::Debug for ErrorDetail {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text(false))
     }
 }
 
-impl Part {
+impl ErrorDetail {
     fn text(&self, colour: bool) -> String {
         match self {
             Self::Message { text, remedy: None } => text.clone(),
@@ -63,34 +63,34 @@ impl Part {
     }
 }
 
-fn joined(parts: &[Part]) -> String {
+fn joined(parts: &[ErrorDetail]) -> String {
     parts.iter().map(|part| part.text(false)).collect::<Vec<_>>().join("\n")
 }
 
 impl HarnessError {
     /// An error of this kind.
-    pub fn new(kind: Kind, text: impl fmt::Display) -> Self {
-        Self { kind, parts: vec![Part::Message { text: text.to_string(), remedy: None }] }
+    pub fn new(kind: HarnessErrorKind, text: impl fmt::Display) -> Self {
+        Self { kind, parts: vec![ErrorDetail::Message { text: text.to_string(), remedy: None }] }
     }
 
     /// Wrong usage.
     pub fn usage(text: impl fmt::Display) -> Self {
-        Self::new(Kind::Usage, text)
+        Self::new(HarnessErrorKind::Usage, text)
     }
 
     /// A bad input file.
     pub fn input(text: impl fmt::Display) -> Self {
-        Self::new(Kind::Input, text)
+        Self::new(HarnessErrorKind::Input, text)
     }
 
     /// Something that does not answer.
     pub fn unreachable(text: impl fmt::Display) -> Self {
-        Self::new(Kind::Unreachable, text)
+        Self::new(HarnessErrorKind::Unreachable, text)
     }
 
     /// A failed operation.
     pub fn failed(text: impl fmt::Display) -> Self {
-        Self::new(Kind::Failed, text)
+        Self::new(HarnessErrorKind::Failed, text)
     }
 
     /// Something that the system does not let bench do: `what` names it.
@@ -100,19 +100,22 @@ impl HarnessError {
 
     /// A log that cannot be read: a bad file, or a disk that fails.
     pub(super) fn of_log(error: LogError) -> Self {
-        Self::new(if error.is_of_the_system() { Kind::Failed } else { Kind::Input }, error)
+        Self::new(
+            if error.is_of_the_system() { HarnessErrorKind::Failed } else { HarnessErrorKind::Input },
+            error,
+        )
     }
 
     /// The faults of a file.
     #[must_use]
-    pub fn faults(rejected: Rejected) -> Self {
-        Self { kind: Kind::Input, parts: vec![Part::Faults(Box::new(rejected))] }
+    pub fn faults(rejected: RejectedFile) -> Self {
+        Self { kind: HarnessErrorKind::Input, parts: vec![ErrorDetail::Faults(Box::new(rejected))] }
     }
 
     /// Adds what to do to the last report.
     #[must_use]
     pub fn remedy(mut self, help: impl fmt::Display) -> Self {
-        if let Some(Part::Message { remedy, .. }) = self.parts.last_mut() {
+        if let Some(ErrorDetail::Message { remedy, .. }) = self.parts.last_mut() {
             *remedy = Some(help.to_string());
         }
         self
@@ -132,7 +135,7 @@ impl HarnessError {
         let mut shared = None;
         self.parts.retain(|part| {
             let is_new = said.insert(part.text(false));
-            if let Part::Faults(rejected) = part
+            if let ErrorDetail::Faults(rejected) = part
                 && !is_new
             {
                 shared = Some(rejected.source.name.clone());
@@ -141,22 +144,23 @@ impl HarnessError {
         });
         if let (true, Some(shared)) = (self.parts.is_empty(), shared) {
             let text = format!("{of}: it has only the faults of {shared}, which are shown above");
-            self.parts.push(Part::Message { text, remedy: None });
+            self.parts.push(ErrorDetail::Message { text, remedy: None });
         }
         self
     }
 
     /// Its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HarnessErrorKind {
         self.kind
     }
 
     /// Everything that went wrong, one after another.
     pub fn reports(&self, colour: bool) -> impl Iterator<Item = Report> {
-        self.parts
-            .iter()
-            .map(move |part| Report { text: part.text(colour), is_rendered: matches!(part, Part::Faults(_)) })
+        self.parts.iter().map(move |part| Report {
+            text: part.text(colour),
+            is_rendered: matches!(part, ErrorDetail::Faults(_)),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use plan::Plan;
-use verdict::paired::{CountRow, Names, Row};
+use verdict::paired::{CountRow, PercentileSeriesRow, WorkloadNames};
 
 /// Something that happened.
 pub enum Event<'a> {
@@ -94,15 +94,15 @@ pub enum Event<'a> {
         /// How many there are at most.
         pairs_max: usize,
         /// The ratios so far.
-        rows: &'a [Row],
+        rows: &'a [PercentileSeriesRow],
         /// The counts of trace points so far.
         counts: &'a [CountRow],
         /// The workloads of the ratios.
-        workloads: &'a [Names],
+        workloads: &'a [WorkloadNames],
     },
     /// The rounds of a comparison get longer, for this reason.
     RoundsLonger(&'a str),
-    /// How long a comparison takes, as far as that is known.
+    /// How long a comparison takes, where that is known.
     ComparisonLength(&'a str),
 }
 
@@ -182,8 +182,8 @@ pub struct WorkloadProgress {
     pub p50_ns: Option<u64>,
     /// The response time that 1 % exceed.
     pub p99_ns: Option<u64>,
-    /// The start lag that 1 % of iterations exceed.
-    pub start_lag_p99_ns: u64,
+    /// The queue time that 1 % of iterations exceed.
+    pub queue_time_p99_ns: u64,
     /// The slowest response time, and the trace id of its iteration.
     pub slowest: Option<(u64, Uuid)>,
     /// The share of iterations that is profiled; absent if none is.

@@ -7,22 +7,27 @@ use config::Document as Read;
 use config::scenario::Scenario;
 use plan::Plan;
 use plan::deployment::is_awaited;
-use plan::explain::{self, Explained, Requests, Shape, StepLine};
-use report::document::terminal::{self, Style};
-use report::document::{Block, Cell, Column, Document, Line, Table};
+use plan::explain::{self, Requests, Shape, StepLine, WorkloadExplanation};
+use report::document::terminal::{self, TerminalStyle};
+use report::document::{Block, Cell, Column, DocumentTable, ReportDocument, StyledLine};
 
 /// The plan of a scenario as text, without a line break at its end. `programs` are those that the load starts.
 #[must_use]
-pub(super) fn text(plan: &Plan, scenario: &Read<Scenario>, programs: &[String], style: Style) -> String {
+pub(super) fn text(
+    plan: &Plan,
+    scenario: &Read<Scenario>,
+    programs: &[String],
+    style: TerminalStyle,
+) -> String {
     terminal::text(&document(plan, scenario, programs), style)
 }
 
-fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Document {
-    let mut document = Document::new(2, "");
+fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> ReportDocument {
+    let mut document = ReportDocument::new(2, "");
     // The demo's address is not known before it starts.
     let stand_in = plan.deployment.targets.first().filter(|_| plan.deployment.demo.is_some());
     let unknown = stand_in.map(|(_, url)| url.to_string()).unwrap_or_default();
-    document.push(Block::Title(Line::default().text(&plan.title).done()));
+    document.push(Block::Title(StyledLine::default().text(&plan.title).done()));
     document.push(Block::Facts(facts(plan)));
     steps_of("setup, once", &explain::steps(&plan.setup), &unknown, &mut document);
     for workload in &plan.workloads {
@@ -31,13 +36,13 @@ fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Docu
         let name = if alone { "iteration" } else { workload.name.as_str() };
         steps_of(name, &explained.steps, &unknown, &mut document);
         let mut facts = load_facts(&explained);
-        let contexts = workload.contexts.as_ref().map(|contexts| Line::from(contexts.to_string()));
+        let contexts = workload.contexts.as_ref().map(|contexts| StyledLine::from(contexts.to_string()));
         facts.extend(contexts.map(|contexts| ("contexts", contexts)));
         document.push(Block::Facts(facts));
         if let Some(shape) = &explained.shape {
-            document.push(Block::List(chart(shape).into_iter().map(Line::from).collect()));
+            document.push(Block::List(chart(shape).into_iter().map(StyledLine::from).collect()));
         }
-        let mut table = Table::new(vec![Column::name("criterion"), Column::words("needs at least")]);
+        let mut table = DocumentTable::new(vec![Column::name("criterion"), Column::words("needs at least")]);
         for (condition, needs) in &explained.criteria {
             table.row([Cell::Line(condition.as_str().into()), Cell::Line(needs.as_str().into())]);
         }
@@ -49,9 +54,9 @@ fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Docu
     if !programs.is_empty() {
         document.push(Block::Paragraph("programs that the load starts on this machine".into()));
         let masked = programs.iter().map(|program| masked(program).into_owned());
-        document.push(Block::List(masked.map(Line::from).collect()));
+        document.push(Block::List(masked.map(StyledLine::from).collect()));
     }
-    let mut table = Table::new(vec![Column::name("variable"), Column::words("comes from")]);
+    let mut table = DocumentTable::new(vec![Column::name("variable"), Column::words("comes from")]);
     for (name, from) in explain::variables(plan, scenario) {
         table.row([Cell::Line(name.into()), Cell::Line(from.into())]);
     }
@@ -61,41 +66,41 @@ fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Docu
     document
 }
 
-fn facts(plan: &Plan) -> Vec<(&'static str, Line)> {
+fn facts(plan: &Plan) -> Vec<(&'static str, StyledLine)> {
     let deployment = &plan.deployment;
-    let mut facts = vec![("deployment", Line::from(deployment.name.as_str()))];
+    let mut facts = vec![("deployment", StyledLine::from(deployment.name.as_str()))];
     if deployment.demo.is_some() {
-        facts.push(("targets", Line::from("the embedded demo, which starts with the run")));
+        facts.push(("targets", StyledLine::from("the embedded demo, which starts with the run")));
     } else {
         let targets: Vec<String> =
             deployment.targets.iter().map(|(name, url)| shown_target(name, url)).collect();
-        facts.push(("targets", Line::from(targets.join(", "))));
+        facts.push(("targets", StyledLine::from(targets.join(", "))));
     }
-    facts.push(("auth", Line::from(deployment.auth.kind())));
+    facts.push(("auth", StyledLine::from(deployment.auth.kind())));
     let headers: Vec<&str> = deployment.headers.iter().map(|(name, _)| name.as_str()).collect();
     if !headers.is_empty() {
-        facts.push(("headers", Line::from(headers.join(", "))));
+        facts.push(("headers", StyledLine::from(headers.join(", "))));
     }
     let profiling = plan.profiling_off.clone().unwrap_or_else(|| "on".to_owned());
-    facts.push(("profiling", Line::from(profiling)));
+    facts.push(("profiling", StyledLine::from(profiling)));
     if plan.workloads.len() > 1 {
         let order = if plan.parallel { "at the same time" } else { "one after another" };
-        facts.push(("workloads", Line::from(format!("{}, {order}", plan.workloads.len()))));
+        facts.push(("workloads", StyledLine::from(format!("{}, {order}", plan.workloads.len()))));
     }
     if let Some(limit) = plan.timeout {
-        facts.push(("timeout", Line::from(write_duration(limit))));
+        facts.push(("timeout", StyledLine::from(write_duration(limit))));
     }
     facts
 }
 
 /// `unknown` is left out of the requests' URLs.
-fn steps_of(name: &str, steps: &[StepLine], unknown: &str, document: &mut Document) {
+fn steps_of(name: &str, steps: &[StepLine], unknown: &str, document: &mut ReportDocument) {
     if steps.is_empty() {
         return;
     }
-    document.push(Block::Heading(Line::default().text(name).done(), None));
+    document.push(Block::Heading(StyledLine::default().text(name).done(), None));
     let lines = steps.iter().map(|step| {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.text(format!("{}{}", "  ".repeat(step.depth + 1), step.name));
         let request = step.request.replacen(unknown, "", 1);
         let details = [request.as_str()].into_iter().filter(|text| !text.is_empty() && *text != step.name);
@@ -108,7 +113,7 @@ fn steps_of(name: &str, steps: &[StepLine], unknown: &str, document: &mut Docume
     document.push(Block::List(lines.collect()));
 }
 
-fn load_facts(explained: &Explained) -> Vec<(&'static str, Line)> {
+fn load_facts(explained: &WorkloadExplanation) -> Vec<(&'static str, StyledLine)> {
     let Requests { least, most } = explained.requests;
     let an_iteration = range(least, most);
     let mut requests = format!("{an_iteration} an iteration");
@@ -116,7 +121,7 @@ fn load_facts(explained: &Explained) -> Vec<(&'static str, Line)> {
         let all = range(least.saturating_mul(iterations), most.map(|most| most.saturating_mul(iterations)));
         requests = format!("{requests}, {all} in all");
     }
-    vec![("load", Line::from(explained.load.as_str())), ("requests", Line::from(requests))]
+    vec![("load", StyledLine::from(explained.load.as_str())), ("requests", StyledLine::from(requests))]
 }
 
 fn range(least: u64, most: Option<u64>) -> String {

@@ -5,14 +5,14 @@ use std::path::Path;
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
-use config::{Document, Rejected, scenario::Scenario};
-use plan::deployment::Deployment;
+use config::{Document, RejectedFile, scenario::Scenario};
+use plan::deployment::ResolvedDeployment;
 use plan::references::Env;
 use plan::step::actions;
 use plan::{self, Plan, include, scenario};
 use rally;
-use report::document::terminal::Style;
-use text::diagnostics::{Fault, Source};
+use report::document::terminal::TerminalStyle;
+use text::diagnostics::{Fault, SourceText};
 use text::files::open_named;
 use text::similar::did_you_mean;
 use text::yaml;
@@ -31,7 +31,7 @@ use super::whole_urls;
 fn with_stand_in(
     file: &YamlFile,
     environment: &Environment,
-) -> (Result<Deployment, HarnessError>, Option<Deployment>) {
+) -> (Result<ResolvedDeployment, HarnessError>, Option<ResolvedDeployment>) {
     let read = deployment(file, environment);
     let stand_in = read.as_ref().err().and_then(|_| deployment(file, &Environment::offline()).ok());
     (read, stand_in)
@@ -42,13 +42,13 @@ const NO_DEPLOYMENT: &str = "add `deployment: FILE` to the scenario, or give -d 
 /// A scenario with its deployment.
 pub(super) struct Files {
     pub(super) document: Document<Scenario>,
-    pub(super) deployment: Deployment,
+    pub(super) deployment: ResolvedDeployment,
     /// What else the file says, if it is a task file of Rally.
     pub(super) task: Option<TaskFile>,
 }
 
-/// A scenario with its deployment; all faults of both are shown together. Those that only a
-/// scenario without any other has are found by [`plan()`].
+/// A scenario with its deployment; all faults of both are shown together. Faults that show only in a scenario without
+/// others are found by [`plan()`].
 pub(super) fn scenario_and_deployment(
     file: &YamlFile,
     given: Option<&YamlFile>,
@@ -65,7 +65,7 @@ pub(super) fn scenario_and_deployment(
 
 fn with_its_deployment(
     file: &YamlFile,
-    read: Result<Source, HarnessError>,
+    read: Result<SourceText, HarnessError>,
     given: Option<&YamlFile>,
     load: &LoadOptions,
 ) -> Result<Files, HarnessError> {
@@ -120,7 +120,7 @@ fn with_its_deployment(
                 options,
                 env,
             ));
-            Rejected { source: document.source, faults: own_faults }
+            RejectedFile { source: document.source, faults: own_faults }
         }
         (Err(mut faulty), deployment) => {
             let stood_in = deployment.map(|mut deployment| {
@@ -142,7 +142,7 @@ fn with_its_deployment(
 }
 
 /// What a scenario has, also if it was rejected.
-fn root_of(scenario: &Result<Document<Scenario>, Rejected>) -> Option<yaml::Node> {
+fn root_of(scenario: &Result<Document<Scenario>, RejectedFile>) -> Option<yaml::YamlNode> {
     match scenario {
         Ok(document) => Some(document.root.clone()),
         Err(rejected) => yaml::parse_all(&rejected.source).0,
@@ -157,16 +157,16 @@ fn readable(path: &Path) -> std::io::Result<()> {
 pub(super) fn plan(
     file: &YamlFile,
     document: &Document<Scenario>,
-    deployment: Deployment,
+    deployment: ResolvedDeployment,
     task: Option<&TaskFile>,
     load: &LoadOptions,
 ) -> Result<Plan, HarnessError> {
     let look_up = |name: &str| load.environment.get(name);
     let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
-    let options = scenario::Options { requests_optional: task.is_some(), ..load.of_plan() };
+    let options = scenario::PlanOptions { requests_optional: task.is_some(), ..load.of_plan() };
     let mut plan =
         plan::scenario::build(file.path(), document, deployment, &options, env).map_err(|faults| {
-            let rejected = Rejected { source: document.source.clone(), faults };
+            let rejected = RejectedFile { source: document.source.clone(), faults };
             HarnessError::faults(match task {
                 Some(task) => task.at_home(rejected),
                 None => rejected,
@@ -185,7 +185,7 @@ pub(super) fn plan(
 
 /// The kind of a valid file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Valid {
+pub enum CheckedFile {
     /// A scenario, with its deployment.
     Scenario {
         /// How many workloads it has.
@@ -212,7 +212,7 @@ pub enum Valid {
     },
 }
 
-impl std::fmt::Display for Valid {
+impl std::fmt::Display for CheckedFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let counted =
             |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
@@ -240,21 +240,25 @@ impl std::fmt::Display for Valid {
 /// Checks a scenario together with its deployment, or a deployment; returns which it is.
 ///
 /// # Errors
-/// All faults of the file, and those of the deployment that it names.
-pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Result<Valid, HarnessError> {
+/// All faults of the file, and of the deployment that it names.
+pub fn validate(
+    file: &YamlFile,
+    given: Option<&YamlFile>,
+    events: &Sink,
+) -> Result<CheckedFile, HarnessError> {
     validate_with(file, given, &Environment::default(), events)
 }
 
 /// Like [`validate`], with another environment than that of the process.
 ///
 /// # Errors
-/// All faults of the file, and those of the deployment that it names.
+/// All faults of the file, and of the deployment that it names.
 pub fn validate_with(
     file: &YamlFile,
     given: Option<&YamlFile>,
     environment: &Environment,
     events: &Sink,
-) -> Result<Valid, HarnessError> {
+) -> Result<CheckedFile, HarnessError> {
     let load = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
     validate_load(file, given, &load, events)
 }
@@ -262,29 +266,29 @@ pub fn validate_with(
 /// Like [`validate_with`], with the arguments of a task.
 ///
 /// # Errors
-/// All faults of the file, and those of the deployment that it names.
+/// All faults of the file, and of the deployment that it names.
 pub fn validate_load(
     file: &YamlFile,
     given: Option<&YamlFile>,
     load: &LoadOptions,
     events: &Sink,
-) -> Result<Valid, HarnessError> {
+) -> Result<CheckedFile, HarnessError> {
     let text = source(file)?;
     let is_task = rally::is_task(&text.text);
     let (root, faults) = yaml::parse_all(&text);
     let is_scenario = root.as_ref().is_some_and(looks_like_a_scenario);
     if root.is_none() && !is_task {
-        return Err(HarnessError::faults(Rejected { source: text, faults }));
+        return Err(HarnessError::faults(RejectedFile { source: text, faults }));
     }
     if root.as_ref().is_some_and(include::is_steps) {
-        return include::count(text).map(|steps| Valid::Steps { steps }).map_err(HarnessError::faults);
+        return include::count(text).map(|steps| CheckedFile::Steps { steps }).map_err(HarnessError::faults);
     }
     if !is_task && !is_scenario {
         let deployment = deployment(file, &load.environment)?;
         warn(events, &deployment.warnings);
         return Ok(match deployment.demo {
-            Some(_) => Valid::Demo,
-            None => Valid::Deployment { targets: deployment.targets.len() },
+            Some(_) => CheckedFile::Demo,
+            None => CheckedFile::Deployment { targets: deployment.targets.len() },
         });
     }
     let Files { document, mut deployment, task } = scenario_and_deployment(file, given, load)?;
@@ -292,21 +296,21 @@ pub fn validate_load(
     let plan = plan(file, &document, deployment, task.as_ref(), load)?;
     warn(events, &plan.warnings);
     if task.is_some() {
-        return Ok(Valid::Task { workloads: plan.workloads.len() });
+        return Ok(CheckedFile::Task { workloads: plan.workloads.len() });
     }
     let actions = plan.workloads.iter().map(|workload| actions(&workload.steps).len()).sum();
-    Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
+    Ok(CheckedFile::Scenario { workloads: plan.workloads.len(), actions })
 }
 
 /// What a scenario will do, in words for a terminal. Nothing is sent.
 ///
 /// # Errors
-/// All faults of the file, and those of the deployment that it names.
+/// All faults of the file, and of the deployment that it names.
 pub fn explain(
     file: &YamlFile,
     given: Option<&YamlFile>,
     load: &LoadOptions,
-    style: Style,
+    style: TerminalStyle,
 ) -> Result<String, HarnessError> {
     let Files { document, mut deployment, task } = scenario_and_deployment(file, given, load)?;
     demo::stand_in(&mut deployment);
@@ -316,7 +320,7 @@ pub fn explain(
 }
 
 /// True if the file was meant to be a scenario, even with misspelt keys.
-fn looks_like_a_scenario(root: &yaml::Node) -> bool {
+fn looks_like_a_scenario(root: &yaml::YamlNode) -> bool {
     const SCENARIO: [&str; 8] =
         ["title", "deployment", "variables", "workloads", "runner", "iteration", "teardown", "sla"];
     const DEPLOYMENT: [&str; 5] = ["targets", "auth", "headers", "profiler", "demo"];
@@ -330,7 +334,7 @@ fn looks_like_a_scenario(root: &yaml::Node) -> bool {
 }
 
 /// The harness's own headers and, for its targets, the deployment's.
-pub(super) fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
+pub(super) fn default_headers(deployment: Option<&ResolvedDeployment>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));

@@ -1,4 +1,4 @@
-//! Hooks of a task: starts programs when so many iterations have begun, or so long after the start of a workload.
+//! Hooks of a task: starts programs when a number of iterations have begun, or some time after the start of a workload.
 //!
 //! Each runs on a thread of its own, so the load never waits for it. How many run at the same time, for how long, and how
 //! much of their output is kept is bounded. A workload ends when its programs have ended.
@@ -17,7 +17,7 @@ use rally::hooks::{Hook, Unit};
 use runner::Progress;
 use runner::observers::Observer;
 use runner::stop::Stop;
-use text::programs::{self, Ended};
+use text::programs::{self, ProgramOutput};
 
 /// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -37,14 +37,14 @@ pub(super) struct Hooks<'a> {
     stop: Stop,
     /// For each hook of the running workloads: its workload, its index, and the least value at which it is due.
     waiting: Vec<(usize, usize, u64)>,
-    running: Vec<Running>,
+    running: Vec<HookThread>,
     ended: Vec<HookRun>,
     /// How many were not started because there were too many.
     left_out: u64,
     cancelled: Arc<AtomicBool>,
 }
 
-struct Running {
+struct HookThread {
     workload: usize,
     thread: JoinHandle<HookRun>,
 }
@@ -142,7 +142,7 @@ impl<'a> Hooks<'a> {
             outcome(HookRun { duration_ns, ..begun }, ended)
         };
         match std::thread::Builder::new().name("hook".to_owned()).spawn(run) {
-            Ok(thread) => self.running.push(Running { workload, thread }),
+            Ok(thread) => self.running.push(HookThread { workload, thread }),
             Err(_) => self.left_out += 1,
         }
     }
@@ -150,7 +150,7 @@ impl<'a> Hooks<'a> {
     /// Waits for the programs of a workload, or of all. They are ended if the run is being stopped.
     fn wait(&mut self, workload: Option<usize>) {
         let is_waited_for =
-            move |running: &Running| workload.is_none_or(|workload| running.workload == workload);
+            move |running: &HookThread| workload.is_none_or(|workload| running.workload == workload);
         while self.running.iter().any(|running| is_waited_for(running) && !running.thread.is_finished()) {
             if self.stop.is_stopping() {
                 self.cancelled.store(true, Ordering::Relaxed);
@@ -161,21 +161,21 @@ impl<'a> Hooks<'a> {
     }
 
     /// Takes the results of these programs, which have ended.
-    fn collect(&mut self, have_ended: impl Fn(&Running) -> bool) {
+    fn collect(&mut self, have_ended: impl Fn(&HookThread) -> bool) {
         let (ended, running) = std::mem::take(&mut self.running).into_iter().partition(have_ended);
         self.running = running;
-        self.ended.extend(ended.into_iter().filter_map(|running: Running| running.thread.join().ok()));
+        self.ended.extend(ended.into_iter().filter_map(|running: HookThread| running.thread.join().ok()));
     }
 }
 
-fn outcome(run: HookRun, ended: Result<Ended, String>) -> HookRun {
+fn outcome(run: HookRun, ended: Result<ProgramOutput, String>) -> HookRun {
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
         masked(&text.chars().take(KEPT_CHARS).collect::<String>()).into_owned()
     };
     match ended {
         Err(error) => HookRun { error: Some(error), ..run },
-        Ok(Ended { code, stdout, stderr }) => {
+        Ok(ProgramOutput { code, stdout, stderr }) => {
             let error = code.is_none().then(|| "it was ended by a signal".to_owned());
             HookRun { exit_code: code, error, output: text(&stdout), error_output: text(&stderr), ..run }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::plain::PlainClient;
-use iteration::credentials::Credentials;
+use iteration::credentials::CurrentCredentials;
 use plan::Plan;
 use runner::stop::{Stop, StopReason};
 
@@ -17,7 +17,7 @@ pub(super) struct Housekeeping {
     pub(super) stop: Stop,
     pub(super) interrupt: Interrupt,
     pub(super) events: Sink,
-    pub(super) credentials: Arc<Credentials>,
+    pub(super) credentials: Arc<CurrentCredentials>,
     pub(super) client: PlainClient,
     pub(super) token_valid_for: Option<std::time::Duration>,
 }

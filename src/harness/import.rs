@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use import::{Draft, ImportError, Written, curl, har, openapi};
+use import::{Draft, ImportError, ImportOutput, curl, har, openapi};
 use text::files;
 use text::shell;
 
@@ -39,7 +39,7 @@ pub struct ImportOptions {
 
 /// The files that were written, and what to say about them.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedFiles {
     /// The scenario's file.
     pub scenario: PathBuf,
     /// The deployment's file.
@@ -59,7 +59,7 @@ const STAND_IN: &str = "This file stands in for another one. Replace it.\n";
 ///
 /// # Errors
 /// The input cannot be read or understood, or the files exist or cannot be written.
-pub fn import(options: &ImportOptions) -> Result<Imported, HarnessError> {
+pub fn import(options: &ImportOptions) -> Result<ImportedFiles, HarnessError> {
     let folder = folder_of(options.output.as_deref());
     let file = |path: &str| from_folder(path, &folder);
     let (draft, name) = match &options.source {
@@ -80,7 +80,7 @@ pub(super) fn write(
     output: Option<&Path>,
     name: &str,
     force: bool,
-) -> Result<Imported, HarnessError> {
+) -> Result<ImportedFiles, HarnessError> {
     let scenario = scenario_path(output, name);
     let name = scenario.file_stem().unwrap_or_default().to_string_lossy();
     let deployment = scenario.with_file_name(format!("{name}-deployment.yaml"));
@@ -101,8 +101,8 @@ pub(super) fn write(
         files::write_output(path, |output| output.write_all(text.as_bytes()))
             .map_err(HarnessError::cannot(format!("write {}", path.display())))?;
     }
-    let Written { requests, environment, notes, .. } = written;
-    Ok(Imported { scenario, deployment, requests, environment, notes })
+    let ImportOutput { requests, environment, notes, .. } = written;
+    Ok(ImportedFiles { scenario, deployment, requests, environment, notes })
 }
 
 fn folder_for(path: &Path) -> Result<(), HarnessError> {
@@ -131,7 +131,7 @@ fn stand_in(scenario: &Path, paths: &[String]) -> Result<Vec<String>, HarnessErr
 }
 
 /// What will be written is checked as `bench validate --offline` does.
-fn check(scenario: &Path, deployment: &Path, written: &Written) -> Result<(), HarnessError> {
+fn check(scenario: &Path, deployment: &Path, written: &ImportOutput) -> Result<(), HarnessError> {
     let scenario_text = YamlFile::text(scenario, written.scenario.as_str());
     let deployment_text = YamlFile::text(deployment, written.deployment.as_str());
     let offline = Environment::offline();
@@ -260,7 +260,7 @@ fn bounded(input: impl Read, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-impl Imported {
+impl ImportedFiles {
     /// What was written, and what to do next: lines for a terminal.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use import::{openapi, starter};
 
 use super::error::HarnessError;
-use super::import::{Imported, beside, reader, refused, stem, write};
+use super::import::{ImportedFiles, beside, reader, refused, stem, write};
 use super::url_run::UrlRun;
 
 /// What to make a first scenario for.
@@ -23,7 +23,7 @@ pub struct InitOptions {
 ///
 /// # Errors
 /// The subject cannot be read or understood, or the files exist or cannot be written.
-pub fn init(options: &InitOptions) -> Result<Imported, HarnessError> {
+pub fn init(options: &InitOptions) -> Result<ImportedFiles, HarnessError> {
     let (draft, name) = match options.subject.as_deref() {
         None => (starter::demo(), "demo".to_owned()),
         Some(url) if UrlRun::is_url(url) => (starter::from_url(url).map_err(refused)?, "load".to_owned()),

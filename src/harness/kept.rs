@@ -1,4 +1,4 @@
-//! What receivers kept of a run: its own, or those of the shards that it was merged from.
+//! What receivers kept of a run: its own receiver, or the receivers of the shards that it was merged from.
 
 use std::path::{Path, PathBuf};
 
@@ -6,25 +6,25 @@ use uuid::Uuid;
 
 use collect::mask_record;
 use measure::log::{Header, RunLog};
-use osprofiler::record::Record;
-use receive::spool::stored::{Stored, StoredError};
+use osprofiler::record::TraceRecord;
+use receive::spool::stored::{StoredError, StoredSpans};
 use results::directory::RunDirectory;
 use results::head;
-use results::model::Received;
+use results::model::ReceivedSpans;
 
 /// The kept traces of a run.
-pub(super) struct Kept {
-    spools: Vec<Stored>,
+pub(super) struct RunSpools {
+    spools: Vec<StoredSpans>,
 }
 
-impl Kept {
+impl RunSpools {
     /// The kept traces of the run in this directory; none if nothing was received. The run directories of shards are
     /// looked for under their names, and beside the merged run.
     pub(super) fn of(run_dir: &Path) -> std::io::Result<Self> {
-        let mut spools: Vec<Stored> = Stored::open(run_dir)?.into_iter().collect();
+        let mut spools: Vec<StoredSpans> = StoredSpans::open(run_dir)?.into_iter().collect();
         if let Ok(log) = RunLog::open(&RunDirectory::open(run_dir).log()) {
             for directory in shards(run_dir, &log.header) {
-                spools.extend(Stored::open(&directory)?);
+                spools.extend(StoredSpans::open(&directory)?);
             }
         }
         Ok(Self { spools })
@@ -37,7 +37,7 @@ impl Kept {
 
     /// The ids of all traces, in no particular order.
     pub(super) fn trace_ids(&self) -> impl Iterator<Item = Uuid> + '_ {
-        self.spools.iter().flat_map(Stored::trace_ids).map(Uuid::from_u128)
+        self.spools.iter().flat_map(StoredSpans::trace_ids).map(Uuid::from_u128)
     }
 
     /// True if spans of this trace are here.
@@ -46,7 +46,7 @@ impl Kept {
     }
 
     /// The masked records of a trace, oldest first; none if it is not here.
-    pub(super) fn records(&self, trace_id: Uuid) -> Result<Vec<Record>, StoredError> {
+    pub(super) fn records(&self, trace_id: Uuid) -> Result<Vec<TraceRecord>, StoredError> {
         let mut all = Vec::new();
         for spool in &self.spools {
             all.extend(spool.records(trace_id)?);
@@ -57,7 +57,7 @@ impl Kept {
     }
 }
 
-/// The run directories of the shards of a run, as far as they are there.
+/// The run directories of a run's shards that are there.
 fn shards(run_dir: &Path, header: &Header) -> Vec<PathBuf> {
     let beside = |named: &Path| Some(run_dir.parent()?.join(named.file_name()?));
     let found = |named: &str| {
@@ -68,12 +68,12 @@ fn shards(run_dir: &Path, header: &Header) -> Vec<PathBuf> {
 }
 
 /// What the receivers of a merged run's shards received, together; `None` if they had none.
-pub(super) fn received(run_dir: &Path, header: &Header) -> Option<Received> {
+pub(super) fn received(run_dir: &Path, header: &Header) -> Option<ReceivedSpans> {
     let of = |directory: PathBuf| {
         // Without a receiver there is nothing to learn from a file that may be large.
-        Stored::is_in(&directory).then_some(())?;
+        StoredSpans::is_in(&directory).then_some(())?;
         let results = head::read(&RunDirectory::open(&directory).results()).ok()?;
         results.profiling.received
     };
-    shards(run_dir, header).into_iter().filter_map(of).reduce(Received::and)
+    shards(run_dir, header).into_iter().filter_map(of).reduce(ReceivedSpans::and)
 }

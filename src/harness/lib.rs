@@ -4,6 +4,8 @@
 //! [error](error::HarnessError). Nothing here reads arguments, prints, or ends the process; all files of a run are
 //! written before its result is returned. The crate `bench` has an example.
 
+#![warn(missing_docs)]
+
 pub mod ab;
 pub mod contexts;
 pub mod demo;
@@ -49,10 +51,10 @@ pub mod url_run;
 mod whole_urls;
 mod writing;
 
-pub use error::{HarnessError, Kind};
+pub use error::{HarnessError, HarnessErrorKind};
 pub use event::WorkloadProgress;
 pub use event::{Event, Events, Sink};
 pub use interrupt::Interrupt;
 pub use options::{LoadOptions, RunOptions, YamlFile};
-pub use outcome::{Conclusion, Finished};
+pub use outcome::{Conclusion, FinishedRun};
 pub use run::{PreparedRun, run};

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use base::clock::saturating_nanos;
 use client::plain::PlainClient;
 use client::tls;
-use measure::meter::{Elsewhere, Meter};
+use measure::meter::{Meter, ShardMeasurements};
 use measure::recorder::Batch;
 use plan::Plan;
 use report::metrics::{RunFacts, openmetrics, otlp};
@@ -70,14 +70,14 @@ impl WatchOptions {
         facts: RunFacts,
         runtime: &Runtime,
         events: &Sink,
-    ) -> Result<Watched, HarnessError> {
+    ) -> Result<MetricsExporter, HarnessError> {
         if listener.is_none() && self.otlp.is_none() {
-            return Ok(Watched { shared: None, server: None, pusher: None });
+            return Ok(MetricsExporter { shared: None, server: None, pusher: None });
         }
         let workloads = plan.workloads.iter().map(|workload| {
             (workload.name.clone(), workload.named().into_iter().map(|row| row.name.to_string()).collect())
         });
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LiveMetrics {
             meter: Mutex::new(Meter::new(workloads)),
             facts,
             machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -106,7 +106,7 @@ impl WatchOptions {
             let task = runtime.spawn(pusher.push_until(stop.clone()));
             (stop, task)
         });
-        Ok(Watched { shared: Some(shared), server, pusher })
+        Ok(MetricsExporter { shared: Some(shared), server, pusher })
     }
 
     /// A client that uses no proxy: the load's may be one that only the environment names, and the receiver's
@@ -118,20 +118,20 @@ impl WatchOptions {
 }
 
 /// The metrics and the run that they describe.
-struct Shared {
+struct LiveMetrics {
     meter: Mutex<Meter>,
     facts: RunFacts,
     /// This machine's name; empty when it is not known.
     machine: String,
 }
 
-impl Shared {
+impl LiveMetrics {
     fn meter(&self) -> MutexGuard<'_, Meter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl LiveMetrics {
     fn as_otlp(&self) -> Vec<u8> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let meter = self.meter().clone();
@@ -140,13 +140,13 @@ impl Shared {
 }
 
 /// The watching of a load, if there is any.
-pub(super) struct Watched {
-    shared: Option<Arc<Shared>>,
+pub(super) struct MetricsExporter {
+    shared: Option<Arc<LiveMetrics>>,
     server: Option<JoinHandle<()>>,
     pusher: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
-impl Watched {
+impl MetricsExporter {
     /// These metrics, for what other shards measure.
     pub(super) fn sum(&self) -> Option<Sum> {
         self.shared.clone().map(Sum)
@@ -167,7 +167,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for MetricsExporter {
     fn drop(&mut self) {
         if let Some(server) = &self.server {
             server.abort();
@@ -177,17 +177,17 @@ impl Drop for Watched {
 
 /// Metrics to which other shards' are added.
 #[derive(Clone)]
-pub(super) struct Sum(Arc<Shared>);
+pub(super) struct Sum(Arc<LiveMetrics>);
 
 impl Sum {
     /// Adds what another shard has measured.
-    pub(super) fn add(&self, shard: u32, told: &Elsewhere<'_>) {
+    pub(super) fn add(&self, shard: u32, told: &ShardMeasurements<'_>) {
         self.0.meter().add_shard(shard, told);
     }
 }
 
 /// Adds what is measured to the metrics, if there are any.
-pub(super) struct AddsToMetrics<'a>(Option<&'a Shared>);
+pub(super) struct AddsToMetrics<'a>(Option<&'a LiveMetrics>);
 
 impl AddsToMetrics<'_> {
     fn in_flight(&self, workload: usize, count: u64) {
@@ -215,7 +215,7 @@ impl Observer for AddsToMetrics<'_> {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+async fn serve(listener: tokio::net::TcpListener, shared: Arc<LiveMetrics>) {
     let mut connections = JoinSet::new();
     // In the order in which they came, and whether they had an answer.
     let mut open: VecDeque<(AbortHandle, Arc<AtomicBool>)> = VecDeque::new();
@@ -226,7 +226,7 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    // Who never ends a request must not keep a scraper out: the oldest of these makes room.
+                    // A client that never ends its request must not keep a scraper out: the oldest of these makes room.
                     if open.len() >= CONNECTIONS_MAX {
                         let at = open.iter().position(|(_, answered)| !answered.load(Ordering::Relaxed));
                         if let Some((oldest, _)) = open.remove(at.unwrap_or(0)) {
@@ -244,7 +244,7 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, answered: Arc<AtomicBool>) {
+async fn connection(stream: TcpStream, shared: Arc<LiveMetrics>, answered: Arc<AtomicBool>) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         answered.store(true, Ordering::Relaxed);
         let host = request.headers().get(HOST).map_or(Some(""), |host| host.to_str().ok());
@@ -283,7 +283,7 @@ fn misdirected() -> Response<Full<Bytes>> {
     response
 }
 
-fn answer(method: &Method, path: &str, shared: &Shared) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, shared: &LiveMetrics) -> Response<Full<Bytes>> {
     let (status, kind, body) = if path != PATH {
         (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", format!("metrics are at {PATH}\n"))
     } else if !matches!(*method, Method::GET | Method::HEAD) {

@@ -27,7 +27,7 @@ impl LiveGate {
         Self { thresholds, stop: stop.clone(), broken: None, of_all_shards: false }
     }
 
-    /// The same, which counts only what [`Self::count`] is given, and not the batches of this process.
+    /// Makes it count only what [`Self::count`] is given, and not the batches of this process.
     #[must_use]
     pub(super) fn of_all_shards(self) -> Self {
         Self { of_all_shards: true, ..self }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use collect::profiles::ProfileSource;
-use iteration::observe::Observed;
-use plan::given::Given;
+use iteration::observe::ObservationLog;
+use plan::given::CommandLineValue;
 use plan::overrides::LoadShape;
 use plan::scenario;
 use text::named_secrets::without_secrets;
@@ -49,7 +49,7 @@ impl<P: Into<PathBuf>> From<P> for YamlFile {
 /// The arguments of a task's template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskArguments {
-    /// YAML, JSON, or `NAME=VALUE,NAME=VALUE`; these win over those of the file.
+    /// YAML, JSON, or `NAME=VALUE,NAME=VALUE`; these win over the file's.
     pub text: Option<String>,
     /// A file: YAML or JSON.
     pub file: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl TaskArguments {
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Other values for variables that the scenario declares.
-    pub set: BTreeMap<String, Given>,
+    pub set: BTreeMap<String, CommandLineValue>,
     /// The seed of rows and of generated values, instead of the scenario's or a random one.
     pub seed: Option<u64>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
@@ -96,8 +96,8 @@ impl LoadOptions {
             .collect()
     }
 
-    pub(super) fn of_plan(&self) -> scenario::Options {
-        scenario::Options {
+    pub(super) fn of_plan(&self) -> scenario::PlanOptions {
+        scenario::PlanOptions {
             set: self.set.clone(),
             seed: self.seed,
             no_profile: self.no_profile,
@@ -182,7 +182,7 @@ pub struct RunOptions {
     /// Which part of the load to make, if other processes make the rest.
     pub shards: ShardOptions,
     /// Run one iteration of each workload, unjudged, and record here what happens in it.
-    pub once: Option<Arc<Observed>>,
+    pub once: Option<Arc<ObservationLog>>,
 }
 
 impl RunOptions {

@@ -6,7 +6,7 @@ use results::model::{Outcome, Results, RunStatus};
 use results::trace::StoredTrace;
 
 use super::error::HarnessError;
-use super::writing::Written;
+use super::writing::WriteOutcome;
 
 /// How a run, a comparison or a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Conclusion {
 
 /// A run that has ended, or that was judged again.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedRun {
     /// How it ended.
     pub conclusion: Conclusion,
     /// Figures, verdict and findings.
@@ -57,7 +57,7 @@ pub struct Finished {
     /// The traces that were fetched, with the client's own points.
     pub traces: Vec<StoredTrace>,
     /// Its directory, with results.json, report.html, report.md, badge, log and traces; `None` if these could not be
-    /// written, or are those of an earlier result that knows more.
+    /// written, or are from an earlier result that knows more.
     pub directory: Option<PathBuf>,
     /// The notes of the results that were said as warnings before the load.
     pub heard: Vec<String>,
@@ -65,14 +65,14 @@ pub struct Finished {
     pub fault: Option<HarnessError>,
 }
 
-impl Finished {
+impl FinishedRun {
     pub(super) fn new(
         conclusion: Conclusion,
-        written: Written,
+        written: WriteOutcome,
         traces: Vec<StoredTrace>,
         directory: &Path,
     ) -> Self {
-        let Written { results, is_there, fault } = written;
+        let WriteOutcome { results, is_there, fault } = written;
         let directory = is_there.then(|| directory.to_path_buf());
         Self { conclusion, results, traces, directory, heard: Vec::new(), fault }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use report::html::{self, Shown, relative_url};
+use report::html::{self, TraceDisplay, relative_url};
 use results::directory::{RunDirectory, write_at_once};
 use results::model::Results;
 use results::trace::StoredTrace;
@@ -17,13 +17,13 @@ pub(super) fn write(
     directory: &RunDirectory,
     results: &Results,
     traces: &[StoredTrace],
-) -> Result<Shown, HarnessError> {
+) -> Result<TraceDisplay, HarnessError> {
     let folder = match mode {
-        TracesMode::Text => return Ok(Shown::Text),
-        TracesMode::Embed => return Ok(Shown::Embed),
+        TracesMode::Text => return Ok(TraceDisplay::Text),
+        TracesMode::Embed => return Ok(TraceDisplay::Embed),
         TracesMode::Pages(folder) => folder,
     };
-    let written = || -> std::io::Result<Shown> {
+    let written = || -> std::io::Result<TraceDisplay> {
         std::fs::create_dir_all(folder)?;
         let back = relative_url(&folder.canonicalize()?, &directory.path().canonicalize()?) + "report.html";
         for trace in html::shown(traces) {
@@ -34,7 +34,7 @@ pub(super) fn write(
             })?;
         }
         let report: &Path = directory.path();
-        Ok(Shown::Pages(relative_url(&report.canonicalize()?, &folder.canonicalize()?)))
+        Ok(TraceDisplay::Pages(relative_url(&report.canonicalize()?, &folder.canonicalize()?)))
     };
     written().map_err(|error| {
         let text = format!(

@@ -1,4 +1,4 @@
-//! The spans of the probe's trace, which a receiver takes beside those of the load.
+//! The spans of the probe's trace, which a receiver takes beside the load's spans.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use collect::mask_record;
 use measure::ids::RunIds;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use receive::spool::stored::records_of;
 
 /// No more bytes of the probe's trace are kept.
@@ -19,11 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Takes the spans of the probe.
 pub(super) struct ProbeSpans {
     ids: RunIds,
-    state: Mutex<State>,
+    state: Mutex<ProbeSpanBuffer>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProbeSpanBuffer {
     messages: Vec<(u128, Vec<u8>)>,
     bytes: usize,
     spans: u64,
@@ -56,7 +56,7 @@ impl ProbeSpans {
     }
 
     /// Waits until spans of a trace have come and no more do; returns its records, oldest first. Takes none from then on.
-    pub(super) async fn wait(&self, trace_id: Uuid, longest: Duration) -> Vec<Record> {
+    pub(super) async fn wait(&self, trace_id: Uuid, longest: Duration) -> Vec<TraceRecord> {
         let (began, mut changed, mut before) = (Instant::now(), Instant::now(), 0);
         while began.elapsed() < longest {
             let now = self.messages(trace_id).len();

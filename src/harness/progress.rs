@@ -20,10 +20,10 @@ pub(super) struct AsEvents<'a> {
     ids: RunIds,
     profiled_percent: Option<f64>,
     /// The workloads that are under way.
-    under_way: Vec<Workload>,
+    under_way: Vec<ActiveWorkload>,
 }
 
-struct Workload {
+struct ActiveWorkload {
     index: usize,
     name: String,
     times: Option<u64>,
@@ -33,7 +33,7 @@ struct Workload {
     before: VecDeque<(Duration, u64)>,
 }
 
-impl Workload {
+impl ActiveWorkload {
     fn rate(&self, elapsed: Duration, ended: u64) -> f64 {
         let (since, had) = self.before.front().copied().unwrap_or_default();
         let seconds = elapsed.saturating_sub(since).as_secs_f64().max(1e-3);
@@ -54,7 +54,7 @@ impl<'a> AsEvents<'a> {
         Self { events, ids, profiled_percent, under_way: Vec::new() }
     }
 
-    fn at_start(&self, workload: &Workload) -> WorkloadProgress {
+    fn at_start(&self, workload: &ActiveWorkload) -> WorkloadProgress {
         WorkloadProgress {
             workload: workload.index,
             name: workload.name.clone(),
@@ -71,13 +71,13 @@ impl<'a> AsEvents<'a> {
             rate: 0.0,
             p50_ns: None,
             p99_ns: None,
-            start_lag_p99_ns: 0,
+            queue_time_p99_ns: 0,
             slowest: None,
             profiled_percent: self.profiled_percent,
         }
     }
 
-    fn figures(&self, workload: &Workload, progress: &Progress<'_>) -> WorkloadProgress {
+    fn figures(&self, workload: &ActiveWorkload, progress: &Progress<'_>) -> WorkloadProgress {
         let total = progress.total;
         WorkloadProgress {
             elapsed: progress.elapsed,
@@ -90,7 +90,7 @@ impl<'a> AsEvents<'a> {
             rate: workload.rate(progress.elapsed, progress.ended),
             p50_ns: total.percentile_ns(50.0),
             p99_ns: total.percentile_ns(99.0),
-            start_lag_p99_ns: progress.lag.percentile_ns(99.0),
+            queue_time_p99_ns: progress.queue_time.percentile_ns(99.0),
             slowest: total.slowest.map(|(ns, id)| (ns, self.ids.trace_id(id))),
             ..self.at_start(workload)
         }
@@ -104,7 +104,7 @@ impl<'a> AsEvents<'a> {
 impl Observer for AsEvents<'_> {
     fn begin(&mut self, plan: &Plan, workload: usize) {
         let runner = &plan.workloads[workload].runner;
-        let begun = Workload {
+        let begun = ActiveWorkload {
             index: workload,
             name: plan.workloads[workload].name.clone(),
             times: runner.times().map(|times| plan.shard.part_of(times)),
@@ -125,7 +125,7 @@ impl Observer for AsEvents<'_> {
     fn end(&mut self, progress: &Progress<'_>) {
         let Some(at) = self.position(progress) else { return };
         let mut workload = self.under_way.remove(at);
-        // The last figures are those of the whole load.
+        // The last figures are for the whole load.
         workload.before.clear();
         self.events.event(&Event::WorkloadEnded(&self.figures(&workload, progress)));
     }

@@ -60,8 +60,8 @@ fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
         fact(2, format!("p50 {}", time(progress.p50_ns))),
         fact(1, format!("p99 {}", time(progress.p99_ns))),
     ];
-    if progress.start_lag_p99_ns >= QUEUE_TIME_SHOWN_NS {
-        facts.push(fact(3, format!("queue time p99 {}", format_ns(progress.start_lag_p99_ns))));
+    if progress.queue_time_p99_ns >= QUEUE_TIME_SHOWN_NS {
+        facts.push(fact(3, format!("queue time p99 {}", format_ns(progress.queue_time_p99_ns))));
     }
     for (count, word) in [(progress.queued, "waiting"), (progress.dropped, "dropped")] {
         if count > 0 {
@@ -119,7 +119,7 @@ mod tests {
             rate: 812.4,
             p50_ns: Some(11_000_000),
             p99_ns: Some(85_000_000),
-            start_lag_p99_ns: 0,
+            queue_time_p99_ns: 0,
             slowest: Some((95_000_000, uuid::Uuid::nil())),
             profiled_percent: Some(100.0),
         };
@@ -129,11 +129,11 @@ mod tests {
         let bad = WorkloadProgress {
             failed: 3,
             dropped: 7,
-            start_lag_p99_ns: 2_000_000_000,
+            queue_time_p99_ns: 2_000_000_000,
             profiled_percent: Some(99.0),
             ..good.clone()
         };
-        let without = WorkloadProgress { p99_ns: None, slowest: None, start_lag_p99_ns: 0, ..bad.clone() };
+        let without = WorkloadProgress { p99_ns: None, slowest: None, queue_time_p99_ns: 0, ..bad.clone() };
         for (progress, columns, expected) in [
             (
                 &good,

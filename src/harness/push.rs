@@ -35,7 +35,7 @@ pub(super) struct Pusher {
 }
 
 /// Why a push failed.
-struct Failed {
+struct PushFailure {
     why: String,
     /// `Some` if it may succeed later; within it, how long the receiver asks to wait, if it says.
     again_after: Option<Option<Duration>>,
@@ -75,7 +75,7 @@ impl Pusher {
     }
 
     /// The last push, tried again while the receiver says that it is busy.
-    async fn push_last(&self) -> Result<(), Failed> {
+    async fn push_last(&self) -> Result<(), PushFailure> {
         let (begun, mut pause) = (Instant::now(), AGAIN_AFTER);
         loop {
             let Err(failed) = self.push().await else { return Ok(()) };
@@ -85,18 +85,18 @@ impl Pusher {
             };
             if begun.elapsed() + wait > LAST_LIMIT {
                 let why = format!("{}, also after {} s", failed.why, begun.elapsed().as_secs());
-                return Err(Failed { why, ..failed });
+                return Err(PushFailure { why, ..failed });
             }
             tokio::time::sleep(wait).await;
             pause *= 2;
         }
     }
 
-    async fn push(&self) -> Result<(), Failed> {
+    async fn push(&self) -> Result<(), PushFailure> {
         let mut headers: HeaderMap = self.headers.iter().map(OtlpHeader::pair).collect();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(otlp::CONTENT_TYPE));
         let sending = self.client.post_with(&self.url, headers, (self.encode)().into());
-        let for_good = |why: String| Failed { why, again_after: None };
+        let for_good = |why: String| PushFailure { why, again_after: None };
         let answer = match tokio::time::timeout(PUSH_LIMIT, sending).await {
             Ok(answer) => answer.map_err(|error| for_good(error.to_string()))?,
             Err(_) => {
@@ -115,7 +115,7 @@ impl Pusher {
                     answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
                 // A receiver may ask for any number.
                 let wait = seconds.map(|seconds: u64| Duration::from_secs(seconds.min(WAIT_S_MAX)));
-                Err(Failed { why: why(), again_after: Some(wait) })
+                Err(PushFailure { why: why(), again_after: Some(wait) })
             }
             401 | 403 => Err(for_good(format!("{}: give its key with --otlp-header NAME=@FILE", why()))),
             _ => Err(for_good(why())),

@@ -10,12 +10,12 @@ use measure::log::{LogError, LogFile, RunLog};
 use results::aggregate::Aggregate;
 use results::choice;
 use results::directory::RunDirectory;
-use results::fetched::Fetched;
+use results::fetched::FetchedRecords;
 use results::head;
 use results::model::Results;
 use results::trace::{StoredRecords, StoredTrace};
 
-use super::error::{HarnessError, Kind};
+use super::error::{HarnessError, HarnessErrorKind};
 use super::kept;
 
 /// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
@@ -23,11 +23,11 @@ use super::kept;
 pub(super) fn read(
     log: LogFile,
     stored: HashSet<Uuid>,
-    kind: Kind,
+    kind: HarnessErrorKind,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<Aggregate, HarnessError> {
     let failed = |error: LogError| match kind {
-        Kind::Input => HarnessError::of_log(error),
+        HarnessErrorKind::Input => HarnessError::of_log(error),
         kind => HarnessError::new(kind, error),
     };
     let mut log = RunLog::of(log).map_err(failed)?;
@@ -43,7 +43,8 @@ pub(super) fn read_again(
     read_with(run_dir, HashMap::new(), change)
 }
 
-/// The same with traces that were fetched now and have no files yet, or older ones: `known`. They are stored.
+/// As [`read_again()`], with the traces in `known`, which were fetched now and have no files yet, or older ones. They
+/// are stored.
 pub(super) fn read_with(
     run_dir: &Path,
     mut known: HashMap<Uuid, StoredRecords>,
@@ -56,7 +57,7 @@ pub(super) fn read_with(
     let log = LogFile::at(&directory.log());
     let to = (!known.is_empty()).then_some(&directory);
     let stored = directory.stored_traces().into_iter().chain(known.keys().copied());
-    let aggregate = read(log, stored.collect(), Kind::Input, change)?;
+    let aggregate = read(log, stored.collect(), HarnessErrorKind::Input, change)?;
     let mut results = judging::results(&aggregate);
     let all = choice::choose(&aggregate);
     let ids = all.iter().map(|chosen| aggregate.trace_id(&chosen.sample));
@@ -67,7 +68,7 @@ pub(super) fn read_with(
         // A file of that name may have been put there with another trace.
         known.or_else(|| directory.stored_records(id).filter(|stored| stored.trace_id == id))
     });
-    let mut fetched = Fetched::default();
+    let mut fetched = FetchedRecords::default();
     let mut chosen = Vec::new();
     for (one, stored) in all.iter().zip(stored) {
         if let Some(stored) = stored {

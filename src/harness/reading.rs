@@ -2,10 +2,10 @@
 
 use std::io::Read as _;
 
-use config::Rejected;
-use plan::deployment::{self, Deployment};
+use config::RejectedFile;
+use plan::deployment::{self, ResolvedDeployment};
 use plan::references::Env;
-use text::diagnostics::Source;
+use text::diagnostics::SourceText;
 use text::files::open_named;
 use text::shell;
 use text::yaml;
@@ -14,7 +14,7 @@ use super::error::HarnessError;
 use super::options::{Environment, YamlFile};
 
 /// The text of a file, as YAML source.
-pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
+pub(super) fn source(file: &YamlFile) -> Result<SourceText, HarnessError> {
     let name = file.path().display().to_string();
     let mut bytes = Vec::new();
     match file.given_text() {
@@ -31,7 +31,7 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
     }
     yaml::source(&name, &bytes).map_err(|faulty| {
         let (source, fault) = *faulty;
-        HarnessError::faults(Rejected { source, faults: vec![fault] })
+        HarnessError::faults(RejectedFile { source, faults: vec![fault] })
     })
 }
 
@@ -64,7 +64,7 @@ fn meant(name: &str) -> String {
 ///
 /// # Errors
 /// All faults of the file.
-pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
+pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<ResolvedDeployment, HarnessError> {
     let look_up = |name: &str| environment.get(name);
     let env = Env::new(&look_up).leaving_open(environment.is_offline());
     deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)

@@ -9,10 +9,10 @@ use client::options::DnsOptions;
 use client::plain::PlainClient;
 use client::tls::{self, TlsOptions};
 use collect::mask_record;
-use receive::counts::Counts;
-use receive::file::{SpanFile, Written};
-use receive::forward::Target;
-use receive::server::{Options, Receiver};
+use receive::counts::ReceiverCounts;
+use receive::file::{SpanFile, SpanFileSummary};
+use receive::forward::ForwardTarget;
+use receive::server::{Receiver, ReceiverOptions};
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
@@ -40,9 +40,9 @@ pub struct ReceiveOptions {
 #[derive(Clone, Debug)]
 pub struct ReceivedFile {
     /// What was received, refused and passed on.
-    pub counts: Counts,
+    pub counts: ReceiverCounts,
     /// What the file has.
-    pub written: Written,
+    pub written: SpanFileSummary,
 }
 
 impl ReceivedFile {
@@ -92,8 +92,9 @@ pub fn receive(
     let file = SpanFile::create(&options.output, options.bytes_max, mask_record);
     let file = Arc::new(file.map_err(|error| cannot_write(&options.output, &error))?);
     let taker = Arc::clone(&file);
-    let receiver = Receiver::start(listeners, taker, Options { forward, ..Options::default() })
-        .map_err(HarnessError::cannot("start the receiver of spans"))?;
+    let receiver =
+        Receiver::start(listeners, taker, ReceiverOptions { forward, ..ReceiverOptions::default() })
+            .map_err(HarnessError::cannot("start the receiver of spans"))?;
     events.event(&Event::Receiving(receiver.addresses()));
     runtime.block_on(async {
         let over = async {
@@ -130,11 +131,11 @@ async fn tell_of_the_first(file: &SpanFile, events: &Sink) {
     std::future::pending().await
 }
 
-fn target(url: &str) -> Result<Target, HarnessError> {
+fn target(url: &str) -> Result<ForwardTarget, HarnessError> {
     let options = TlsOptions { verify: true, ca: None, identity: None };
     let tls = tls::config(&options, url.starts_with("https:")).map_err(HarnessError::input)?;
     let client = PlainClient::new(&tls, &DnsOptions::default()).map_err(HarnessError::unreachable)?;
-    Target::new(url, client).map_err(|why| HarnessError::usage(format!("--forward: {why}")))
+    ForwardTarget::new(url, client).map_err(|why| HarnessError::usage(format!("--forward: {why}")))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {

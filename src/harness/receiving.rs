@@ -15,14 +15,14 @@ use measure::recorder::Batch;
 use plan::Plan;
 use plan::shard::Shard;
 use receive::Taker;
-use receive::forward::Target;
+use receive::forward::ForwardTarget;
 use receive::listen;
-use receive::server::{Options, Receiver};
-use receive::spool::sampling::Wanted;
+use receive::server::{Receiver, ReceiverOptions};
+use receive::spool::sampling::SamplingQuota;
 use receive::spool::segments::Folder;
-use receive::spool::{Limits, Spool};
-use results::fetched::Fetched;
-use results::model::Received;
+use receive::spool::{Spool, SpoolLimits};
+use results::fetched::FetchedRecords;
+use results::model::ReceivedSpans;
 use runner::observers::Observer;
 
 use super::error::HarnessError;
@@ -43,13 +43,13 @@ pub(super) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Harne
 }
 
 /// A receiver at work.
-pub(super) struct Receiving {
+pub(super) struct RunReceiver {
     receiver: Receiver,
-    taker: Arc<Noting>,
+    taker: Arc<SenderSink>,
 }
 
 /// A spool, and who sent what it takes.
-struct Noting {
+struct SenderSink {
     spool: Arc<Spool>,
     senders: Senders,
     probe: Arc<ProbeSpans>,
@@ -57,7 +57,7 @@ struct Noting {
     shard: Shard,
 }
 
-impl Taker for Noting {
+impl Taker for SenderSink {
     fn wants(&self, trace_id: u128) -> bool {
         self.is_own(trace_id) && self.spool.wants(trace_id) || self.probe.wants(trace_id)
     }
@@ -72,14 +72,14 @@ impl Taker for Noting {
     }
 }
 
-impl Noting {
+impl SenderSink {
     /// False for the iterations of other shards, of whose ends the spool never hears.
     fn is_own(&self, trace_id: u128) -> bool {
         !self.shard.is_part() || self.ids.sample_of(trace_id).is_some_and(|id| self.shard.has(id.number))
     }
 }
 
-impl Receiving {
+impl RunReceiver {
     /// Starts to receive, into a folder of the run's directory.
     pub(super) fn start(
         listeners: Vec<TcpListener>,
@@ -89,22 +89,27 @@ impl Receiving {
         client: &PlainClient,
     ) -> Result<Self, HarnessError> {
         let cannot = || HarnessError::cannot("start the receiver of spans".to_owned());
-        let wanted = Wanted { traces: (plan.traces.slow, plan.traces.others), slowest: SLOWEST_KEPT };
+        let wanted = SamplingQuota { traces: (plan.traces.slow, plan.traces.others), slowest: SLOWEST_KEPT };
         let workloads = u16::try_from(plan.workloads.len()).unwrap_or(u16::MAX);
         let folder = Folder::make(directory).map_err(cannot())?;
-        let spool =
-            Spool::start(ids, workloads, wanted, Limits::default(), Box::new(folder)).map_err(cannot())?;
-        let taker = Arc::new(Noting {
+        let spool = Spool::start(ids, workloads, wanted, SpoolLimits::default(), Box::new(folder))
+            .map_err(cannot())?;
+        let taker = Arc::new(SenderSink {
             spool: Arc::new(spool),
             senders: Senders::default(),
             probe: Arc::new(ProbeSpans::new(probe_ids)),
             ids,
             shard: plan.shard,
         });
-        let forward =
-            plan.deployment.spans.forward.as_deref().map(|url| Target::new(url, client.clone())).transpose();
+        let forward = plan
+            .deployment
+            .spans
+            .forward
+            .as_deref()
+            .map(|url| ForwardTarget::new(url, client.clone()))
+            .transpose();
         let forward = forward.map_err(|why| HarnessError::input(format!("profiler.forward: {why}")))?;
-        let options = Options { forward, ..Options::default() };
+        let options = ReceiverOptions { forward, ..ReceiverOptions::default() };
         let of_receiver: Arc<dyn Taker> = taker.clone();
         let receiver = Receiver::start(listeners, of_receiver, options).map_err(cannot())?;
         Ok(Self { receiver, taker })
@@ -153,14 +158,14 @@ impl Receiving {
     }
 
     /// Ends the receiver. Returns the traces that are wanted, and what was received.
-    pub(super) fn finish(self, wanted: &[Uuid]) -> (Fetched, Received) {
+    pub(super) fn finish(self, wanted: &[Uuid]) -> (FetchedRecords, ReceivedSpans) {
         let refused_because = self.receiver.first_refusal();
         let counts = self.receiver.stop();
-        let mut fetched = Fetched::default();
-        // Who sends every five seconds has no rate.
+        let mut fetched = FetchedRecords::default();
+        // A service that sends every five seconds has no rate.
         let is_long =
             counts.rate.seconds >= SECONDS_MIN && 10 * counts.rate.seconds >= 9 * counts.rate.of_seconds;
-        let mut received = Received {
+        let mut received = ReceivedSpans {
             spans: counts.spans.saturating_sub(self.taker.probe.spans()),
             spans_per_s: if is_long { counts.rate.median_per_s } else { 0 },
             most_spans_per_s: if is_long { counts.rate.most_per_s } else { 0 },
@@ -172,7 +177,7 @@ impl Receiving {
             refused_because,
             forwarded: counts.forward.spans,
             forward_dropped: counts.forward.dropped_spans,
-            ..Received::default()
+            ..ReceivedSpans::default()
         };
         let Some((stored, kept)) = self.taker.spool.finish() else { return (fetched, received) };
         (received.kept_traces, received.kept_spans) = (kept.kept_traces, kept.kept_spans);

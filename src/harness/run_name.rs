@@ -1,5 +1,5 @@
-//! The name of a run: what is made during it in a service has a name that begins with it, so that what is left can be
-//! found later, and nothing else is ever touched.
+//! The name of a run. What is made in a service during the run has a name that begins with it, so that what is left can
+//! be found later, and nothing else is ever touched.
 
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
 //! Which services sent the spans of which traces, to know when no more are to be expected after the load.
 //!
-//! A service holds its spans back for some seconds, and each service sends when it likes. So a trace that has spans, even
-//! of its first service and with its root, may lack those of another service; no count tells. What tells is that traces
-//! which are old enough to be complete have spans of certain services: then younger ones will have them too.
+//! A service holds its spans back for some seconds, and each service sends when it likes. So a trace that has spans,
+//! even of its first service and with its root, may lack the spans of another service, and no count tells. But if
+//! traces that are old enough to be complete have spans of certain services, younger ones will have them too.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const SENDERS_MAX: usize = 64;
 /// The latest traces that are known: those that came in while exporters may hold spans back.
 const TRACES_MAX: usize = 1 << 15;
-/// This many of the latest traces must also have spans of all usual services: a trace that was under way when a service sent has a
-/// part of that service's spans, so it looks as it should.
+/// This many of the latest traces must also have spans of all usual services. A trace that was under way when a service
+/// sent has a part of that service's spans, so it looks as it should.
 const LATEST: usize = 32;
 /// What comes this much later than the end of the load was put together after it.
 const ON_THE_WAY: Duration = Duration::from_millis(300);
@@ -23,17 +23,17 @@ const ON_THE_WAY: Duration = Duration::from_millis(300);
 /// Who sent what.
 #[derive(Default)]
 pub(super) struct Senders {
-    state: Mutex<State>,
+    state: Mutex<SenderHistory>,
 }
 
 #[derive(Default)]
-struct State {
+struct SenderHistory {
     /// The number of each sender, by the hash of its resource.
     numbers: HashMap<u64, usize>,
     /// By number.
     senders: Vec<Sender>,
     too_many: bool,
-    traces: HashMap<u128, Seen>,
+    traces: HashMap<u128, TraceSenders>,
     /// The traces, oldest first.
     order: VecDeque<u128>,
 }
@@ -58,7 +58,7 @@ impl Sender {
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct TraceSenders {
     /// A bit for each sender.
     senders: u64,
     first: Instant,
@@ -83,15 +83,15 @@ impl Senders {
     ) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = |id: u128| state.traces.get(&id).copied();
-        let seen: Vec<Seen> =
+        let seen: Vec<TraceSenders> =
             traces.chain(state.order.iter().rev().take(LATEST).copied()).filter_map(seen).collect();
-        let is_old = |seen: &&Seen| now.saturating_duration_since(seen.first) >= held_back;
-        let old: Vec<&Seen> = seen.iter().filter(is_old).collect();
+        let is_old = |seen: &&TraceSenders| now.saturating_duration_since(seen.first) >= held_back;
+        let old: Vec<&TraceSenders> = seen.iter().filter(is_old).collect();
         if state.too_many || old.is_empty() {
             return false;
         }
         state.senders.iter().enumerate().all(|(number, sender)| {
-            let has_sent = |seen: &Seen| seen.senders >> number & 1 == 1;
+            let has_sent = |seen: &TraceSenders| seen.senders >> number & 1 == 1;
             let is_usual = 20 * old.iter().filter(|seen| has_sent(seen)).count() >= 19 * old.len();
             // Nothing says which traces the others are part of.
             sender.has_sent_after(load_ended) && (!is_usual || seen.iter().all(has_sent))
@@ -100,7 +100,7 @@ impl Senders {
     }
 }
 
-impl State {
+impl SenderHistory {
     fn note(&mut self, trace_id: u128, resource: u64, now: Instant) {
         let next = self.numbers.len();
         if next == SENDERS_MAX && !self.numbers.contains_key(&resource) {
@@ -118,7 +118,7 @@ impl State {
         let (traces, order) = (&mut self.traces, &mut self.order);
         let seen = traces.entry(trace_id).or_insert_with(|| {
             order.push_back(trace_id);
-            Seen { senders: 0, first: now }
+            TraceSenders { senders: 0, first: now }
         });
         seen.senders |= 1 << number;
         if order.len() > TRACES_MAX

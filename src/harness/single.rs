@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{HarnessError, Kind};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::event::{Event, Sink};
 use crate::interrupt::Interrupt;
 use crate::options::RunOptions;
 use crate::run;
 use client::options::Version;
-use iteration::observe::Observed;
+use iteration::observe::ObservationLog;
 use measure::observation::Observation;
 use plan::Plan;
-use report::once::curl::Connecting;
+use report::once::curl::CurlConnection;
 use results::model::{Results, RunStatus};
 use results::trace::StoredTrace;
 use text::files::make_directory;
@@ -24,7 +24,7 @@ impl Temporary {
     /// Makes the directory, for its owner only.
     ///
     /// # Errors
-    /// The directory of all temporary files is not there: nobody would remove it, so it is not made.
+    /// The directory of all temporary files is not there: nothing would remove it, so it is not made.
     pub(super) fn make(kind: &str) -> Result<Self, HarnessError> {
         Self::make_within(&std::env::temp_dir(), kind)
     }
@@ -60,7 +60,7 @@ pub struct Single {
     /// How many steps are missing, because there were too many.
     pub missing: usize,
     /// How requests connect, for other programs.
-    pub connecting: Connecting,
+    pub connecting: CurlConnection,
     /// The figures.
     pub results: Results,
     /// The traces that were fetched, with the client's own points.
@@ -73,7 +73,7 @@ impl Single {
     pub fn fault(&self) -> Option<HarnessError> {
         let results = &self.results;
         if results.run.status == RunStatus::Interrupted {
-            return Some(HarnessError::new(Kind::Interrupted, "interrupted before the end"));
+            return Some(HarnessError::new(HarnessErrorKind::Interrupted, "interrupted before the end"));
         }
         let failed = |workload: &&results::model::Workload| workload.iterations.ok == 0;
         let teardown = results.notes.iter().find(|note| note.starts_with("teardown failed"));
@@ -91,11 +91,11 @@ impl Single {
 /// # Errors
 /// When nothing ran.
 pub fn single(mut options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Single, HarnessError> {
-    let (folder, observed) = (Temporary::make("once")?, Arc::new(Observed::default()));
+    let (folder, observed) = (Temporary::make("once")?, Arc::new(ObservationLog::default()));
     options.out = folder.path().to_path_buf();
     options.once = Some(Arc::clone(&observed));
     options.load.workers = Some(1);
-    let connecting = Arc::new(Mutex::new(Connecting::default()));
+    let connecting = Arc::new(Mutex::new(CurlConnection::default()));
     let seen = Arc::clone(&connecting);
     let quiet = only_of_the_trace(events);
     let sink: Sink = Arc::new(move |event: &Event<'_>| {
@@ -111,10 +111,10 @@ pub fn single(mut options: RunOptions, interrupt: &Interrupt, events: &Sink) -> 
 }
 
 /// What another program must know to connect as this plan does.
-fn connecting_of(plan: &Plan) -> Connecting {
+fn connecting_of(plan: &Plan) -> CurlConnection {
     let tls = &plan.deployment.tls;
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    Connecting {
+    CurlConnection {
         insecure: !tls.verify,
         ca: tls.ca.as_ref().map(text),
         identity: tls.identity.as_ref().map(|(certificate, key)| (text(certificate), text(key))),

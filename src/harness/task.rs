@@ -5,15 +5,15 @@ use std::path::{Component, Path};
 use serde_json::{Value, json};
 
 use base::visible::on_one_line;
-use config::{Document, Rejected, scenario::Scenario};
+use config::{Document, RejectedFile, scenario::Scenario};
 use measure::log::RallyTask;
-use plan::deployment::{self, DEFAULT_TARGET, Deployment};
+use plan::deployment::{self, DEFAULT_TARGET, ResolvedDeployment};
 use plan::references::Env;
 use rally::args::Arguments;
 use rally::hooks::Hook;
-use rally::template::{Rendered, render};
-use rally::{self, Files, Task};
-use text::diagnostics::{Fault, Source};
+use rally::template::{RenderedTask, render};
+use rally::{self, ArgumentFiles, Task};
+use text::diagnostics::{Fault, SourceText};
 
 use super::error::HarnessError;
 use super::options::{Environment, LoadOptions, TaskArguments, YamlFile};
@@ -24,7 +24,7 @@ pub(super) struct TaskFile {
     pub(super) record: RallyTask,
     pub(super) hooks: Vec<Vec<Hook>>,
     pub(super) warnings: Vec<String>,
-    rendered: Rendered,
+    rendered: RenderedTask,
 }
 
 impl TaskFile {
@@ -34,7 +34,7 @@ impl TaskFile {
     }
 
     /// Faults of the document at their places in the file as it was written.
-    pub(super) fn at_home(&self, rejected: Rejected) -> Rejected {
+    pub(super) fn at_home(&self, rejected: RejectedFile) -> RejectedFile {
         self.rendered.at_home(rejected)
     }
 }
@@ -51,10 +51,10 @@ pub(super) fn refuse_arguments(load: &LoadOptions) -> Result<(), HarnessError> {
 /// Reads a task file and its deployment: the given one, or one that has only the targets that the task names.
 pub(super) fn read(
     file: &YamlFile,
-    source: Source,
+    source: SourceText,
     given: Option<&YamlFile>,
     load: &LoadOptions,
-) -> Result<(Document<Scenario>, Deployment, TaskFile), HarnessError> {
+) -> Result<(Document<Scenario>, ResolvedDeployment, TaskFile), HarnessError> {
     let given = given.map(|given| reading::deployment(given, &load.environment));
     let task = arguments(&load.task_arguments).and_then(|arguments| {
         let include = |name: &str| included(file.path(), name);
@@ -63,7 +63,7 @@ pub(super) fn read(
         let stem = file.path().file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let find = |name: &str| found(name, &load.environment);
         let named = |name: &str| read(&find(name));
-        let files = Files { read: &named, find: &find };
+        let files = ArgumentFiles { read: &named, find: &find };
         rally::read(rendered, stem.as_deref().unwrap_or("Task"), &files).map_err(HarnessError::faults)
     });
     let (task, given) = match (task, given) {
@@ -97,8 +97,8 @@ fn arguments(given: &TaskArguments) -> Result<Arguments, HarnessError> {
     Ok(arguments)
 }
 
-/// The text of a file that a task includes. As in Rally, it is below the task's folder: a task may come from somebody
-/// else, and what it includes is shown and sent.
+/// The text of a file that a task includes. As in Rally, it is below the task's folder: a task may come from elsewhere,
+/// and what it includes is shown and sent.
 fn included(task: &Path, name: &str) -> Result<String, String> {
     let is_below = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(name).components().all(is_below) {
@@ -133,7 +133,7 @@ fn found(name: &str, environment: &Environment) -> String {
     }
 }
 
-/// Refuses scenarios whose requests go to a cloud that nobody named.
+/// Refuses scenarios whose requests go to a cloud that is not named.
 fn refuse_without_cloud(task: &Task) -> Result<(), HarnessError> {
     let Some(name) = &task.needs_cloud else { return Ok(()) };
     let remedy = "give one with -d FILE: a deployment of Rally, or deployments/openstack.yaml";
@@ -142,7 +142,11 @@ fn refuse_without_cloud(task: &Task) -> Result<(), HarnessError> {
 }
 
 /// A deployment with the targets that a task names.
-fn of_origins(task: &Task, file: &Path, environment: &Environment) -> Result<Deployment, HarnessError> {
+fn of_origins(
+    task: &Task,
+    file: &Path,
+    environment: &Environment,
+) -> Result<ResolvedDeployment, HarnessError> {
     const NOBODY: &str = "http://127.0.0.1";
     let first = task.origins.first().map_or(NOBODY, String::as_str);
     let mut targets = json!({ DEFAULT_TARGET: first });
@@ -154,11 +158,14 @@ fn of_origins(task: &Task, file: &Path, environment: &Environment) -> Result<Dep
     let text = json!({ "name": name, "targets": targets }).to_string();
     let look_up = |name: &str| environment.get(name);
     let env = Env::new(&look_up).leaving_open(environment.is_offline());
-    let mut deployment = deployment::load(file, Source::new("", text), env).map_err(|rejected| {
+    let mut deployment = deployment::load(file, SourceText::new("", text), env).map_err(|rejected| {
         // A URL that is none is a fault of the task.
         let message = rejected.faults.into_iter().next().map_or_else(String::new, |fault| fault.message);
-        let source = Source::new(file.display().to_string(), "");
-        HarnessError::faults(Rejected { source, faults: vec![Fault::file(message).help("correct the URL")] })
+        let source = SourceText::new(file.display().to_string(), "");
+        HarnessError::faults(RejectedFile {
+            source,
+            faults: vec![Fault::file(message).help("correct the URL")],
+        })
     })?;
     if task.origins.is_empty() {
         deployment.targets.clear();

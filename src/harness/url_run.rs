@@ -134,7 +134,7 @@ impl UrlRun {
         let method = self.method.as_deref().unwrap_or(if self.body.is_some() { "POST" } else { "GET" });
         let key = method.to_ascii_lowercase();
         let known = METHODS.contains(&key.as_str());
-        // Methods are case-sensitive, but nobody means another one by `get`.
+        // Methods are case-sensitive, but `get` never means another one.
         let upper = method.to_ascii_uppercase();
         if !known && !is_method(&upper) {
             return Err(HarnessError::usage(format!("`{method}` is not a method that bench sends"))

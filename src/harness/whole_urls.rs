@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::options::YamlFile;
-use text::yaml::{Kind, Node};
+use text::yaml::{YamlNode, YamlValue};
 
 /// The name of the deployment that is made.
 const NAME: &str = "URLs of the scenario";
@@ -11,7 +11,7 @@ const NAME: &str = "URLs of the scenario";
 const METHODS: [&str; 8] = ["get", "head", "post", "put", "patch", "delete", "options", "request"];
 
 /// The deployment that the whole URLs of a scenario amount to; `None` if a request names no host, or there is none.
-pub(super) fn deployment(root: &Node) -> Option<YamlFile> {
+pub(super) fn deployment(root: &YamlNode) -> Option<YamlFile> {
     let mut urls = Vec::new();
     collect(root, &mut urls);
     let origins: Option<Vec<String>> = urls.iter().map(|url| origin(url)).collect();
@@ -29,11 +29,11 @@ pub(super) fn deployment(root: &Node) -> Option<YamlFile> {
 }
 
 /// The URLs and paths of all requests.
-fn collect(node: &Node, urls: &mut Vec<String>) {
+fn collect(node: &YamlNode, urls: &mut Vec<String>) {
     node.items().iter().for_each(|item| collect(item, urls));
     for (key, value) in node.entries() {
         match &value.kind {
-            Kind::Text { text, .. } if METHODS.contains(&key.name.as_str()) => {
+            YamlValue::Text { text, .. } if METHODS.contains(&key.name.as_str()) => {
                 let url = if key.name == "request" {
                     text.split_once(' ').map_or("", |(_, url)| url)
                 } else {

@@ -24,7 +24,7 @@ use super::pages;
 const UNWRITTEN: &str = "the run's files cannot be written";
 
 /// How writing a run's files went.
-pub(super) struct Written {
+pub(super) struct WriteOutcome {
     /// The results to report: a run counts as good only if its files are written.
     pub(super) results: Results,
     /// Whether the directory contains this result.
@@ -41,7 +41,7 @@ pub(super) fn write(
     traces: &[StoredTrace],
     options: &ReportOptions,
     events: &Sink,
-) -> Written {
+) -> WriteOutcome {
     let keeps = keeps(directory, aggregate, &results, events);
     let run = if keeps { write_run(directory, aggregate, &results, traces, &options.traces) } else { Ok(()) };
     let is_there = keeps && run.is_ok();
@@ -55,7 +55,7 @@ pub(super) fn write(
     let rally = rally_reports(&options.rally, directory, &results);
     let faults = [run, badge, junit, rally].into_iter().filter_map(Result::err);
     let fault = faults.reduce(HarnessError::and);
-    Written { results, is_there, fault }
+    WriteOutcome { results, is_there, fault }
 }
 
 /// The results of a run whose files cannot be written, for all other outputs: it failed, whatever its verdict. The
@@ -132,7 +132,7 @@ fn write_run(
     written.map_err(|error| failed(&path, error))?;
     let shown = pages::write(mode, directory, results, traces)?;
     let path = directory.report();
-    let traces = html::Traces { stored: traces, shown: &shown };
+    let traces = html::ReportTraces { stored: traces, shown: &shown };
     write_at_once(&path, |output| html::render(results, &columns, traces, output))
         .map_err(|error| failed(&path, error))?;
     let path = directory.markdown();

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use base::percent;
 
-use super::draft::{Draft, Step};
+use super::draft::{Draft, DraftStep};
 use super::exact;
-use super::multipart::{self, Field};
-use super::request::{Body, Recorded, SecretsOnly, Targets, method_key};
+use super::multipart::{self, FormField};
+use super::request::{Body, RecordedRequest, SecretsOnly, Targets, method_key};
 use super::{ImportError, STEPS_MAX, sniff, words};
 use content::Data;
 
@@ -40,11 +40,11 @@ pub fn from_text(text: &str, file: &NameFile<'_>) -> Result<Draft, ImportError> 
 /// # Errors
 /// The words are no curl command, or contradict themselves.
 pub fn from_words(words: &[String], file: &NameFile<'_>) -> Result<Draft, ImportError> {
-    from_commands(&[words::Command { words: words.to_vec(), ..Default::default() }], file)
+    from_commands(&[words::ShellCommand { words: words.to_vec(), ..Default::default() }], file)
 }
 
-fn from_commands(commands: &[words::Command], file: &NameFile<'_>) -> Result<Draft, ImportError> {
-    let mut all = All::default();
+fn from_commands(commands: &[words::ShellCommand], file: &NameFile<'_>) -> Result<Draft, ImportError> {
+    let mut all = CurlImport::default();
     let mut others: Vec<String> = Vec::new();
     for command in commands {
         let words = &command.words;
@@ -59,7 +59,7 @@ fn from_commands(commands: &[words::Command], file: &NameFile<'_>) -> Result<Dra
                 }
                 // `--next` begins a request with options of its own.
                 while !rest.is_empty() {
-                    let mut request = Command { input: command.input.clone(), ..Command::default() };
+                    let mut request = CurlCommand { input: command.input.clone(), ..CurlCommand::default() };
                     rest = request.options(&rest, file)?;
                     request.add(&mut all, file)?;
                 }
@@ -107,7 +107,7 @@ const BEFORE: [&str; 24] = [
     "while",
 ];
 
-/// Those of them that decide whether a command runs, and how often.
+/// The words of `BEFORE` that decide whether a command runs, and how often.
 const CONTROL: [&str; 8] = ["!", "do", "elif", "else", "if", "then", "until", "while"];
 const ALL_BRANCHES: &str = "each command of `if`, `for` and `while` is one step, which is always sent and once: write `if`, \
     `for_each` or `repeat` into the scenario where that matters";
@@ -148,7 +148,7 @@ const MULTIPART_ANEW: &str = "the multipart body is written anew: it has another
 
 /// What the commands amount to so far.
 #[derive(Default)]
-struct All {
+struct CurlImport {
     draft: Draft,
     targets: Targets,
     commands: usize,
@@ -161,7 +161,7 @@ struct All {
     different: BTreeSet<String>,
 }
 
-impl All {
+impl CurlImport {
     /// Adds what a command says of the deployment. Of several, the first counts: a deployment has each key once.
     fn merge(&mut self, before: Map<String, Value>) {
         let own = std::mem::replace(&mut self.draft.deployment, before);
@@ -213,7 +213,7 @@ impl All {
 
 /// What the options of a command amount to.
 #[derive(Default)]
-struct Command {
+struct CurlCommand {
     urls: Vec<String>,
     /// Patterns in them stand for themselves.
     without_globs: bool,
@@ -233,7 +233,7 @@ struct Command {
     json: bool,
     /// For each piece of data, whether it is joined without `&`.
     joined: Vec<bool>,
-    fields: Vec<Field>,
+    fields: Vec<FormField>,
     /// The path of each file from the scenario, and its own name: one for each URL, in their order.
     uploads: Vec<(String, String)>,
     /// That of the URL that is being imported.
@@ -246,7 +246,7 @@ struct Command {
     /// Ways to log in that never send the password in clear.
     challenges: Vec<String>,
     cookies: Vec<String>,
-    /// The values of `-H 'Cookie: …'`. If there are any, curl does not send those of `--cookie`.
+    /// The values of `-H 'Cookie: …'`. If there are any, curl does not send the cookies of `--cookie`.
     cookie_headers: Vec<String>,
     insecure: bool,
     compressed: bool,
@@ -268,9 +268,9 @@ struct Command {
     notes: Vec<String>,
 }
 
-impl Command {
+impl CurlCommand {
     /// Adds its requests and what it says of the deployment.
-    fn add(mut self, all: &mut All, file: &NameFile<'_>) -> Result<(), ImportError> {
+    fn add(mut self, all: &mut CurlImport, file: &NameFile<'_>) -> Result<(), ImportError> {
         if self.urls.is_empty() {
             return Err(ImportError::new("the command has no URL", "copy the whole command"));
         }
@@ -306,7 +306,7 @@ impl Command {
             let path = if self.paths_as_they_are { path } else { without_dots(&path) };
             self.upload = uploads.next().and_then(|at| self.uploads.get(at)).cloned();
             let target = all.targets.name(socket.as_deref().unwrap_or(&origin));
-            let recorded = Recorded { target, ..self.request(path) };
+            let recorded = RecordedRequest { target, ..self.request(path) };
             all.draft.notes.extend(exact::notes(&recorded, "curl sends"));
             self.step(&recorded, &mut all.draft, &mut all.names)?;
         }
@@ -324,7 +324,7 @@ impl Command {
         Ok(())
     }
 
-    fn request(&self, mut path: String) -> Recorded {
+    fn request(&self, mut path: String) -> RecordedRequest {
         // curl leaves out what --url-query adds if --get adds data.
         let of_data = (self.in_query && !self.data.is_empty()).then(|| self.text());
         if let Some(added) = of_data.or_else(|| (!self.query.is_empty()).then(|| self.query.join("&"))) {
@@ -377,12 +377,12 @@ impl Command {
         let method = self.method.clone().unwrap_or_else(|| usual.to_owned());
         let is_usual = method_key(&method).is_some_and(|(key, _)| key != "request");
         let method = if is_usual { method.to_ascii_uppercase() } else { method };
-        Recorded { method, target: None, path, headers, body }
+        RecordedRequest { method, target: None, path, headers, body }
     }
 
     fn step(
         &self,
-        recorded: &Recorded,
+        recorded: &RecordedRequest,
         draft: &mut Draft,
         names: &mut BTreeMap<String, usize>,
     ) -> Result<(), ImportError> {
@@ -412,7 +412,9 @@ impl Command {
         *count += 1;
         let name = if *count == 1 { name } else { format!("{name} ({count})") };
         let action = [("action".to_owned(), Value::from(name))];
-        draft.steps.push(Step { keys: action.into_iter().chain(keys).collect(), comment: String::new() });
+        draft
+            .steps
+            .push(DraftStep { keys: action.into_iter().chain(keys).collect(), comment: String::new() });
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use text::yaml;
 use text::yaml_text::{self, Comments};
 
 use super::ImportError;
-use super::multipart::{self, Field};
+use super::multipart::{self, FormField};
 use super::secrets::Variables;
 use super::sniff;
 
@@ -32,7 +32,7 @@ pub struct Draft {
     /// The scenario's `http`.
     pub(super) http: Map<String, Value>,
     /// The steps of an iteration.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DraftStep>,
     /// The runner, if another one than a single iteration.
     pub(super) runner: Option<(Value, String)>,
     /// The scenario's `sla`, if another one than that nothing fails, and the comment on it.
@@ -47,17 +47,15 @@ pub struct Draft {
 
 /// A step, with the comment above it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Step {
+pub(super) struct DraftStep {
     pub(super) keys: Map<String, Value>,
     pub(super) comment: String,
 }
 
 /// Both files, and what to say about them.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// The scenario.
+pub struct ImportOutput {
     pub scenario: String,
-    /// The deployment.
     pub deployment: String,
     /// How many requests an iteration sends.
     pub requests: usize,
@@ -78,7 +76,7 @@ impl Draft {
     ///
     /// # Errors
     /// There is no request, or the scenario is longer than a scenario may be.
-    pub fn write(&self, deployment_file: &str) -> Result<Written, ImportError> {
+    pub fn write(&self, deployment_file: &str) -> Result<ImportOutput, ImportError> {
         if self.steps.is_empty() {
             let what = match self.notes.join("; ") {
                 none if none.is_empty() => "there is no request to import".to_owned(),
@@ -100,11 +98,11 @@ impl Draft {
         let deployment = self.deployment()?;
         let stand_ins = self.stand_ins.clone();
         let notes = self.notes.iter().cloned().chain(self.variables.note(sniff::shown)).collect();
-        Ok(Written { scenario, deployment, requests, environment, stand_ins, notes })
+        Ok(ImportOutput { scenario, deployment, requests, environment, stand_ins, notes })
     }
 
     /// Remembers the files of a form that the input only mentions.
-    pub(super) fn stand_ins(&mut self, fields: &[Field]) {
+    pub(super) fn stand_ins(&mut self, fields: &[FormField]) {
         for path in multipart::stand_ins(fields) {
             if !self.stand_ins.iter().any(|known| known == path) {
                 self.stand_ins.push(path.to_owned());

@@ -2,10 +2,10 @@
 
 use text::digits;
 
-use super::request::{Body, FORM, Recorded, encoded, essence, form_pairs, is_json, json_body};
+use super::request::{Body, FORM, RecordedRequest, encoded, essence, form_pairs, is_json, json_body};
 
 /// Notes about a request; `by` is who sent the recorded bytes, such as `curl sends`.
-pub(super) fn notes(recorded: &Recorded, by: &str) -> Vec<String> {
+pub(super) fn notes(recorded: &RecordedRequest, by: &str) -> Vec<String> {
     let mut notes = Vec::new();
     // As the client's path and query are written.
     let is_kept = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}#".contains(c);
@@ -64,8 +64,11 @@ mod tests {
             let body =
                 body.map(|(text, mime): (&str, &str)| Body::Text(text.to_owned(), Some(mime.to_owned())));
             let body = body.unwrap_or_default();
-            let notes = notes(&Recorded { path: path.to_owned(), body, ..Recorded::default() }, "curl sends")
-                .join("\n");
+            let notes = notes(
+                &RecordedRequest { path: path.to_owned(), body, ..RecordedRequest::default() },
+                "curl sends",
+            )
+            .join("\n");
             assert!(
                 notes.starts_with(expected) && notes.is_empty() == expected.is_empty(),
                 "{path}: {notes}"

@@ -21,7 +21,7 @@ mod sniff;
 pub mod starter;
 mod words;
 
-pub use draft::{Draft, Written};
+pub use draft::{Draft, ImportOutput};
 
 /// The most requests that one import makes into steps; any more are counted.
 pub const STEPS_MAX: usize = 500;

@@ -14,37 +14,37 @@ const FOLDER: &str = "files";
 
 /// A field of a form.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
+pub(super) struct FormField {
     pub(super) name: String,
-    pub(super) content: Content,
+    pub(super) content: FormFieldContent,
 }
 
 /// What a field has.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
-    /// A text.
+pub(super) enum FormFieldContent {
     Text(String),
-    /// A file.
     File {
         /// Its path from the scenario.
         path: String,
         /// The name that the service gets.
         filename: Option<String>,
-        /// Its content type.
         content_type: Option<String>,
     },
 }
 
-impl Field {
+impl FormField {
     pub(super) fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), content: Content::Text(text.into()) }
+        Self { name: name.into(), content: FormFieldContent::Text(text.into()) }
     }
 
     /// A file that the input only mentions: a stand-in of this name takes its place.
     pub(super) fn stand_in(name: &str, filename: &str, content_type: &str) -> Self {
         let content_type = is_content_type(content_type).then(|| content_type.to_owned());
-        let content =
-            Content::File { path: stand_in(filename), filename: Some(filename.to_owned()), content_type };
+        let content = FormFieldContent::File {
+            path: stand_in(filename),
+            filename: Some(filename.to_owned()),
+            content_type,
+        };
         Self { name: name.to_owned(), content }
     }
 }
@@ -59,15 +59,15 @@ pub(super) fn stand_in(filename: &str) -> String {
 }
 
 /// The stand-ins among these fields.
-pub(super) fn stand_ins(fields: &[Field]) -> impl Iterator<Item = &str> {
+pub(super) fn stand_ins(fields: &[FormField]) -> impl Iterator<Item = &str> {
     fields.iter().filter_map(|field| match &field.content {
-        Content::File { path, .. } => Some(path.as_str()),
-        Content::Text(_) => None,
+        FormFieldContent::File { path, .. } => Some(path.as_str()),
+        FormFieldContent::Text(_) => None,
     })
 }
 
 /// True if a scenario can hold these fields.
-pub(super) fn fits(fields: &[Field]) -> bool {
+pub(super) fn fits(fields: &[FormField]) -> bool {
     fields.len() <= FIELDS_MAX && fields.iter().all(|field| field.name != "<<")
 }
 
@@ -77,15 +77,15 @@ pub(super) fn is_content_type(text: &str) -> bool {
 }
 
 /// The value of the key `multipart`. A name that occurs several times has a list.
-pub(super) fn written(fields: &[Field], replace: &mut dyn Replace) -> Map<String, Value> {
+pub(super) fn written(fields: &[FormField], replace: &mut dyn Replace) -> Map<String, Value> {
     let mut map: Map<String, Value> = Map::new();
     for field in fields {
         let value = match &field.content {
-            Content::Text(text) => {
+            FormFieldContent::Text(text) => {
                 let template = replace.whole(&field.name, text);
                 Value::from(template.unwrap_or_else(|| sniff::replaced(text, replace)))
             }
-            Content::File { path, filename, content_type } => {
+            FormFieldContent::File { path, filename, content_type } => {
                 let mut file = json!({ "file": path });
                 if let Some(filename) = filename {
                     file["filename"] = escaped(filename).into();
@@ -107,7 +107,7 @@ pub(super) fn written(fields: &[Field], replace: &mut dyn Replace) -> Map<String
 
 /// The fields of a body as it was sent (RFC 7578, RFC 2046 section 5.1). `None` if it is not such a body, or if a
 /// scenario cannot hold its fields.
-pub(super) fn read(text: &str, content_type: &str) -> Option<Vec<Field>> {
+pub(super) fn read(text: &str, content_type: &str) -> Option<Vec<FormField>> {
     let start = content_type.get(..19)?;
     if !start.eq_ignore_ascii_case("multipart/form-data") {
         return None;
@@ -134,7 +134,7 @@ fn without_line_break(text: &str, at_start: bool) -> &str {
     stripped("\r\n").or_else(|| stripped("\n")).unwrap_or(text)
 }
 
-fn field(head: &str, content: &str) -> Option<Field> {
+fn field(head: &str, content: &str) -> Option<FormField> {
     let header = |wanted: &str| {
         head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
@@ -144,8 +144,8 @@ fn field(head: &str, content: &str) -> Option<Field> {
     let disposition = header("content-disposition")?;
     let name = parameter(disposition, "name")?;
     Some(match parameter(disposition, "filename") {
-        Some(filename) => Field::stand_in(&name, &filename, header("content-type").unwrap_or_default()),
-        None => Field::text(name, content),
+        Some(filename) => FormField::stand_in(&name, &filename, header("content-type").unwrap_or_default()),
+        None => FormField::text(name, content),
     })
 }
 
@@ -169,7 +169,7 @@ mod tests {
         let fields = read(text, "multipart/form-data; boundary=\"B\"").unwrap();
         assert_eq!(
             fields,
-            [Field::text("a\"", "one\r\ntwo"), Field::stand_in("f", "../c d.pem", "text/plain")]
+            [FormField::text("a\"", "one\r\ntwo"), FormField::stand_in("f", "../c d.pem", "text/plain")]
         );
         assert_eq!(stand_ins(&fields).collect::<Vec<_>>(), ["files/c-d.pem"]);
         for (text, content_type) in [

@@ -9,7 +9,7 @@ use base::percent;
 use text::digits;
 use text::yaml;
 
-use super::multipart::{self, Field};
+use super::multipart::{self, FormField};
 use super::replace::{Replace, escaped};
 use super::secrets::{Variables, is_public_header, is_secret_name, is_secret_value, is_uuid, secret};
 use super::sniff;
@@ -19,7 +19,7 @@ pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request with literal values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recorded {
+pub(super) struct RecordedRequest {
     /// In upper case, if it is a usual one.
     pub(super) method: String,
     /// The name of the target; `None` for the default.
@@ -39,7 +39,7 @@ pub(super) enum Body {
     /// A file's path from the scenario, and its content type if it must be stated.
     File(String, Option<String>),
     /// Fields of multipart/form-data.
-    Multipart(Vec<Field>),
+    Multipart(Vec<FormField>),
 }
 
 impl Body {
@@ -88,7 +88,7 @@ pub(super) fn method_key(method: &str) -> Option<(&'static str, String)> {
     can_be_sent.then(|| ("request", format!("{method} ")))
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// The keys of a step that sends it. `None` if steps cannot send its method.
     pub(super) fn step(&self, replace: &mut dyn Replace) -> Option<Map<String, Value>> {
         let (key, before) = method_key(&self.method)?;
@@ -429,8 +429,8 @@ impl Targets {
 mod tests {
     use super::*;
 
-    struct Nothing;
-    impl Replace for Nothing {
+    struct NoReplacement;
+    impl Replace for NoReplacement {
         fn whole(&mut self, _: &str, _: &str) -> Option<String> {
             None
         }
@@ -487,8 +487,13 @@ mod tests {
                 json!({ "post": "/a", "form": { "a": ["1", "2"] } }),
             ),
         ] {
-            let recorded = Recorded { method: method.into(), path: path.into(), body, ..Recorded::default() };
-            assert_eq!(Value::Object(recorded.step(&mut Nothing).unwrap()), expected);
+            let recorded = RecordedRequest {
+                method: method.into(),
+                path: path.into(),
+                body,
+                ..RecordedRequest::default()
+            };
+            assert_eq!(Value::Object(recorded.step(&mut NoReplacement).unwrap()), expected);
         }
     }
 
@@ -506,22 +511,28 @@ mod tests {
                 "POST",
                 "/a",
                 Body::Multipart(vec![
-                    Field::text("t", "{{ x"),
-                    Field::stand_in("f", "a.png", "image/png"),
-                    Field::stand_in("f", "b", "nonsense"),
-                    Field::text("f", "c"),
+                    FormField::text("t", "{{ x"),
+                    FormField::stand_in("f", "a.png", "image/png"),
+                    FormField::stand_in("f", "b", "nonsense"),
+                    FormField::text("f", "c"),
                 ]),
                 json!({ "post": "/a", "multipart": { "t": "{{ '{{' }} x", "f": [
                     { "file": "files/a.png", "filename": "a.png", "type": "image/png" },
                     { "file": "files/b", "filename": "b" }, "c"] } }),
             ),
         ] {
-            let recorded = Recorded { method: method.into(), path: path.into(), body, ..Recorded::default() };
-            assert_eq!(Value::Object(recorded.step(&mut Nothing).unwrap()), expected);
+            let recorded = RecordedRequest {
+                method: method.into(),
+                path: path.into(),
+                body,
+                ..RecordedRequest::default()
+            };
+            assert_eq!(Value::Object(recorded.step(&mut NoReplacement).unwrap()), expected);
         }
         for method in ["CONNECT", "", "A B", "{{ x }}", &"X".repeat(51)] {
-            let odd = Recorded { method: method.into(), path: "/".into(), ..Recorded::default() };
-            assert!(odd.step(&mut Nothing).is_none(), "{method}");
+            let odd =
+                RecordedRequest { method: method.into(), path: "/".into(), ..RecordedRequest::default() };
+            assert!(odd.step(&mut NoReplacement).is_none(), "{method}");
         }
     }
 

@@ -8,7 +8,7 @@ use text::yaml_text::Comments;
 /// The variables of a scenario that is being made. Equal secrets share one variable.
 #[derive(Debug, Default)]
 pub struct Variables {
-    entries: Vec<Entry>,
+    entries: Vec<VariableEntry>,
     /// Names of extracted values.
     reserved: Vec<String>,
     /// The names of values that are written as they are, although they might be secrets.
@@ -16,7 +16,7 @@ pub struct Variables {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct VariableEntry {
     name: String,
     /// What the name was made of.
     hint: String,
@@ -35,7 +35,7 @@ impl Variables {
         }
         let name = self.free_name(hint);
         let value = json!({ "env": name.to_ascii_uppercase() });
-        self.entries.push(Entry {
+        self.entries.push(VariableEntry {
             name: name.clone(),
             hint: hint.to_owned(),
             value,
@@ -52,7 +52,13 @@ impl Variables {
             return known.name.clone();
         }
         let name = self.free_name(hint);
-        self.entries.push(Entry { name: name.clone(), hint: hint.to_owned(), value, comment, secret: None });
+        self.entries.push(VariableEntry {
+            name: name.clone(),
+            hint: hint.to_owned(),
+            value,
+            comment,
+            secret: None,
+        });
         name
     }
 

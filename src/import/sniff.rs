@@ -1,4 +1,4 @@
-//! Secrets in texts whose form nobody stated: bodies without a content type, XML, queries as they were sent.
+//! Secrets in texts whose form is not stated: bodies without a content type, XML, queries as they were sent.
 //!
 //! A pair of a name and a value is looked for in the ways in which JSON, XML, forms and lists of settings write one.
 //! What looks like a key or a token is taken for one wherever it is.
@@ -59,7 +59,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 /// A secret in a text: its place and a name for it.
-struct Found {
+struct SecretMatch {
     place: Range<usize>,
     name: String,
     /// The value as the program that wrote it meant it, if it is percent-encoded.
@@ -69,7 +69,7 @@ struct Found {
 /// The text with templates for its secrets; the rest means itself.
 pub(super) fn replaced(text: &str, replace: &mut dyn Replace) -> String {
     let (mut output, mut at) = (String::new(), 0);
-    for Found { place, name, decoded } in secrets(text) {
+    for SecretMatch { place, name, decoded } in secrets(text) {
         let value = decoded.as_deref().unwrap_or(&text[place.clone()]);
         let Some(mut template) = replace.whole(&name, value) else { continue };
         if decoded.is_some() {
@@ -90,7 +90,7 @@ pub(super) fn replaced(text: &str, replace: &mut dyn Replace) -> String {
 /// The text as it may be shown.
 pub(super) fn shown(text: &str) -> String {
     let (mut output, mut at) = (String::new(), 0);
-    for Found { place, .. } in secrets(text) {
+    for SecretMatch { place, .. } in secrets(text) {
         output.push_str(&text[at..place.start]);
         output.push('…');
         at = place.end;
@@ -99,15 +99,15 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// In order, without overlaps.
-fn secrets(text: &str) -> Vec<Found> {
+fn secrets(text: &str) -> Vec<SecretMatch> {
     const ALONE_BYTES_MIN: usize = 16;
     if text.len() < ALONE_BYTES_MIN && !text.contains([':', '=', '>']) {
         return Vec::new();
     }
     let end = (0..=BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     let text = &text[..end];
-    let mut all: Vec<Found> = Vec::new();
-    let mut add = |found: Found| {
+    let mut all: Vec<SecretMatch> = Vec::new();
+    let mut add = |found: SecretMatch| {
         if all
             .iter()
             .all(|known| known.place.end <= found.place.start || found.place.end <= known.place.start)
@@ -131,7 +131,7 @@ fn secrets(text: &str) -> Vec<Found> {
             let name =
                 name.rsplit(['.', ':', '[']).next().unwrap_or_default().trim_end_matches(']').to_owned();
             if is_secret(&name, decoded.as_deref().unwrap_or(trimmed)) {
-                add(Found { place, name, decoded });
+                add(SecretMatch { place, name, decoded });
             }
         }
     }
@@ -140,7 +140,7 @@ fn secrets(text: &str) -> Vec<Found> {
             let Some(value) = groups.get(1) else { continue };
             let name = ["private_key", "password", "secret"][number.min(2)];
             if number < 2 || is_secret_value(value.as_str()) {
-                add(Found { place: value.range(), name: name.to_owned(), decoded: None });
+                add(SecretMatch { place: value.range(), name: name.to_owned(), decoded: None });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::Step;
+use super::draft::DraftStep;
 use super::request::{SecretsOnly, split_url};
 use super::secrets::Variables;
 use super::{Draft, ImportError, sniff};
@@ -73,7 +73,7 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
         title: format!("Load on {host}"),
         name: host,
         targets: vec![("default".to_owned(), origin)],
-        steps: vec![Step { keys, comment: "The requests of one iteration, in order.".to_owned() }],
+        steps: vec![DraftStep { keys, comment: "The requests of one iteration, in order.".to_owned() }],
         variables,
         ..Draft::default()
     };
@@ -86,7 +86,7 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
 pub fn demo() -> Draft {
     let step = |value: Value, comment: &str| {
         let keys = if let Value::Object(keys) = value { keys } else { Map::new() };
-        Step { keys, comment: comment.to_owned() }
+        DraftStep { keys, comment: comment.to_owned() }
     };
     let log_in = json!({
         "action": "log in",

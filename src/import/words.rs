@@ -10,7 +10,7 @@ pub(super) const BYTES_MAX: usize = 4 << 20;
 
 /// A command of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct ShellCommand {
     pub(super) words: Vec<String>,
     /// What it reads, if that stands in the text (`<<EOF`, `<<<`).
     pub(super) input: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Command {
 ///
 /// # Errors
 /// A quote or a here-document is not closed, or the text needs a shell to be understood.
-pub(super) fn commands(text: &str) -> Result<Vec<Command>, ImportError> {
+pub(super) fn commands(text: &str) -> Result<Vec<ShellCommand>, ImportError> {
     if text.len() > BYTES_MAX {
         return Err(ImportError::new("the command is longer than 4 MiB", "give a shorter one"));
     }
@@ -39,8 +39,8 @@ fn is_cmd(text: &str) -> bool {
 /// Reads the characters of commands.
 struct Reader<'t> {
     rest: std::iter::Peekable<std::str::Chars<'t>>,
-    commands: Vec<Command>,
-    command: Command,
+    commands: Vec<ShellCommand>,
+    command: ShellCommand,
     word: Option<String>,
     /// What the next word is, if it is none of the command.
     redirection: Redirection,
@@ -49,7 +49,7 @@ struct Reader<'t> {
     /// A subshell has ended, and nothing came behind it but redirections.
     is_closed: bool,
     /// The here-documents that begin behind this line.
-    documents: Vec<Document>,
+    documents: Vec<HereDocument>,
     /// How many subshells are open.
     subshells: usize,
     /// What of a brace expansion the word has so far, outside quotes.
@@ -71,7 +71,7 @@ enum Redirection {
 }
 
 /// A here-document: the text up to a line.
-struct Document {
+struct HereDocument {
     /// The number of the command that reads it.
     command: usize,
     end: String,
@@ -97,7 +97,7 @@ impl<'t> Reader<'t> {
         Self {
             rest: text.chars().peekable(),
             commands: Vec::new(),
-            command: Command::default(),
+            command: ShellCommand::default(),
             word: None,
             redirection: Redirection::None,
             is_quoted: false,
@@ -140,7 +140,7 @@ impl<'t> Reader<'t> {
             Redirection::Document { strips } => {
                 // What a subshell reads may be for any command in it.
                 let command = if self.is_closed { usize::MAX } else { self.commands.len() };
-                self.documents.push(Document { command, end: word, strips, expands: !is_quoted });
+                self.documents.push(HereDocument { command, end: word, strips, expands: !is_quoted });
             }
             Redirection::Text if self.is_closed => {}
             Redirection::Text => self.command.input = Some(word + "\n"),
@@ -168,7 +168,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn document(&mut self, document: &Document) -> Result<String, ImportError> {
+    fn document(&mut self, document: &HereDocument) -> Result<String, ImportError> {
         let mut text = String::new();
         loop {
             if self.rest.peek().is_none() {
@@ -219,7 +219,7 @@ pub(super) fn is_assignment(word: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-fn posix(text: &str) -> Result<Vec<Command>, ImportError> {
+fn posix(text: &str) -> Result<Vec<ShellCommand>, ImportError> {
     let mut reader = Reader::new(text);
     while let Some(c) = reader.rest.next() {
         match c {
@@ -355,7 +355,7 @@ fn number(reader: &mut Reader<'_>, mut digits: String, most: usize, radix: u32) 
 }
 
 /// As browsers copy for cmd: each word in `^"…^"`, with `^` before special characters.
-fn cmd(text: &str) -> Result<Vec<Command>, ImportError> {
+fn cmd(text: &str) -> Result<Vec<ShellCommand>, ImportError> {
     // First cmd removes its carets and joins lines; then curl splits what remains.
     let mut line = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -508,7 +508,7 @@ mod tests {
             "curl ^\"a^\" & curl b c",
         ] {
             assert_eq!(words(text), two, "{text}");
-            let is_alternative = |command: &Command| command.is_alternative;
+            let is_alternative = |command: &ShellCommand| command.is_alternative;
             assert_eq!(commands(text).unwrap().iter().any(is_alternative), text.contains("||"), "{text}");
         }
     }

@@ -6,11 +6,11 @@ mod echo;
 pub mod http;
 
 use plan::action::Action;
-use plan::call::Call;
+use plan::call::ProtocolCall;
 use text::template::{TemplateError, Variables};
 
 use super::Context;
-use super::pass::{Attempted, Branch, CallState, Called, Pass};
+use super::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 use http::HttpLane;
 
 /// What a lane keeps for each protocol, such as connections.
@@ -55,12 +55,16 @@ impl Callers {
         branch: &Branch,
         action: &Action,
         variables: &mut Variables,
-        before: &Attempted,
-    ) -> Result<Called, TemplateError> {
+        before: &EarlierAttempts,
+    ) -> Result<CallResult, TemplateError> {
         match &action.call {
-            Call::Http(call) => self.http.call(state, pass, branch, (action, call), variables, before).await,
+            ProtocolCall::Http(call) => {
+                self.http.call(state, pass, branch, (action, call), variables, before).await
+            }
             #[cfg(feature = "simulation")]
-            Call::Echo(call) => self.echo.call(state, pass, branch, (action, call), variables, before).await,
+            ProtocolCall::Echo(call) => {
+                self.echo.call(state, pass, branch, (action, call), variables, before).await
+            }
         }
     }
 }

@@ -12,14 +12,14 @@ use serde_json::Value as Json;
 use base::masking::names_secret;
 use base::visible::on_one_line;
 use config::condition::JsonType;
-use measure::errors::{FailureClass, Seen};
-use plan::compare::{Condition, Operand, Side, Test};
+use measure::errors::{FailureClass, FailureEvidence};
+use plan::compare::{Inequality, Operand, Test, ValueCondition};
 use plan::condition::Path;
 use text::digits::{self, Decimal};
 use text::template::{TemplateError, Variables};
 
 use super::excerpt::{quote, short};
-use measure::observation::Checked;
+use measure::observation::CheckOutcome;
 use text::named_secrets::without_named_secrets;
 
 /// The most characters of what a check expects.
@@ -33,13 +33,10 @@ pub(super) type Fault = (FailureClass, String);
 
 /// What a condition is about.
 pub(super) enum Subject<'a> {
-    /// A header.
     Header(&'a HeaderName),
-    /// The body.
     Body,
     /// The value at a path.
     Path(&'a Path),
-    /// A variable.
     Variable(&'a str),
     /// The length of something.
     Length(&'a Self),
@@ -88,8 +85,7 @@ impl Subject<'_> {
 
 /// What was found.
 #[derive(Clone, Copy)]
-pub(super) enum Found<'a> {
-    /// Nothing.
+pub(super) enum ActualValue<'a> {
     Nothing,
     /// A text that has no type, such as a header's: it equals the number that it spells.
     Text(&'a str),
@@ -97,7 +93,7 @@ pub(super) enum Found<'a> {
     Json(&'a Json),
 }
 
-impl<'a> Found<'a> {
+impl<'a> ActualValue<'a> {
     fn as_str(self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
@@ -109,9 +105,9 @@ impl<'a> Found<'a> {
 
 /// Checks what was found.
 pub(super) fn check(
-    condition: &Condition,
+    condition: &ValueCondition,
     subject: &Subject<'_>,
-    found: Found<'_>,
+    found: ActualValue<'_>,
     variables: &Variables,
 ) -> Verdict {
     for test in &condition.tests {
@@ -124,7 +120,7 @@ pub(super) fn check(
 }
 
 /// What was found, for people: bounded and without secrets. `None` for nothing and for a body, which is quoted elsewhere.
-pub(super) fn shown(subject: &Subject<'_>, found: Found<'_>, variables: &Variables) -> Option<String> {
+pub(super) fn shown(subject: &Subject<'_>, found: ActualValue<'_>, variables: &Variables) -> Option<String> {
     let name = match subject {
         Subject::Header(name) => name.as_str().to_owned(),
         Subject::Path(path) => path.to_string(),
@@ -132,22 +128,22 @@ pub(super) fn shown(subject: &Subject<'_>, found: Found<'_>, variables: &Variabl
         Subject::Body | Subject::Length(_) => return None,
     };
     let text = match found {
-        Found::Nothing => return None,
-        Found::Text(text) => text.to_owned(),
-        Found::Json(value) => without_named_secrets(&digits::to_text(value)),
+        ActualValue::Nothing => return None,
+        ActualValue::Text(text) => text.to_owned(),
+        ActualValue::Json(value) => without_named_secrets(&digits::to_text(value)),
     };
     Some(if names_secret(&name) { "***".to_owned() } else { on_one_line(&quote(&text, variables)) })
 }
 
 /// A check that was not met: its subject, what it expects and what was found; bounded and without secrets.
 pub(super) fn unmet(
-    condition: &Condition,
+    condition: &ValueCondition,
     subject: &Subject<'_>,
-    found: Found<'_>,
+    found: ActualValue<'_>,
     variables: &Variables,
-) -> Seen {
+) -> FailureEvidence {
     let expected = expected(condition, found, variables).ok();
-    Seen {
+    FailureEvidence {
         subject: Some(subject.short()),
         expected: expected.map(|text| on_one_line(&text).chars().take(EXPECTED_CHARS_MAX).collect()),
         found: shown(subject, found, variables),
@@ -161,17 +157,17 @@ fn template(error: TemplateError) -> (FailureClass, String) {
 
 /// A check with what it expects and what it found, for people.
 pub(super) fn outcome(
-    condition: &Condition,
+    condition: &ValueCondition,
     subject: &Subject<'_>,
-    found: Found<'_>,
+    found: ActualValue<'_>,
     variables: &Variables,
-) -> Checked {
+) -> CheckOutcome {
     let holds = check(condition, subject, found, variables);
-    Checked {
+    CheckOutcome {
         what: subject.to_string(),
         expected: expected(condition, found, variables).unwrap_or_else(|error| error.0),
         found: match found {
-            Found::Nothing => Some("nothing".to_owned()),
+            ActualValue::Nothing => Some("nothing".to_owned()),
             _ => shown(subject, found, variables),
         },
         holds: holds.is_ok(),
@@ -179,15 +175,23 @@ pub(super) fn outcome(
 }
 
 /// What a condition expects, in words that follow the name of a value.
-fn expected(condition: &Condition, found: Found<'_>, variables: &Variables) -> Result<String, TemplateError> {
+fn expected(
+    condition: &ValueCondition,
+    found: ActualValue<'_>,
+    variables: &Variables,
+) -> Result<String, TemplateError> {
     phrases(condition, true, is_text(found), variables)
 }
 
-fn is_text(found: Found<'_>) -> bool {
-    matches!(found, Found::Text(_))
+fn is_text(found: ActualValue<'_>) -> bool {
+    matches!(found, ActualValue::Text(_))
 }
 
-fn all_hold(condition: &Condition, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+fn all_hold(
+    condition: &ValueCondition,
+    found: ActualValue<'_>,
+    variables: &Variables,
+) -> Result<bool, TemplateError> {
     for test in &condition.tests {
         if !holds(test, found, variables)? {
             return Ok(false);
@@ -196,12 +200,12 @@ fn all_hold(condition: &Condition, found: Found<'_>, variables: &Variables) -> R
     Ok(true)
 }
 
-fn holds(test: &Test, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+fn holds(test: &Test, found: ActualValue<'_>, variables: &Variables) -> Result<bool, TemplateError> {
     Ok(match (test, found) {
-        (Test::Exists(wanted), Found::Nothing) => !wanted,
+        (Test::Exists(wanted), ActualValue::Nothing) => !wanted,
         (Test::Exists(wanted), _) => *wanted,
         (Test::Not(condition), _) => !all_hold(condition, found, variables)?,
-        (_, Found::Nothing) => false,
+        (_, ActualValue::Nothing) => false,
         (Test::Equals(operand), _) => equals(operand, found, variables)?,
         (Test::Differs(operand), _) => !equals(operand, found, variables)?,
         (Test::OneOf(operands), _) => {
@@ -214,21 +218,21 @@ fn holds(test: &Test, found: Found<'_>, variables: &Variables) -> Result<bool, T
         }
         (Test::Compares(side, operand), _) => compares(*side, operand, found, variables)?,
         (Test::Length(condition), _) => match length(found) {
-            Some(length) => all_hold(condition, Found::Json(&length), variables)?,
+            Some(length) => all_hold(condition, ActualValue::Json(&length), variables)?,
             None => false,
         },
-        (Test::Type(types), Found::Json(value)) => types.iter().any(|kind| is_of(value, *kind)),
-        (Test::Type(types), Found::Text(_)) => types.contains(&JsonType::String),
+        (Test::Type(types), ActualValue::Json(value)) => types.iter().any(|kind| is_of(value, *kind)),
+        (Test::Type(types), ActualValue::Text(_)) => types.contains(&JsonType::String),
         (Test::Contains(operand), _) => contains(operand, found, variables)?,
         (Test::Matches(regex), _) => text_of(found).is_some_and(|text| regex.is_match(&text)),
     })
 }
 
-fn equals(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+fn equals(operand: &Operand, found: ActualValue<'_>, variables: &Variables) -> Result<bool, TemplateError> {
     match found {
-        Found::Nothing => Ok(false),
-        Found::Json(value) => Ok(digits::same(value, &*operand.value(variables)?)),
-        Found::Text(text) => {
+        ActualValue::Nothing => Ok(false),
+        ActualValue::Json(value) => Ok(digits::same(value, &*operand.value(variables)?)),
+        ActualValue::Text(text) => {
             let is_number = matches!(operand, Operand::Fixed(value) if digits::of_number(value).is_some());
             Ok(text == operand.text(variables)?
                 || is_number
@@ -240,37 +244,37 @@ fn equals(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<
 }
 
 fn compares(
-    side: Side,
+    side: Inequality,
     operand: &Operand,
-    found: Found<'_>,
+    found: ActualValue<'_>,
     variables: &Variables,
 ) -> Result<bool, TemplateError> {
     let Some(found) = number_of(found) else { return Ok(false) };
     let expected = operand.value(variables)?;
-    let Some(expected) = number_of(Found::Json(&expected)) else {
+    let Some(expected) = number_of(ActualValue::Json(&expected)) else {
         let what = "a comparison needs a number, but its template became another value";
         return Err(TemplateError(what.to_owned()));
     };
     Ok(digits::order(&found, &expected).is_some_and(|order| match side {
-        Side::Above => order.is_gt(),
-        Side::AtLeast => order.is_ge(),
-        Side::Below => order.is_lt(),
-        Side::AtMost => order.is_le(),
+        Inequality::Above => order.is_gt(),
+        Inequality::AtLeast => order.is_ge(),
+        Inequality::Below => order.is_lt(),
+        Inequality::AtMost => order.is_le(),
     }))
 }
 
 /// A number, or the number that a text spells.
-fn number_of(found: Found<'_>) -> Option<Cow<'_, Json>> {
+fn number_of(found: ActualValue<'_>) -> Option<Cow<'_, Json>> {
     match found {
-        Found::Json(number) if digits::of_number(number).is_some() => Some(Cow::Borrowed(number)),
+        ActualValue::Json(number) if digits::of_number(number).is_some() => Some(Cow::Borrowed(number)),
         _ => found.as_str().and_then(digits::spelled).map(Cow::Owned),
     }
 }
 
-fn length(found: Found<'_>) -> Option<Json> {
+fn length(found: ActualValue<'_>) -> Option<Json> {
     let length = match found {
-        Found::Json(Json::Array(items)) => items.len(),
-        Found::Json(value @ Json::Object(map)) if digits::digits(value).is_none() => map.len(),
+        ActualValue::Json(Json::Array(items)) => items.len(),
+        ActualValue::Json(value @ Json::Object(map)) if digits::digits(value).is_none() => map.len(),
         _ => found.as_str()?.chars().count(),
     };
     Some(Json::from(length))
@@ -293,13 +297,13 @@ fn is_of(value: &Json, kind: JsonType) -> bool {
     }
 }
 
-fn contains(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+fn contains(operand: &Operand, found: ActualValue<'_>, variables: &Variables) -> Result<bool, TemplateError> {
     Ok(match found {
-        Found::Json(Json::Array(items)) => {
+        ActualValue::Json(Json::Array(items)) => {
             let expected = operand.value(variables)?;
             items.iter().any(|item| digits::same(item, &expected))
         }
-        Found::Json(value @ Json::Object(map)) => {
+        ActualValue::Json(value @ Json::Object(map)) => {
             digits::digits(value).is_none() && map.contains_key(&*operand.text(variables)?)
         }
         _ => match found.as_str() {
@@ -310,10 +314,10 @@ fn contains(operand: &Operand, found: Found<'_>, variables: &Variables) -> Resul
 }
 
 /// A text, or a number or boolean as one.
-fn text_of(found: Found<'_>) -> Option<Cow<'_, str>> {
+fn text_of(found: ActualValue<'_>) -> Option<Cow<'_, str>> {
     match found {
-        Found::Json(Json::Bool(value)) => Some(Cow::Owned(value.to_string())),
-        Found::Json(value) if digits::of_number(value).is_some() => digits::of_number(value),
+        ActualValue::Json(Json::Bool(value)) => Some(Cow::Owned(value.to_string())),
+        ActualValue::Json(value) if digits::of_number(value).is_some() => digits::of_number(value),
         _ => found.as_str().map(Cow::Borrowed),
     }
 }
@@ -322,22 +326,22 @@ fn text_of(found: Found<'_>) -> Option<Cow<'_, str>> {
 fn message(
     test: &Test,
     subject: &Subject<'_>,
-    found: Found<'_>,
+    found: ActualValue<'_>,
     variables: &Variables,
 ) -> Result<String, TemplateError> {
     Ok(match (test, found) {
         (Test::Exists(false), _) => subject.there(),
-        (Test::Not(condition), Found::Nothing) => {
+        (Test::Not(condition), ActualValue::Nothing) => {
             format!("{}, but {}", subject.missing(), phrases(condition, false, false, variables)?)
         }
-        (_, Found::Nothing) => subject.missing(),
+        (_, ActualValue::Nothing) => subject.missing(),
         (Test::Compares(..), _) if number_of(found).is_none() => format!("{subject} is not a number"),
         (Test::Length(condition), _) => {
             let of = Subject::Length(subject);
             match length(found) {
                 None => of.missing(),
                 Some(length) => {
-                    let found = Found::Json(&length);
+                    let found = ActualValue::Json(&length);
                     let mut failing =
                         condition.tests.iter().filter_map(|test| match holds(test, found, variables) {
                             Ok(true) => None,
@@ -354,7 +358,7 @@ fn message(
 
 /// A condition, or its opposite, in words that follow the name of a value.
 fn phrases(
-    condition: &Condition,
+    condition: &ValueCondition,
     is: bool,
     text: bool,
     variables: &Variables,
@@ -378,10 +382,10 @@ fn phrase(test: &Test, is: bool, text: bool, variables: &Variables) -> Result<St
         Test::Differs(operand) => format!("{} {}", if is { "is not" } else { "is" }, quoted(operand)?),
         Test::Compares(side, operand) => {
             let side = match side {
-                Side::Above => "more than",
-                Side::AtLeast => "at least",
-                Side::Below => "less than",
-                Side::AtMost => "at most",
+                Inequality::Above => "more than",
+                Inequality::AtLeast => "at least",
+                Inequality::Below => "less than",
+                Inequality::AtMost => "at most",
             };
             format!("{be} {side} {}", quote(&operand.text(variables)?, variables))
         }

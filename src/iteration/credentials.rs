@@ -35,22 +35,21 @@ const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// The shortest time between two logins, however short a token lives.
 const RENEW_AFTER_MIN: Duration = Duration::from_secs(1);
 
-/// The current credentials.
 #[derive(Debug)]
-pub struct Credentials {
-    current: RwLock<Option<Current>>,
+pub struct CurrentCredentials {
+    current: RwLock<Option<CurrentToken>>,
     /// The number of renewals.
     generation: AtomicU64,
     refusals: Refusals,
 }
 
 #[derive(Clone, Debug)]
-struct Current {
+struct CurrentToken {
     header: (HeaderName, HeaderValue),
     token: Option<Secret>,
 }
 
-impl Credentials {
+impl CurrentCredentials {
     /// Credentials for `auth`, after a login if `auth` needs one, and how long they are valid; `None` if they are not
     /// renewed. `token` is Keystone's if bench has logged in before.
     ///
@@ -68,7 +67,7 @@ impl Credentials {
                 let pair = base64::engine::general_purpose::STANDARD.encode(pair);
                 masking::hide(&pair);
                 let value = format!("Basic {pair}");
-                (Some(Current { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
+                (Some(CurrentToken { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
             }
             Auth::Bearer { token } => (Some(bearer(token.clone())?), None),
             Auth::Keystone(login) => {
@@ -170,7 +169,7 @@ impl Credentials {
 }
 
 /// Asks for a token. Gives its header, and how long it is valid.
-async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration), PlainError> {
+async fn issued(auth: &Auth, client: &PlainClient) -> Result<(CurrentToken, Duration), PlainError> {
     match auth {
         Auth::Keystone(credentials) => {
             let token = keystone::issue_token(client, credentials).await?;
@@ -189,12 +188,12 @@ async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration)
 }
 
 /// Runs the program that prints a token, on a thread of its own.
-async fn printed(command: &TokenCommand) -> Result<(Current, Duration), PlainError> {
+async fn printed(command: &TokenCommand) -> Result<(CurrentToken, Duration), PlainError> {
     let (program, limit) = (command.program.clone(), command.limit);
     // Its arguments may hold secrets.
     let name = command.program.first().map(String::as_str).unwrap_or_default();
     let failed = |error: String| PlainError(format!("the program of `auth.command`, {name}: {error}"));
-    let cancelled = Cancelled(Arc::default());
+    let cancelled = CancellationGuard(Arc::default());
     let flag = Arc::clone(&cancelled.0);
     let output = tokio::task::spawn_blocking(move || programs::output(&program, limit, &flag)).await;
     let output = output.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
@@ -203,30 +202,30 @@ async fn printed(command: &TokenCommand) -> Result<(Current, Duration), PlainErr
     let current = match &command.header {
         None => bearer(token.value)?,
         Some(name) => {
-            Current { header: sensitive(name.clone(), token.value.expose())?, token: Some(token.value) }
+            CurrentToken { header: sensitive(name.clone(), token.value.expose())?, token: Some(token.value) }
         }
     };
     Ok((current, valid_for))
 }
 
-/// Ends a program when nobody waits for it any more.
-struct Cancelled(Arc<AtomicBool>);
+/// Ends a program when no caller waits for it any more.
+struct CancellationGuard(Arc<AtomicBool>);
 
-impl Drop for Cancelled {
+impl Drop for CancellationGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn of_keystone(token: keystone::Token) -> Result<Current, PlainError> {
+fn of_keystone(token: keystone::Token) -> Result<CurrentToken, PlainError> {
     masking::hide_learned(token.value.expose());
     let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
-    Ok(Current { header, token: Some(token.value) })
+    Ok(CurrentToken { header, token: Some(token.value) })
 }
 
-fn bearer(token: Secret) -> Result<Current, PlainError> {
+fn bearer(token: Secret) -> Result<CurrentToken, PlainError> {
     let header = sensitive(AUTHORIZATION, &format!("Bearer {}", token.expose()))?;
-    Ok(Current { header, token: Some(token) })
+    Ok(CurrentToken { header, token: Some(token) })
 }
 
 fn renew_after(valid_for: Duration) -> Duration {
@@ -249,7 +248,7 @@ pub struct AuthVariable {
     /// The deployment's values.
     pub fixed: Value,
     /// The source of the token.
-    pub credentials: Arc<Credentials>,
+    pub credentials: Arc<CurrentCredentials>,
 }
 
 impl Object for AuthVariable {
@@ -269,6 +268,6 @@ impl Object for AuthVariable {
 
 /// The value of the template variable `auth`.
 #[must_use]
-pub fn auth_variable(fixed: Value, credentials: Arc<Credentials>) -> Value {
+pub fn auth_variable(fixed: Value, credentials: Arc<CurrentCredentials>) -> Value {
     Value::from_object(AuthVariable { fixed, credentials })
 }

@@ -10,14 +10,14 @@ use plan::contexts::{CONTEXT, USER, UserChoice};
 use plan::probe::PROBE;
 use text::template::{Value, Variables};
 
-use super::credentials::Credentials;
+use super::credentials::CurrentCredentials;
 
 /// Whose credentials a request carries.
 #[derive(Clone, Copy)]
 pub(super) struct Sender<'a> {
     /// 0 for the deployment, or the number of the user.
     pub(super) number: u32,
-    pub(super) credentials: &'a Credentials,
+    pub(super) credentials: &'a CurrentCredentials,
     /// The id of the deployment's project, and of the user's, which replaces it in the URLs of the catalog.
     projects: Option<(&'a str, &'a str)>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Sender<'a> {
 impl<'a> Sender<'a> {
     /// The deployment itself.
     #[inline]
-    pub(super) fn deployment(credentials: &'a Credentials) -> Self {
+    pub(super) fn deployment(credentials: &'a CurrentCredentials) -> Self {
         Self { number: 0, credentials, projects: None }
     }
 
@@ -39,8 +39,7 @@ impl<'a> Sender<'a> {
 /// A user.
 pub struct Member {
     /// Its token.
-    pub credentials: Arc<Credentials>,
-    /// Its project.
+    pub credentials: Arc<CurrentCredentials>,
     pub project_id: String,
     /// What its iterations see as `context`.
     pub context: Value,
@@ -109,7 +108,7 @@ impl Crowds {
         seed: u64,
         (workload, name): (u16, &str),
         number: u64,
-        (deployment, variables): (&'a Credentials, &mut Variables),
+        (deployment, variables): (&'a CurrentCredentials, &mut Variables),
     ) -> Sender<'a> {
         let Some(crowd) = self.of(workload, name) else { return Sender::deployment(deployment) };
         let [context, user] = &self.names;
@@ -134,7 +133,7 @@ mod tests {
 
     fn crowd(members: usize, choice: UserChoice) -> Crowd {
         let member = |number: usize| Member {
-            credentials: Arc::new(Credentials::none()),
+            credentials: Arc::new(CurrentCredentials::none()),
             project_id: format!("project{}", number % 2),
             context: Value::from("c"),
             user: Value::from(number as u64),
@@ -163,7 +162,7 @@ mod tests {
 
     #[test]
     fn iterations_know_who_they_are_and_where_their_project_is() {
-        let (own, three) = (Credentials::none(), Arc::new(crowd(3, UserChoice::RoundRobin)));
+        let (own, three) = (CurrentCredentials::none(), Arc::new(crowd(3, UserChoice::RoundRobin)));
         let empty = Arc::new(crowd(0, UserChoice::RoundRobin));
         let by_workload =
             vec![(Arc::from("a"), Some(three)), (Arc::from("b"), None), (Arc::from("c"), Some(empty))];

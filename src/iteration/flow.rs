@@ -13,16 +13,16 @@ use base::masking::masked_with;
 use base::units::format_ns;
 use measure::errors::{Failure, FailureClass};
 use measure::rows::REQUESTS_OF_ITERATION_MAX;
-use measure::sample::{ActionSample, Ended};
+use measure::sample::{ActionSample, CompletionStatus};
 use plan::action::Action;
 use plan::json::JsonTemplate;
-use plan::step::Step;
-use plan::step::flow::{Flow, Group, LogText};
-use text::template::{self, TemplateError, Text, Value, Variables, allowance};
+use plan::step::PlanStep;
+use plan::step::flow::{FlowStep, LogText, StepGroup};
+use text::template::{self, CompiledText, TemplateError, Value, Variables, allowance};
 
 use super::compare::Fault;
 use super::lane::Lane;
-use super::pass::{Attempted, Branch, Pass};
+use super::pass::{Branch, EarlierAttempts, Pass};
 
 /// The most rounds of a `repeat`.
 const REPEAT_MAX: u64 = 100_000;
@@ -42,8 +42,8 @@ pub(super) enum Ending {
 }
 
 /// How a list of steps went.
-type Went = Result<(), Ending>;
-type Boxed<'a> = Pin<Box<dyn Future<Output = Went> + 'a>>;
+type StepResult = Result<(), Ending>;
+type StepFuture<'a> = Pin<Box<dyn Future<Output = StepResult> + 'a>>;
 
 impl Lane {
     /// Runs steps one after another.
@@ -54,22 +54,22 @@ impl Lane {
         &mut self,
         pass: &Pass<'_>,
         branch: &mut Branch,
-        steps: &[Step],
+        steps: &[PlanStep],
         variables: &mut Variables,
-    ) -> Went {
+    ) -> StepResult {
         for step in steps {
             match step {
-                Step::Think(pause) => {
+                PlanStep::Think(pause) => {
                     let length = pause.length(branch.random());
                     pass.step(branch, || format!("think {}", format_ns(saturating_nanos(length))));
                     let waited = pass.wait(now() + length).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
-                Step::Action(action) => {
+                PlanStep::Action(action) => {
                     let ended = self.action(pass, branch, action, variables).await;
                     ended.map_err(|fault| failed(fault, Some(&action.name), variables))?;
                 }
-                Step::Flow(flow) => self.flow(pass, branch, flow, variables).await?,
+                PlanStep::Flow(flow) => self.flow(pass, branch, flow, variables).await?,
             }
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Lane {
             ));
         }
         let (_, parent) = branch.begin(pass);
-        let before = Attempted { parent, ..Attempted::default() };
+        let before = EarlierAttempts { parent, ..EarlierAttempts::default() };
         let attempt = match action.poll {
             None => self.attempt(pass, branch, action, variables, &before).await,
             Some(_) => Box::pin(self.poll(pass, branch, action, variables, before)).await,
@@ -105,9 +105,9 @@ impl Lane {
         &'a mut self,
         pass: &'a Pass<'_>,
         branch: &'a mut Branch,
-        flow: &'a Flow,
+        flow: &'a FlowStep,
         variables: &'a mut Variables,
-    ) -> Boxed<'a> {
+    ) -> StepFuture<'a> {
         Box::pin(async move {
             pass.step(branch, || words(flow));
             branch.depth += 1;
@@ -121,19 +121,19 @@ impl Lane {
         &'a mut self,
         pass: &'a Pass<'_>,
         branch: &'a mut Branch,
-        flow: &'a Flow,
+        flow: &'a FlowStep,
         variables: &'a mut Variables,
-    ) -> Boxed<'a> {
+    ) -> StepFuture<'a> {
         Box::pin(async move {
             match flow {
-                Flow::Group(group) => self.group(pass, branch, group, variables).await,
-                Flow::If { condition, then, otherwise } => {
+                FlowStep::Group(group) => self.group(pass, branch, group, variables).await,
+                FlowStep::If { condition, then, otherwise } => {
                     let holds = is_true(condition, variables)?;
                     pass.step(branch, || (if holds { "it holds" } else { "it does not hold" }).to_owned());
                     let steps = if holds { then } else { otherwise };
                     self.steps(pass, branch, steps, variables).await
                 }
-                Flow::Repeat { times, variable, steps } => {
+                FlowStep::Repeat { times, variable, steps } => {
                     let times = rounds(times, variables)?;
                     for round in 1..=times {
                         pass.turn(variables).await?;
@@ -145,7 +145,7 @@ impl Lane {
                     }
                     Ok(())
                 }
-                Flow::ForEach { items, variable, steps } => {
+                FlowStep::ForEach { items, variable, steps } => {
                     for item in list(items, variables)? {
                         pass.turn(variables).await?;
                         pass.step(branch, || format!("{variable} = {item}"));
@@ -154,7 +154,7 @@ impl Lane {
                     }
                     Ok(())
                 }
-                Flow::While { condition, rounds_max, steps } => {
+                FlowStep::While { condition, rounds_max, steps } => {
                     let mut round = 0;
                     while is_true(condition, variables)? {
                         if round >= *rounds_max {
@@ -168,25 +168,25 @@ impl Lane {
                     }
                     Ok(())
                 }
-                Flow::Choice(alternatives) => {
+                FlowStep::Choice(alternatives) => {
                     let steps = chosen(alternatives, branch.random());
                     self.steps(pass, branch, steps, variables).await
                 }
-                Flow::Include { with, steps } => {
+                FlowStep::Include { with, steps } => {
                     set(with, variables)?;
                     self.steps(pass, branch, steps, variables).await
                 }
-                Flow::Pace(pace) => {
+                FlowStep::Pace(pace) => {
                     let waited = pass.wait(pass.started + *pace).await;
                     waited.map_err(|fault| failed(fault, None, variables))
                 }
-                Flow::Set(values) => set(values, variables),
-                Flow::Log(log) => pass.log(log, variables),
-                Flow::Fail(text) => {
+                FlowStep::Set(values) => set(values, variables),
+                FlowStep::Log(log) => pass.log(log, variables),
+                FlowStep::Fail(text) => {
                     let message = rendered(text, variables)?;
                     Err(failed((FailureClass::Fail, message), None, variables))
                 }
-                Flow::StopIteration => Err(Ending::Stopped),
+                FlowStep::StopIteration => Err(Ending::Stopped),
             }
         })
     }
@@ -196,9 +196,9 @@ impl Lane {
         &mut self,
         pass: &Pass<'_>,
         branch: &mut Branch,
-        group: &Group,
+        group: &StepGroup,
         variables: &mut Variables,
-    ) -> Went {
+    ) -> StepResult {
         let began = now();
         let (point, parent) = branch.begin(pass);
         let sample = ActionSample {
@@ -217,7 +217,11 @@ impl Lane {
         branch.end(parent);
         self.actions.push(ActionSample {
             duration_ns: saturating_nanos(now() - began),
-            ended: if matches!(ended, Err(Ending::Failed(_))) { Ended::Failed } else { Ended::Ok },
+            ended: if matches!(ended, Err(Ending::Failed(_))) {
+                CompletionStatus::Failed
+            } else {
+                CompletionStatus::Ok
+            },
             ..sample
         });
         ended
@@ -229,10 +233,10 @@ impl Lane {
         &mut self,
         pass: &Pass<'_>,
         branch: &Branch,
-        steps: &[Step],
+        steps: &[PlanStep],
         sets: &[Vec<Arc<str>>],
         variables: &mut Variables,
-    ) -> Went {
+    ) -> StepResult {
         while self.beside.len() < steps.len() {
             self.beside.push(Lane::new(pass.context));
         }
@@ -264,7 +268,7 @@ impl Lane {
 
 impl Pass<'_> {
     /// Counts a round of a loop, and lets others have a turn now and then: a loop may have no request.
-    async fn turn(&self, variables: &Variables) -> Went {
+    async fn turn(&self, variables: &Variables) -> StepResult {
         let round = self.rounds.get();
         self.rounds.set(round + 1);
         let fault = if round >= ROUNDS_MAX {
@@ -280,7 +284,7 @@ impl Pass<'_> {
     }
 
     /// Prints a text of the scenario, if it is among the first.
-    fn log(&self, log: &LogText, variables: &Variables) -> Went {
+    fn log(&self, log: &LogText, variables: &Variables) -> StepResult {
         if log.printed.load(Ordering::Relaxed) >= LOGGED_MAX {
             return Ok(());
         }
@@ -296,26 +300,26 @@ impl Pass<'_> {
 }
 
 /// What a step does, for people.
-fn words(flow: &Flow) -> String {
+fn words(flow: &FlowStep) -> String {
     let names = |values: &[(Arc<str>, JsonTemplate)]| {
         values.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", ")
     };
     match flow {
-        Flow::Group(group) => match group.together {
+        FlowStep::Group(group) => match group.together {
             Some(_) => format!("together {}", group.name),
             None => format!("group {}", group.name),
         },
-        Flow::If { .. } => "if".to_owned(),
-        Flow::Repeat { .. } => "repeat".to_owned(),
-        Flow::ForEach { variable, .. } => format!("for each {variable}"),
-        Flow::While { .. } => "while".to_owned(),
-        Flow::Choice(_) => "choice".to_owned(),
-        Flow::Pace(pace) => format!("pace {}", format_ns(saturating_nanos(*pace))),
-        Flow::Fail(_) => "fail".to_owned(),
-        Flow::StopIteration => "stop_iteration".to_owned(),
-        Flow::Set(values) => format!("set {}", names(values)),
-        Flow::Log(_) => "log".to_owned(),
-        Flow::Include { .. } => "include".to_owned(),
+        FlowStep::If { .. } => "if".to_owned(),
+        FlowStep::Repeat { .. } => "repeat".to_owned(),
+        FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
+        FlowStep::While { .. } => "while".to_owned(),
+        FlowStep::Choice(_) => "choice".to_owned(),
+        FlowStep::Pace(pace) => format!("pace {}", format_ns(saturating_nanos(*pace))),
+        FlowStep::Fail(_) => "fail".to_owned(),
+        FlowStep::StopIteration => "stop_iteration".to_owned(),
+        FlowStep::Set(values) => format!("set {}", names(values)),
+        FlowStep::Log(_) => "log".to_owned(),
+        FlowStep::Include { .. } => "include".to_owned(),
     }
 }
 
@@ -334,7 +338,7 @@ fn template(error: TemplateError, variables: &Variables) -> Ending {
 }
 
 /// Whether a condition holds.
-pub(super) fn holds(condition: &Text, variables: &Variables) -> Result<bool, TemplateError> {
+pub(super) fn holds(condition: &CompiledText, variables: &Variables) -> Result<bool, TemplateError> {
     allowance::renew();
     Ok(match condition.evaluate(variables)? {
         // What a file or an answer gives as text.
@@ -343,11 +347,11 @@ pub(super) fn holds(condition: &Text, variables: &Variables) -> Result<bool, Tem
     })
 }
 
-fn is_true(condition: &Text, variables: &Variables) -> Result<bool, Ending> {
+fn is_true(condition: &CompiledText, variables: &Variables) -> Result<bool, Ending> {
     holds(condition, variables).map_err(|error| template(error, variables))
 }
 
-fn rendered(text: &Text, variables: &Variables) -> Result<String, Ending> {
+fn rendered(text: &CompiledText, variables: &Variables) -> Result<String, Ending> {
     allowance::renew();
     let mut output = String::new();
     text.render(variables, &mut output).map_err(|error| template(error, variables))?;
@@ -355,7 +359,7 @@ fn rendered(text: &Text, variables: &Variables) -> Result<String, Ending> {
 }
 
 /// The number of rounds of a `repeat`.
-fn rounds(times: &Text, variables: &Variables) -> Result<u64, Ending> {
+fn rounds(times: &CompiledText, variables: &Variables) -> Result<u64, Ending> {
     let text = rendered(times, variables)?;
     let times = text.trim().parse::<u64>().ok().filter(|times| *times <= REPEAT_MAX);
     times.ok_or_else(|| {
@@ -377,7 +381,7 @@ fn list(items: &JsonTemplate, variables: &Variables) -> Result<Vec<serde_json::V
     }
 }
 
-fn set(values: &[(Arc<str>, JsonTemplate)], variables: &mut Variables) -> Went {
+fn set(values: &[(Arc<str>, JsonTemplate)], variables: &mut Variables) -> StepResult {
     allowance::renew();
     let evaluated: Result<Vec<_>, _> =
         values.iter().map(|(name, value)| Ok((name, value.evaluate(variables)?))).collect();
@@ -389,7 +393,7 @@ fn set(values: &[(Arc<str>, JsonTemplate)], variables: &mut Variables) -> Went {
 }
 
 /// One of several lists of steps, by weight.
-fn chosen(alternatives: &[(f64, Vec<Step>)], random: u64) -> &[Step] {
+fn chosen(alternatives: &[(f64, Vec<PlanStep>)], random: u64) -> &[PlanStep] {
     let sum: f64 = alternatives.iter().map(|(weight, _)| weight).sum();
     let mut left = (random >> 11) as f64 / (1_u64 << 53) as f64 * sum;
     for (weight, steps) in alternatives {
@@ -409,7 +413,7 @@ mod tests {
     #[test]
     fn alternatives_are_chosen_as_often_as_their_weights_say() {
         let think =
-            |ms| vec![Step::Think(plan::step::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))];
+            |ms| vec![PlanStep::Think(plan::step::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))];
         let alternatives = [(70.0, think(1)), (0.0, think(2)), (29.0, think(3)), (1.0, Vec::new())];
         let mut random = fastrand::Rng::with_seed(7);
         let mut counts = [0; 4];

@@ -10,18 +10,18 @@ use base::units::format_ns;
 use client::cookies::Jar;
 use client::error::ClientError;
 use config::expect::StatusRange;
-use measure::errors::{FailureClass, Seen};
+use measure::errors::{FailureClass, FailureEvidence};
 use plan::action::Action;
-use plan::compare::Condition;
-use plan::condition::{Expect, Extract, Path, Place};
+use plan::compare::ValueCondition;
+use plan::condition::{Expect, Extract, Path, ResponseLocation};
 use text::charset;
 use text::digits;
 use text::template::{self, Value, Variables, allowance};
 
-use super::compare::{self, Fault, Found, Subject, Verdict};
+use super::compare::{self, ActualValue, Fault, Subject, Verdict};
 use super::excerpt::{self, short};
 use super::reply::Reply;
-use measure::observation::Checked;
+use measure::observation::CheckOutcome;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.
 const LIMIT: FailureClass = FailureClass::Client;
@@ -32,7 +32,7 @@ const JSON_DEPTH_MAX: usize = 127;
 pub(super) type Refusal = fn(&Reply) -> Option<Fault>;
 
 /// An answer with its body parsed at most once.
-pub(super) struct Judged<'a> {
+pub(super) struct ParsedReply<'a> {
     answer: &'a Reply,
     cookies: Option<&'a Jar>,
     refusal: Refusal,
@@ -46,10 +46,10 @@ pub(super) struct Judged<'a> {
     /// JSON that was not in UTF-8, in it; only looked at where the body is not JSON.
     recoded: OnceCell<Option<String>>,
     /// The check that was not met, without a body.
-    unmet: RefCell<Seen>,
+    unmet: RefCell<FailureEvidence>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> ParsedReply<'a> {
     pub(super) fn new(answer: &'a Reply, cookies: Option<&'a Jar>, refusal: Refusal) -> Self {
         Self {
             answer,
@@ -64,14 +64,14 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// Checks the answer, and extracts the action's variables. Also gives what was seen in one that failed, and every check
-    /// if somebody looks.
+    /// Checks the answer, and extracts the action's variables. Also gives what was seen in one that failed, and every
+    /// check if the iteration is observed.
     pub(super) fn verdict(
         &self,
         action: &Action,
         duration: Duration,
         variables: &mut Variables,
-        (seen, outcomes): (&mut Option<Box<Seen>>, &mut Option<Vec<Checked>>),
+        (seen, outcomes): (&mut Option<Box<FailureEvidence>>, &mut Option<Vec<CheckOutcome>>),
     ) -> Verdict {
         // Other users may have rendered on this thread in the meantime.
         allowance::renew();
@@ -101,11 +101,11 @@ impl<'a> Judged<'a> {
         }
         for (name, condition) in &expect.headers {
             let value = self.answer.header(name);
-            let found = value.as_deref().map_or(Found::Nothing, Found::Text);
+            let found = value.as_deref().map_or(ActualValue::Nothing, ActualValue::Text);
             self.compare(condition, &Subject::Header(name), found, variables)?;
         }
         if let Some(condition) = &expect.body {
-            self.compare(condition, &Subject::Body, Found::Text(self.text()), variables)?;
+            self.compare(condition, &Subject::Body, ActualValue::Text(self.text()), variables)?;
         }
         self.check_json(expect, variables)
     }
@@ -130,7 +130,7 @@ impl<'a> Judged<'a> {
         }
         let json = self.json()?;
         for (path, condition) in &expect.json {
-            let found = self.at_path(json, path).map_or(Found::Nothing, Found::Json);
+            let found = self.at_path(json, path).map_or(ActualValue::Nothing, ActualValue::Json);
             self.compare(condition, &Subject::Path(path), found, variables)?;
         }
         Ok(())
@@ -147,9 +147,9 @@ impl<'a> Judged<'a> {
 
     fn compare(
         &self,
-        condition: &Condition,
+        condition: &ValueCondition,
         subject: &Subject<'_>,
-        found: Found<'_>,
+        found: ActualValue<'_>,
         variables: &Variables,
     ) -> Verdict {
         let verdict = compare::check(condition, subject, found, variables);
@@ -160,9 +160,9 @@ impl<'a> Judged<'a> {
     }
 
     /// Every check of the answer, for people. Templates in checks see the variables before the extraction.
-    fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<Checked> {
+    fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<CheckOutcome> {
         let (expect, mut all) = (&action.expect, Vec::new());
-        all.push(Checked {
+        all.push(CheckOutcome {
             what: "the status".to_owned(),
             expected: match expect.status.is_empty() {
                 true => "is below 400".to_owned(),
@@ -173,7 +173,7 @@ impl<'a> Judged<'a> {
         });
         all.extend(expect.latency.map(|limit| {
             let words = |time| format_ns(base::clock::saturating_nanos(time));
-            Checked {
+            CheckOutcome {
                 what: "the time".to_owned(),
                 expected: format!("is at most {}", words(limit)),
                 found: Some(words(duration)),
@@ -182,16 +182,16 @@ impl<'a> Judged<'a> {
         }));
         for (name, condition) in &expect.headers {
             let value = self.answer.header(name);
-            let found = value.as_deref().map_or(Found::Nothing, Found::Text);
+            let found = value.as_deref().map_or(ActualValue::Nothing, ActualValue::Text);
             all.push(compare::outcome(condition, &Subject::Header(name), found, variables));
         }
         if let Some(condition) = &expect.body {
-            all.push(compare::outcome(condition, &Subject::Body, Found::Text(self.text()), variables));
+            all.push(compare::outcome(condition, &Subject::Body, ActualValue::Text(self.text()), variables));
         }
         let json = if expect.json.is_empty() { Ok(&Json::Null) } else { self.json() };
         for (path, condition) in &expect.json {
             let found = json.as_ref().ok().and_then(|json| self.at_path(json, path));
-            let found = found.map_or(Found::Nothing, Found::Json);
+            let found = found.map_or(ActualValue::Nothing, ActualValue::Json);
             let mut checked = compare::outcome(condition, &Subject::Path(path), found, variables);
             if let Err((_, error)) = &json {
                 (checked.found, checked.holds) = (Some(error.clone()), false);
@@ -202,8 +202,8 @@ impl<'a> Judged<'a> {
     }
 
     /// Every check of variables after the extraction, for people.
-    fn outcomes_of_variables(expect: &Expect, variables: &Variables) -> Vec<Checked> {
-        let one = |(name, condition): &(std::sync::Arc<str>, Condition)| {
+    fn outcomes_of_variables(expect: &Expect, variables: &Variables) -> Vec<CheckOutcome> {
+        let one = |(name, condition): &(std::sync::Arc<str>, ValueCondition)| {
             let value = value_of(name, variables);
             compare::outcome(condition, &Subject::Variable(name), found_in(value.as_ref()), variables)
         };
@@ -211,12 +211,12 @@ impl<'a> Judged<'a> {
     }
 
     /// What was seen in an answer that failed.
-    fn seen(&self, variables: &Variables) -> Option<Box<Seen>> {
+    fn seen(&self, variables: &Variables) -> Option<Box<FailureEvidence>> {
         let mut secrets = variables.secrets();
         secrets.extend(self.cookies.iter().flat_map(|jar| jar.secrets()));
         let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &secrets);
-        let seen = Seen { body, ..self.unmet.take() };
-        (seen != Seen::default()).then(|| Box::new(seen))
+        let seen = FailureEvidence { body, ..self.unmet.take() };
+        (seen != FailureEvidence::default()).then(|| Box::new(seen))
     }
 
     /// Extracts the action's variables.
@@ -245,13 +245,17 @@ impl<'a> Judged<'a> {
         Ok(())
     }
 
-    fn find(&self, place: &Place) -> Result<Option<Value>, Fault> {
+    fn find(&self, place: &ResponseLocation) -> Result<Option<Value>, Fault> {
         Ok(match place {
-            Place::Header(name) => self.answer.header(name).map(|value| Value::from(value.into_owned())),
-            Place::Cookie(name) => self.cookies.and_then(|jar| jar.value(name)).map(Value::from),
-            Place::Json(path) => self.at_path(self.json()?, path).map(template::from_json),
-            Place::Pointer(pointer) => self.at_pointer(self.json()?, pointer).map(template::from_json),
-            Place::Regex(regex) => match regex.captures(self.text()) {
+            ResponseLocation::Header(name) => {
+                self.answer.header(name).map(|value| Value::from(value.into_owned()))
+            }
+            ResponseLocation::Cookie(name) => self.cookies.and_then(|jar| jar.value(name)).map(Value::from),
+            ResponseLocation::Json(path) => self.at_path(self.json()?, path).map(template::from_json),
+            ResponseLocation::Pointer(pointer) => {
+                self.at_pointer(self.json()?, pointer).map(template::from_json)
+            }
+            ResponseLocation::Regex(regex) => match regex.captures(self.text()) {
                 None => None,
                 Some(captures) => {
                     let group = usize::from(regex.captures_len() > 1);
@@ -296,7 +300,7 @@ impl<'a> Judged<'a> {
         exact.map_or(Some(found), |exact| exact.pointer(pointer))
     }
 
-    /// The body with the digits of its numbers, if 64 bits do not keep those of one.
+    /// The body with the digits of its numbers, if 64 bits do not keep the digits of one of them.
     fn exact(&self) -> Option<&Json> {
         self.exact.get_or_init(|| digits::exact_document(self.json_body()).ok().flatten()).as_ref()
     }
@@ -366,20 +370,20 @@ pub(super) fn value_of(name: &str, variables: &Variables) -> Option<Json> {
 }
 
 /// A variable's value. A text may be a header's, which has no type.
-pub(super) fn found_in(value: Option<&Json>) -> Found<'_> {
+pub(super) fn found_in(value: Option<&Json>) -> ActualValue<'_> {
     match value {
-        Some(Json::String(text)) => Found::Text(text),
-        Some(value) => Found::Json(value),
-        None => Found::Nothing,
+        Some(Json::String(text)) => ActualValue::Text(text),
+        Some(value) => ActualValue::Json(value),
+        None => ActualValue::Nothing,
     }
 }
 
-fn describe(place: &Place) -> String {
+fn describe(place: &ResponseLocation) -> String {
     match place {
-        Place::Json(path) => path.to_string(),
-        Place::Pointer(pointer) => pointer.clone(),
-        Place::Header(name) => format!("the header {name}"),
-        Place::Cookie(name) => format!("the cookie {name}"),
-        Place::Regex(regex) => format!("a match of {}", short(regex.as_str())),
+        ResponseLocation::Json(path) => path.to_string(),
+        ResponseLocation::Pointer(pointer) => pointer.clone(),
+        ResponseLocation::Header(name) => format!("the header {name}"),
+        ResponseLocation::Cookie(name) => format!("the cookie {name}"),
+        ResponseLocation::Regex(regex) => format!("a match of {}", short(regex.as_str())),
     }
 }

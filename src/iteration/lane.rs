@@ -4,19 +4,18 @@
 //! step comes next; see [`super::flow`].
 
 use base::clock::{now, saturating_nanos};
-use measure::errors::{FailureClass, Seen};
+use measure::errors::{FailureClass, FailureEvidence};
 use measure::observation::Observation;
 use measure::phases::Phases;
-use measure::sample::{ActionSample, Ended};
+use measure::sample::{ActionSample, CompletionStatus};
 use plan::action::Action;
 use text::template::{Variables, allowance};
 
 use super::Context;
 use super::call::Callers;
 use super::compare::Fault;
-use super::pass::{Attempted, Branch, CallState, Called, Pass};
+use super::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 
-/// A lane.
 pub(super) struct Lane {
     callers: Callers,
     /// The iteration's measurements so far.
@@ -66,7 +65,7 @@ impl Lane {
     }
 
     /// What was seen in the answer that failed.
-    pub(super) fn take_seen(&mut self) -> Option<Box<Seen>> {
+    pub(super) fn take_seen(&mut self) -> Option<Box<FailureEvidence>> {
         let own = self.state.seen.take();
         own.or_else(|| self.beside.iter_mut().find_map(Self::take_seen))
     }
@@ -82,7 +81,7 @@ impl Lane {
             self.actions.push(ActionSample {
                 duration_ns: saturating_nanos(now() - since),
                 phases: if action.requests > 0 { phases } else { Phases::default() },
-                ended: Ended::Aborted,
+                ended: CompletionStatus::Aborted,
                 ..action
             });
         }
@@ -98,11 +97,11 @@ impl Lane {
         branch: &Branch,
         action: &Action,
         variables: &mut Variables,
-        before: &Attempted,
+        before: &EarlierAttempts,
     ) -> Result<Attempt, Fault> {
         allowance::renew();
         let called = self.callers.call(&mut self.state, pass, branch, action, variables, before).await;
-        let Called { ended, duration, outcome, body_bytes, verdict } = called.map_err(|error| {
+        let CallResult { ended, duration, outcome, body_bytes, verdict } = called.map_err(|error| {
             pass.observe(|| Observation::Unsent {
                 depth: branch.depth,
                 action: action.name.to_string(),
@@ -125,7 +124,7 @@ impl Lane {
             },
             outcome,
             body_bytes: before.body_bytes.saturating_add(body_bytes),
-            ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
+            ended: if verdict.is_ok() { CompletionStatus::Ok } else { CompletionStatus::Failed },
             ..sample
         };
         Ok(Attempt { sample, verdict })

@@ -25,12 +25,12 @@ use http::HeaderMap;
 use base::clock::RunClock;
 use base::ids::mix;
 use client::options::Settings;
-use credentials::Credentials;
+use credentials::CurrentCredentials;
 use crowd::Crowds;
 use measure::ids::RunIds;
 use osprofiler::signing::Signer;
 use plan::propagation::Propagation;
-use text::template::{Computed, Value, Variables};
+use text::template::{ComputedValue, Value, Variables};
 
 /// Setup and teardown are not workloads; there are fewer of those than this.
 pub const ONCE: u16 = u16::MAX;
@@ -51,7 +51,7 @@ pub struct Context {
     /// Headers of every request to another host. They contain none of the deployment's, which may be secret.
     pub foreign_headers: HeaderMap,
     /// The deployment's credentials.
-    pub credentials: Arc<Credentials>,
+    pub credentials: Arc<CurrentCredentials>,
     /// The users that iterations are, if some were made.
     pub crowds: Crowds,
     /// The settings of HTTP and TLS.
@@ -62,8 +62,8 @@ pub struct Context {
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
     /// Prints a text of the scenario's `log` steps. It must not wait: the load does.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
-    /// Where to record what happens, if somebody looks at a single iteration; `None` in a load.
-    pub observed: Option<Arc<observe::Observed>>,
+    /// Where to record what happens, if a single iteration is observed; `None` in a load.
+    pub observed: Option<Arc<observe::ObservationLog>>,
     /// The fixed parts of requests, built on first use.
     pub fixed_parts: call::http::fixed::FixedPartsCache,
 }
@@ -78,9 +78,9 @@ impl Context {
         trace_id: uuid::Uuid,
     ) -> Variables {
         let computed = vec![
-            ("workload", Computed::Text(Arc::clone(workload))),
-            ("iteration", Computed::Number(number)),
-            ("trace_id", Computed::Id(trace_id)),
+            ("workload", ComputedValue::Text(Arc::clone(workload))),
+            ("iteration", ComputedValue::Number(number)),
+            ("trace_id", ComputedValue::Id(trace_id)),
         ];
         let mut variables = Variables::with_computed(Arc::clone(&self.variables), computed);
         variables.draw_from(self.data_seed, index.into(), number);
@@ -106,10 +106,10 @@ impl Context {
         for (_, computed) in variables.renew() {
             match computed {
                 // The name's counter of references is shared by all threads.
-                Computed::Text(name) if Arc::ptr_eq(name, workload) => {}
-                Computed::Text(name) => *name = Arc::clone(workload),
-                Computed::Number(iteration) => *iteration = number,
-                Computed::Id(id) => *id = trace_id,
+                ComputedValue::Text(name) if Arc::ptr_eq(name, workload) => {}
+                ComputedValue::Text(name) => *name = Arc::clone(workload),
+                ComputedValue::Number(iteration) => *iteration = number,
+                ComputedValue::Id(id) => *id = trace_id,
             }
         }
     }

@@ -1,7 +1,7 @@
-//! What happens in an iteration that somebody looks at, step by step.
+//! What happens in an iteration that is observed, step by step.
 //!
-//! A load has nobody who looks: [`super::Context::observed`] is `None` then, and nothing here runs. What is recorded
-//! contains secrets as they were sent; whoever shows it must mask them.
+//! A load is not observed: [`super::Context::observed`] is `None` then, and nothing here runs. What is recorded
+//! contains secrets as they were sent; the code that shows it must mask them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use http::header::{COOKIE, HOST};
 
 use super::reply::Reply;
 use client::Request;
-use measure::observation::{Answered, Observation, Sent};
+use measure::observation::{AnswerObservation, Observation, SentRequest};
 
 /// More observations are counted only.
 const OBSERVATIONS_MAX: usize = 10_000;
@@ -20,16 +20,16 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// What happened so far.
 #[derive(Default)]
-pub struct Observed(Mutex<(Vec<Observation>, usize)>);
+pub struct ObservationLog(Mutex<(Vec<Observation>, usize)>);
 
-impl std::fmt::Debug for Observed {
+impl std::fmt::Debug for ObservationLog {
     // It contains secrets.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Observed")
     }
 }
 
-impl Observed {
+impl ObservationLog {
     /// Adds an observation.
     pub(super) fn push(&self, observation: Observation) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl Observed {
 }
 
 /// A request as it is shown, with the cookies that its pool adds.
-pub(super) fn sent(request: &Request<'_>) -> Sent {
+pub(super) fn sent(request: &Request<'_>) -> SentRequest {
     let own = request.own.iter().chain(request.fixed.iter());
     let mut headers: Vec<(String, Vec<u8>)> =
         own.map(|(name, value)| (name.as_str().to_owned(), value.to_vec())).collect();
@@ -61,7 +61,7 @@ pub(super) fn sent(request: &Request<'_>) -> Sent {
     if !headers.iter().any(|(name, _)| name == HOST.as_str()) {
         headers.insert(0, (HOST.as_str().to_owned(), request.origin.authority.clone().into_bytes()));
     }
-    Sent {
+    SentRequest {
         method: request.method.to_string(),
         tls: request.origin.tls,
         authority: request.origin.authority.clone(),
@@ -73,9 +73,9 @@ pub(super) fn sent(request: &Request<'_>) -> Sent {
 }
 
 /// An answer as it is shown.
-pub(super) fn answered(answer: &Reply) -> Answered {
+pub(super) fn answered(answer: &Reply) -> AnswerObservation {
     let headers = answer.headers.iter().flat_map(|headers| headers.iter());
-    Answered {
+    AnswerObservation {
         outcome: answer.outcome,
         headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
         body: answer.body[..answer.body.len().min(BODY_BYTES_MAX)].to_vec(),

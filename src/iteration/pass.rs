@@ -11,10 +11,10 @@ use base::ids::mix;
 use base::lists::push_frugally;
 use base::units::format_ns;
 use client::cookies::Jar;
-use measure::errors::{FailureClass, Seen};
+use measure::errors::{FailureClass, FailureEvidence};
 use measure::observation::Observation;
 use measure::phases::{Phases, Retransmits};
-use measure::sample::{ActionSample, Ended};
+use measure::sample::{ActionSample, CompletionStatus};
 use osprofiler::derived::DerivedProfiler;
 use osprofiler::signing::BaseSigner;
 use plan::action::Action;
@@ -113,11 +113,11 @@ pub(super) struct CallState {
     pub(super) phases: Phases,
     pub(super) deadline: Deadline,
     /// What was seen in the last answer, if it failed.
-    pub(super) seen: Option<Box<Seen>>,
+    pub(super) seen: Option<Box<FailureEvidence>>,
 }
 
 /// How a call went, as its protocol tells it; its phases stand in [`CallState`].
-pub(super) struct Called {
+pub(super) struct CallResult {
     pub(super) ended: Instant,
     /// Without what came before the last request.
     pub(super) duration: Duration,
@@ -129,7 +129,7 @@ pub(super) struct Called {
 
 /// The earlier requests of an action that polls; none for other actions.
 #[derive(Default)]
-pub(super) struct Attempted {
+pub(super) struct EarlierAttempts {
     /// When the first was sent.
     pub(super) began: Option<Instant>,
     /// How many were sent.
@@ -144,7 +144,7 @@ pub(super) struct Attempted {
     pub(super) parent: u32,
 }
 
-impl Attempted {
+impl EarlierAttempts {
     /// Notes that a call is under way from `sent` on, in case it is cut off. Gives the number of its attempt, from 1.
     #[inline]
     pub(super) fn sends(
@@ -168,7 +168,7 @@ impl Attempted {
             action: action.index,
             protocol: action.call.protocol(),
             offset_ns: pass.offset_ns(self.began.unwrap_or(sent)),
-            ended: Ended::Failed,
+            ended: CompletionStatus::Failed,
             requests: self.requests.saturating_add(1),
             point,
             parent: self.parent,
@@ -178,7 +178,7 @@ impl Attempted {
 }
 
 impl Pass<'_> {
-    /// Records what happens, if somebody looks.
+    /// Records what happens, if the iteration is observed.
     #[inline]
     pub(super) fn observe(&self, observation: impl FnOnce() -> Observation) {
         if let Some(observed) = &self.context.observed {

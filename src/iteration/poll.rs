@@ -3,15 +3,15 @@
 use base::clock::{now, saturating_nanos};
 use base::units::format_ns;
 use measure::errors::FailureClass;
-use measure::sample::{ActionSample, Ended};
+use measure::sample::{ActionSample, CompletionStatus};
 use plan::action::Action;
-use plan::poll::Poll;
+use plan::poll::PollPolicy;
 use text::template::{TemplateError, Variables};
 
 use super::compare::Fault;
 use super::flow::holds;
 use super::lane::{Attempt, Lane};
-use super::pass::{Attempted, Branch, Pass};
+use super::pass::{Branch, EarlierAttempts, Pass};
 
 /// What an attempt shows.
 enum Outcome {
@@ -28,7 +28,7 @@ impl Lane {
         branch: &Branch,
         action: &Action,
         variables: &mut Variables,
-        mut before: Attempted,
+        mut before: EarlierAttempts,
     ) -> Result<Attempt, Fault> {
         let Some(poll) = &action.poll else {
             return self.attempt(pass, branch, action, variables, &before).await;
@@ -49,7 +49,7 @@ impl Lane {
             if next > began + poll.deadline {
                 return Ok(concluded(sample, Err(too_late(poll, why))));
             }
-            before = Attempted {
+            before = EarlierAttempts {
                 began: Some(began),
                 requests: sample.requests,
                 body_bytes: sample.body_bytes,
@@ -57,7 +57,7 @@ impl Lane {
                 retransmits: sample.phases.retransmits,
                 parent: before.parent,
             };
-            self.state.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));
+            self.state.under_way.push((ActionSample { ended: CompletionStatus::Failed, ..sample }, began));
             let waited = pass.wait(next).await;
             self.state.under_way.pop();
             if let Err(fault) = waited {
@@ -69,11 +69,11 @@ impl Lane {
 }
 
 fn concluded(sample: ActionSample, verdict: Result<(), Fault>) -> Attempt {
-    let ended = if verdict.is_ok() { Ended::Ok } else { Ended::Failed };
+    let ended = if verdict.is_ok() { CompletionStatus::Ok } else { CompletionStatus::Failed };
     Attempt { sample: ActionSample { ended, ..sample }, verdict }
 }
 
-fn outcome(poll: &Poll, verdict: Result<(), Fault>, variables: &Variables) -> Outcome {
+fn outcome(poll: &PollPolicy, verdict: Result<(), Fault>, variables: &Variables) -> Outcome {
     let template = |error: TemplateError| Outcome::Over(Err((FailureClass::Template, error.to_string())));
     if verdict.is_ok()
         && let Some(condition) = &poll.fail_if
@@ -102,7 +102,7 @@ fn outcome(poll: &Poll, verdict: Result<(), Fault>, variables: &Variables) -> Ou
 }
 
 /// The message has no count of attempts, which would differ from iteration to iteration.
-fn too_late(poll: &Poll, why: Option<Fault>) -> Fault {
+fn too_late(poll: &PollPolicy, why: Option<Fault>) -> Fault {
     let limit = format_ns(saturating_nanos(poll.deadline));
     (
         FailureClass::Poll,

@@ -10,10 +10,10 @@ use base::clock::{Nanos, now, saturating_nanos};
 use client::cookies::{CookieMode, Jar};
 use config::data::Per;
 use measure::errors::{Failure, FailureClass};
-use measure::sample::{Ended, IterationSample};
+use measure::sample::{CompletionStatus, IterationSample};
 use plan::data::Feeder;
 use plan::probe::PROBE;
-use plan::step::Step;
+use plan::step::PlanStep;
 use terms::allocation::Taker;
 use terms::runner::Runner;
 use text::template::Variables;
@@ -45,7 +45,6 @@ pub struct Assignment<'a> {
     pub start: Instant,
 }
 
-/// A virtual user.
 pub struct VirtualUser {
     /// Its number within the workload, from 0; the same in every run.
     number: u64,
@@ -86,7 +85,7 @@ impl VirtualUser {
         &mut self,
         context: &Context,
         assignment: &Assignment<'_>,
-        steps: &[Step],
+        steps: &[PlanStep],
         runner: &Runner,
     ) -> (&mut IterationSample, Option<Failure>) {
         let started = assignment.start;
@@ -130,7 +129,7 @@ impl VirtualUser {
             Ok(()) | Err(Ending::Stopped) => None,
         };
         if failure.is_some() {
-            self.sample.ended = Ended::Failed;
+            self.sample.ended = CompletionStatus::Failed;
         }
         (&mut self.sample, failure)
     }
@@ -145,7 +144,7 @@ impl VirtualUser {
     pub fn cut_off(&mut self) -> Option<&mut IterationSample> {
         let began = self.began.take()?;
         self.sample.duration_ns = saturating_nanos(now() - began);
-        self.sample.ended = Ended::Aborted;
+        self.sample.ended = CompletionStatus::Aborted;
         self.lane.cut_off();
         self.sample.actions = std::mem::take(&mut self.lane.actions);
         Some(&mut self.sample)
@@ -159,7 +158,7 @@ impl VirtualUser {
     pub async fn once(
         &mut self,
         context: &Context,
-        steps: &[Step],
+        steps: &[PlanStep],
         name: &Arc<str>,
         variables: &mut Variables,
     ) -> Result<(), Failure> {

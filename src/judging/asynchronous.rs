@@ -13,16 +13,16 @@ use base::clock::Nanos;
 use base::parallel;
 use measure::latency::SampleId;
 use measure::sample::IterationSample;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::TraceTree;
 use results::aggregate::Aggregate;
-use results::choice::Chosen;
+use results::choice::ChosenIteration;
 use results::client_points;
-use results::fetched::Fetched;
+use results::fetched::FetchedRecords;
 use results::functions::without;
 use results::model::LateWork;
 use results::trace::StoredTrace;
-use verdict::asynchronous::{Sample, Work};
+use verdict::asynchronous::{AsynchronousIteration, AsynchronousTraceSample};
 
 /// A clock that is ahead by less is not moved because of what ended when traces were read.
 const CLOCKS_APART_NS: Nanos = 1_000_000_000;
@@ -32,14 +32,14 @@ fn deadline_ns(aggregate: &Aggregate, workload: u16) -> Option<Nanos> {
     aggregate.header().workloads.get(usize::from(workload))?.asynchronous_deadline_ns
 }
 
-/// The records of an iteration's trace, those of the services below the client's own; and whether these are `client`, and
-/// the services' as they were.
+/// The records of an iteration's trace, the services' below the client's own. Also whether the client's are equal to
+/// `client`, and the services' are unchanged.
 pub fn whole(
     aggregate: &Aggregate,
     sample: &IterationSample,
-    mut services: Vec<Record>,
-    client: &[Record],
-) -> (Vec<Record>, bool) {
+    mut services: Vec<TraceRecord>,
+    client: &[TraceRecord],
+) -> (Vec<TraceRecord>, bool) {
     let mut records = aggregate.client_points(sample);
     let is_linked = client_points::link(&mut services, &records);
     let is_same = !is_linked && records == client;
@@ -55,16 +55,21 @@ pub fn deadline_at_ns(aggregate: &Aggregate) -> Option<Nanos> {
         .max()
 }
 
-/// Notes how long after the responses of their iterations traces were read, which was at this time.
-pub fn note_read(aggregate: &Aggregate, chosen: &[Chosen], fetched: &mut Fetched, now_ns: Nanos) {
-    for Chosen { sample, .. } in chosen {
+/// Notes how long after the responses of their iterations these traces were read, which was at `now_ns`.
+pub fn note_read(
+    aggregate: &Aggregate,
+    chosen: &[ChosenIteration],
+    fetched: &mut FetchedRecords,
+    now_ns: Nanos,
+) {
+    for ChosenIteration { sample, .. } in chosen {
         let ended_ns = sample.start_ns.saturating_add(sample.duration_ns);
         fetched.read_after_ns.insert(aggregate.trace_id(sample), now_ns.saturating_sub(ended_ns));
     }
 }
 
-/// From an iteration's start to the end of its last span, for an iteration whose trace, with the client's points, was
-/// read this long after its response; `None` without `end: asynchronous` or without a span of a service.
+/// From an iteration's start to the end of its last span. Its trace, with the client's points, was read this long after
+/// its response. `None` without `end: asynchronous` or without a span of a service.
 pub fn time_ns(
     aggregate: &Aggregate,
     sample: &IterationSample,
@@ -73,7 +78,7 @@ pub fn time_ns(
 ) -> Option<Nanos> {
     deadline_ns(aggregate, sample.workload)?;
     let end_ns = late_work::end_us(tree, latest_us(sample, read_after_ns))?.saturating_mul(1_000);
-    Some(end_ns.saturating_sub(sample.lag_ns()).max(sample.duration_ns))
+    Some(end_ns.saturating_sub(sample.queue_time_ns()).max(sample.duration_ns))
 }
 
 /// Nothing of an iteration ended later than this, in microseconds from when it was due.
@@ -85,14 +90,14 @@ fn latest_us(sample: &IterationSample, read_after_ns: Nanos) -> u64 {
 pub fn of_workload(
     aggregate: &Aggregate,
     workload: usize,
-    (chosen, traces): (&[Chosen], &HashMap<Uuid, &StoredTrace>),
+    (chosen, traces): (&[ChosenIteration], &HashMap<Uuid, &StoredTrace>),
     population: &Population<'_>,
     seed: u64,
-) -> Option<(Sample, Option<LateWork>)> {
+) -> Option<(AsynchronousTraceSample, Option<LateWork>)> {
     let deadline_ns = deadline_ns(aggregate, u16::try_from(workload).ok()?)?;
-    let is_of = |one: &&Chosen| one.random && usize::from(one.sample.workload) == workload;
-    let sampled: Vec<&Chosen> = chosen.iter().filter(is_of).collect();
-    let read = |Chosen { sample, .. }: &&Chosen| {
+    let is_of = |one: &&ChosenIteration| one.random && usize::from(one.sample.workload) == workload;
+    let sampled: Vec<&ChosenIteration> = chosen.iter().filter(is_of).collect();
+    let read = |ChosenIteration { sample, .. }: &&ChosenIteration| {
         let trace = *traces.get(&aggregate.trace_id(sample))?;
         let read_after_ns = trace.read_after_ns?;
         // A trace that was read too early, or has a damaged record, does not tell how long the work took.
@@ -112,7 +117,7 @@ pub fn of_workload(
         let Some(ns) = time_ns(aggregate, sample, &tree, read_after_ns) else { continue };
         // It ended after the deadline, or not at all.
         let at_least_ns = sample.duration_ns.saturating_add(deadline_ns).saturating_add(1);
-        works.push(Work {
+        works.push(AsynchronousIteration {
             id: SampleId::from(sample),
             ns: if is_running { ns.max(at_least_ns) } else { ns },
             is_running,
@@ -125,5 +130,5 @@ pub fn of_workload(
         }
     }
     let late = late_causes::of_sample(ended, workload, population, seed);
-    Some((Sample { deadline_ns, of: sampled.len() as u64, works }, late))
+    Some((AsynchronousTraceSample { deadline_ns, of: sampled.len() as u64, works }, late))
 }

@@ -11,27 +11,27 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use analysis::asynchronous::is_linked;
-use analysis::causes::{self, Compared};
+use analysis::causes::{self, ComparedIteration};
 use analysis::places::Population;
 use analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs, statement};
 use base::parallel;
 use measure::latency::SampleId;
 use osprofiler::report::{Point, TraceTree};
-use report::lost::{self, Lost};
+use report::lost::{self, SpanLoss};
 use report::mixed;
 use report::probe::{self, NO_POINTS, NO_SPANS};
 use report::screen;
 use results::aggregate::Aggregate;
 use results::build;
-use results::choice::{self, Chosen, Side};
+use results::choice::{self, ChosenIteration, IterationClass};
 use results::client_points::REPORTER;
 use results::directory::RunDirectory;
-use results::fetched::{Fetched, FetchedTrace};
+use results::fetched::{FetchedRecords, FetchedTrace};
 use results::functions::without;
 use results::model::{Asynchronous, Results, SlowIteration, TraceState, Workload};
-use results::trace::{Filed, StoredTrace, excuse_usual};
+use results::trace::{StoredTrace, TraceFileState, excuse_usual};
 use statistics::order::at_percentile;
-use verdict::traces::Sampled;
+use verdict::traces::SampledIteration;
 use verdict::{self, Evidence};
 
 /// The results of a run, without traces so far.
@@ -49,12 +49,17 @@ pub fn results(aggregate: &Aggregate) -> Results {
 }
 
 /// Judges the run by the criteria of its header; `chosen` and `traces` hold the random sample of traces.
-pub fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], traces: &[StoredTrace]) {
+pub fn judge(
+    aggregate: &Aggregate,
+    results: &mut Results,
+    chosen: &[ChosenIteration],
+    traces: &[StoredTrace],
+) {
     let traces: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
-    let sampled: Vec<Sampled> = chosen
+    let sampled: Vec<SampledIteration> = chosen
         .iter()
         .filter(|chosen| chosen.random)
-        .map(|Chosen { sample, .. }| {
+        .map(|ChosenIteration { sample, .. }| {
             let id = aggregate.trace_id(sample);
             let trace = traces.get(&id).filter(|trace| trace.services().next().is_some());
             let tree = |trace: &&StoredTrace| {
@@ -62,7 +67,7 @@ pub fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], tr
                 // Whose parents are missing is known with the client's points.
                 TraceTree { gaps: trace.tree.gaps.clone(), ..tree }
             };
-            Sampled {
+            SampledIteration {
                 id: SampleId::from(sample),
                 functions: trace.map(|trace| trace.functions.clone()).unwrap_or_default(),
                 tree: trace.map(tree),
@@ -88,18 +93,18 @@ pub fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], tr
 }
 
 /// A chosen iteration with its trace, if its collector answered.
-type Traced = (Compared, Option<StoredTrace>);
+type IterationTrace = (ComparedIteration, Option<StoredTrace>);
 
 /// Builds the trace of a chosen iteration from its records, with the client's own points above the services'.
 fn traced(
     aggregate: &Aggregate,
-    chosen: &Chosen,
+    chosen: &ChosenIteration,
     answer: Option<FetchedTrace>,
     to: Option<&RunDirectory>,
-) -> Traced {
-    let Chosen { sample, side, top, .. } = chosen;
+) -> IterationTrace {
+    let ChosenIteration { sample, side, top, .. } = chosen;
     let id = aggregate.trace_id(sample);
-    let compared = Compared {
+    let compared = ComparedIteration {
         side: *side,
         top: *top,
         trace_id: id,
@@ -125,27 +130,27 @@ fn traced(
         asynchronous_ns.and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
     let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
     let is_in_file = is_known && is_same && asynchronous_ms == stored_ms;
-    let filed = if is_in_file { Filed::Synced } else { Filed::No };
+    let filed = if is_in_file { TraceFileState::Synced } else { TraceFileState::No };
     let mut trace = StoredTrace { read_after_ns, asynchronous_ms, filed, ..trace };
     // If this fails, writing the run's files tries again and reports it.
     if to.is_some_and(|to| !is_in_file && to.write_trace(&trace).is_ok()) {
-        trace.filed = Filed::Written;
+        trace.filed = TraceFileState::Written;
     }
     // Of those that are not judged by criteria for trace points, the tree is enough.
-    if trace.filed != Filed::No && !chosen.random {
+    if trace.filed != TraceFileState::No && !chosen.random {
         trace.forget_records();
     }
-    (Compared { tree, functions: trace.functions.clone(), ..compared }, Some(trace))
+    (ComparedIteration { tree, functions: trace.functions.clone(), ..compared }, Some(trace))
 }
 
-/// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
+/// Adds the fetched traces to the results: states, causes, slow against typical. Returns the traces with the client's
 /// own points above the services'. The records of `fetched` are taken. With `to`, each is written as soon as it is built, and
 /// lets go of its records; storing the traces syncs them.
 pub fn explain(
     results: &mut Results,
     aggregate: &Aggregate,
-    chosen: &[Chosen],
-    fetched: &mut Fetched,
+    chosen: &[ChosenIteration],
+    fetched: &mut FetchedRecords,
     to: Option<&RunDirectory>,
 ) -> Vec<StoredTrace> {
     let answers = chosen.iter().map(|chosen| (chosen, fetched.take(aggregate.trace_id(&chosen.sample))));
@@ -179,7 +184,7 @@ pub fn explain(
     }
     for slow in &mut results.slowest {
         let known = results.explanations.iter().find(|known| known.trace_id == slow.iteration.trace_id);
-        slow.culprit = known.map(explanation::culprit);
+        slow.cause = known.map(explanation::cause);
         slow.lacks_spans = lacking.contains(&slow.iteration.trace_id);
     }
     results.findings = findings::of_slowest(&results.slowest, &results.explanations);
@@ -207,12 +212,12 @@ pub fn explain(
 /// What never came of traces, if some came whole.
 fn lost_spans(
     results: &Results,
-    compared: &[Compared],
+    compared: &[ComparedIteration],
     traces: &[StoredTrace],
     lacking: &HashSet<Uuid>,
-) -> Option<Lost> {
+) -> Option<SpanLoss> {
     let state_of: HashMap<Uuid, &StoredTrace> = traces.iter().map(|trace| (trace.trace_id, trace)).collect();
-    let mut lost = Lost {
+    let mut lost = SpanLoss {
         traces: traces.len(),
         absent: 0,
         partial: 0,
@@ -221,8 +226,8 @@ fn lost_spans(
         is_otel: results.profiling.headers.iter().any(|name| name == "w3c"),
         ceiling: None,
     };
-    let answered = |one: &Compared| one.sample.answered_actions();
-    let is_whole = |one: &&Compared| {
+    let answered = |one: &ComparedIteration| one.sample.answered_actions();
+    let is_whole = |one: &&ComparedIteration| {
         state_of.get(&one.trace_id).is_some_and(|trace| trace.state == TraceState::Complete)
     };
     let whole: BTreeSet<(u16, BTreeSet<u16>)> =
@@ -249,10 +254,15 @@ fn lost_spans(
 
 /// About how many spans the services made a second, by the typical traces that have the most: what others lack may be lost.
 /// Workloads may run one after another, so the one that made the most counts.
-fn made_per_s(results: &Results, compared: &[Compared], is_whole: &impl Fn(&&Compared) -> bool) -> f64 {
+fn made_per_s(
+    results: &Results,
+    compared: &[ComparedIteration],
+    is_whole: &impl Fn(&&ComparedIteration) -> bool,
+) -> f64 {
     let of_workload = |(number, workload): (usize, &Workload)| {
-        let is_typical =
-            |one: &&Compared| one.side == Side::Typical && usize::from(one.sample.workload) == number;
+        let is_typical = |one: &&ComparedIteration| {
+            one.side == IterationClass::Typical && usize::from(one.sample.workload) == number
+        };
         let typical = compared.iter().filter(is_whole).filter(is_typical);
         let mut spans: Vec<usize> = typical.filter_map(|one| Some(own_spans(one.tree.as_ref()?))).collect();
         spans.sort_unstable();
@@ -263,7 +273,7 @@ fn made_per_s(results: &Results, compared: &[Compared], is_whole: &impl Fn(&&Com
     results.workloads.iter().enumerate().map(of_workload).fold(0.0, f64::max)
 }
 
-/// The spans of services in a trace, without those of other traces that are below a link.
+/// The spans of services in a trace, without the spans of other traces that are below a link.
 fn own_spans(tree: &TraceTree) -> usize {
     let mut is_other: Vec<bool> = Vec::with_capacity(tree.points.len());
     for (index, point) in tree.points.iter().enumerate() {
@@ -277,12 +287,12 @@ fn own_spans(tree: &TraceTree) -> usize {
 /// Adds what the client alone knows of slow iterations, which needs no trace.
 fn compare_by_client(results: &mut Results, aggregate: &Aggregate) {
     let chosen = choice::slow_and_typical(aggregate);
-    let compared = |Chosen { sample, side, top, .. }: Chosen| {
+    let compared = |ChosenIteration { sample, side, top, .. }: ChosenIteration| {
         let tree = TraceTree::build(&aggregate.client_points(&sample));
         let trace_id = aggregate.trace_id(&sample);
-        Compared { side, top, trace_id, sample, tree: Some(tree.into()), functions: Arc::default() }
+        ComparedIteration { side, top, trace_id, sample, tree: Some(tree.into()), functions: Arc::default() }
     };
-    let compared: Vec<Compared> = chosen.into_iter().map(compared).collect();
+    let compared: Vec<ComparedIteration> = chosen.into_iter().map(compared).collect();
     let seed = seed(aggregate);
     for (number, workload) in results.workloads.iter_mut().enumerate() {
         let population = population(aggregate, number, workload);

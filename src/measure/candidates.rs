@@ -1,9 +1,9 @@
 //! The iterations of a run whose traces may be worth fetching: random samples of the slow, the typical, the failed and of
 //! all. They are known at any time while the load runs, and again from the log.
 
-use super::ranked::{Ranked, RankedInTime};
+use super::ranked::{RankedInTime, SampleCandidates};
 use super::rows::IterationHead;
-use super::sample::Ended;
+use super::sample::CompletionStatus;
 
 /// Failed iterations that are fetched at most.
 const FAILED_MAX: usize = 50;
@@ -25,13 +25,13 @@ pub struct Group<T> {
     /// How many iterations without fault there were.
     pub total: u64,
     /// By response time, longest first; one more than is wanted, to see whether these are all.
-    pub slow: Ranked<T>,
+    pub slow: SampleCandidates<T>,
     /// By response time.
     pub typical: RankedInTime<T>,
     /// Those that failed, at random.
-    pub failed: Ranked<T>,
+    pub failed: SampleCandidates<T>,
     /// Any that ended, at random.
-    pub others: Ranked<T>,
+    pub others: SampleCandidates<T>,
 }
 
 impl<T> Group<T> {
@@ -39,10 +39,10 @@ impl<T> Group<T> {
         Self {
             wanted,
             total: 0,
-            slow: Ranked::new(wanted + 1),
+            slow: SampleCandidates::new(wanted + 1),
             typical: RankedInTime::new(wanted.div_ceil(2).min(TYPICAL_OF_INTERVAL_MAX)),
-            failed: Ranked::new(FAILED_MAX),
-            others: Ranked::new(others),
+            failed: SampleCandidates::new(FAILED_MAX),
+            others: SampleCandidates::new(others),
         }
     }
 
@@ -58,13 +58,13 @@ impl<T> Group<T> {
     ) {
         let response_ns = head.response_ns();
         match head.ended {
-            Ended::Failed => self.failed.offer(0, draw, &mut item, gone),
-            Ended::Ok => {
+            CompletionStatus::Failed => self.failed.offer(0, draw, &mut item, gone),
+            CompletionStatus::Ok => {
                 self.total += 1;
                 self.slow.offer(!response_ns, draw, &mut item, gone);
                 self.typical.offer(response_ns, draw, head.start_ns, &mut item, gone);
             }
-            Ended::Aborted | Ended::Dropped => return,
+            CompletionStatus::Aborted | CompletionStatus::Dropped => return,
         }
         self.others.offer(0, draw, item, gone);
     }

@@ -10,7 +10,7 @@ use crate::protocol::Protocol;
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
 use super::rows::{IterationHead, Rows};
-use super::sample::{ActionSample, Ended};
+use super::sample::{ActionSample, CompletionStatus};
 
 /// The most iterations of a block.
 pub const BLOCK_ROWS_MAX: usize = 8192;
@@ -41,7 +41,7 @@ const DURATION_COLUMN: usize = 3;
 
 /// Appends a block, its rows in order of their numbers.
 ///
-/// At most [`BLOCK_ROWS_MAX`] rows, and [`BLOCK_REQUESTS`] requests plus those of an iteration.
+/// At most [`BLOCK_ROWS_MAX`] rows, and [`BLOCK_REQUESTS`] requests plus the requests of one iteration.
 pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     scratch.order(rows);
     put(rows.len() as u64, output);
@@ -178,12 +178,12 @@ pub fn decode(mut input: &[u8], version: u16, scratch: &mut Scratch, rows: &mut 
     decode_heads(&scratch.columns, count, requests, rows)?;
     match version {
         ..FIRST_OF_PROTOCOLS => decode_actions::<earlier::HttpOnly>(&mut input, requests, scratch, rows)?,
-        _ => decode_actions::<Current>(&mut input, requests, scratch, rows)?,
+        _ => decode_actions::<CurrentLayout>(&mut input, requests, scratch, rows)?,
     }
     input.is_empty().then_some(())
 }
 
-/// As [`decode`], but for the requests, of which only the ends are read. All versions are alike in these.
+/// As [`decode`], but only the ends of the requests are read. All versions are alike in these.
 pub fn decode_without_requests(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
     rows.clear();
     let (count, requests) = begin(&mut input, scratch)?;
@@ -247,7 +247,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         error: u32::try_from(column(6)).ok()?,
         actions: u32::try_from(column(7)).ok()?,
         workload: u16::try_from(column(1)).ok()?,
-        ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+        ended: CompletionStatus::from_u8((flags & ENDED_MASK) as u8)?,
         warm_up: flags & WARM_UP != 0,
         resent: flags & ITERATION_RESENT != 0,
         user: (flags >> USER_SHIFT) as u32,
@@ -281,7 +281,7 @@ fn decode_actions<L: Layout>(
 }
 
 /// How a request was sent and answered: what versions of the log store in different ways.
-struct About {
+struct RequestDetails {
     protocol: Protocol,
     outcome: Option<u16>,
     /// All but the times.
@@ -293,18 +293,18 @@ trait Layout {
     /// How many.
     const COLUMNS: usize;
     /// Reads what its columns hold of a request.
-    fn about(column: impl Fn(usize) -> u64) -> Option<About>;
+    fn about(column: impl Fn(usize) -> u64) -> Option<RequestDetails>;
 }
 
-struct Current;
+struct CurrentLayout;
 
-impl Layout for Current {
+impl Layout for CurrentLayout {
     const COLUMNS: usize = ACTION_COLUMNS;
 
-    fn about(column: impl Fn(usize) -> u64) -> Option<About> {
+    fn about(column: impl Fn(usize) -> u64) -> Option<RequestDetails> {
         let (flags, outcome) = (column(0), column(4));
         let [syns, segments, out_of_order, ..] = column(19).to_le_bytes();
-        Some(About {
+        Some(RequestDetails {
             protocol: Protocol::from_u8(u8::try_from(column(16)).ok()?)?,
             outcome: match outcome.checked_sub(1) {
                 Some(outcome) => Some(u16::try_from(outcome).ok()?),
@@ -324,7 +324,7 @@ impl Layout for Current {
 
 /// Requests of logs of versions 3 and 4.
 mod earlier {
-    use super::{About, Layout, OPENED, Phases, Protocol, Retransmits};
+    use super::{Layout, OPENED, Phases, Protocol, RequestDetails, Retransmits};
 
     const HTTP2: u64 = 0b1000;
     const ADDRESS_SHIFT: u32 = 4;
@@ -337,10 +337,10 @@ mod earlier {
     impl Layout for HttpOnly {
         const COLUMNS: usize = 16;
 
-        fn about(column: impl Fn(usize) -> u64) -> Option<About> {
+        fn about(column: impl Fn(usize) -> u64) -> Option<RequestDetails> {
             let flags = column(0);
             let [syns, segments, out_of_order, ..] = (flags >> RETRANSMITS_SHIFT).to_le_bytes();
-            Some(About {
+            Some(RequestDetails {
                 protocol: Protocol::Http,
                 outcome: Some(u16::try_from(column(4)).ok()?).filter(|status| *status != 0),
                 phases: Phases {
@@ -360,7 +360,7 @@ fn decode_action(
     columns: &[Vec<u64>],
     row: usize,
     (position, after_ns): (u64, u64),
-    about: About,
+    about: RequestDetails,
 ) -> Option<ActionSample> {
     let column = |index: usize| columns[index][row];
     let flags = column(0);
@@ -383,7 +383,7 @@ fn decode_action(
         protocol: about.protocol,
         outcome: about.outcome,
         body_bytes: column(5),
-        ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+        ended: CompletionStatus::from_u8((flags & ENDED_MASK) as u8)?,
         requests: u32::try_from(unzigzag(column(13)).wrapping_add(1)).ok()?,
         point: u32::try_from(unzigzag(column(14)).wrapping_add(position + FIRST_POINT)).ok()?,
         parent: u32::try_from(unzigzag(column(15)).wrapping_add(ITERATION_POINT)).ok()?,
@@ -404,7 +404,7 @@ mod tests {
             let [requests, point, parent] = numbers;
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
             ActionSample { action, offset_ns, duration_ns, protocol: Protocol::Http, outcome, body_bytes: body_bytes.into(), requests, point, parent,
-                ended: Ended::from_u8(ended).unwrap(),
+                ended: CompletionStatus::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
                     send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), before_ns: times[6].into(), version, resent, address,
                     retransmits: Retransmits { syns: repeated[0], segments: repeated[1], out_of_order: repeated[2] } } }
@@ -415,7 +415,7 @@ mod tests {
             duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32, user: u32,
             actions in proptest::collection::vec(action(), 0..4)) -> IterationSample {
             IterationSample { workload, number, warm_up, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
-                ended: Ended::from_u8(ended).unwrap(), error, user, actions }
+                ended: CompletionStatus::from_u8(ended).unwrap(), error, user, actions }
         }
     }
 

@@ -133,7 +133,6 @@ impl<'de> Deserialize<'de> for FailureClass {
 /// A fault. Two are equal if they are of the same kind, whatever was seen.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Failure {
-    /// Its class.
     pub class: FailureClass,
     /// The action in which it happened.
     pub action: Option<Arc<str>>,
@@ -141,12 +140,12 @@ pub struct Failure {
     pub message: String,
     /// What was seen in the answer. Of faults of the same kind, the first is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Box<Seen>>,
+    pub seen: Option<Box<FailureEvidence>>,
 }
 
 /// What was seen in an answer that failed: bounded, without secrets, on one line.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Seen {
+pub struct FailureEvidence {
     /// What was checked, such as `$.server.status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -264,7 +263,9 @@ mod tests {
         assert_eq!((a.number(failure("x")), a.number(failure("y")), a.number(failure("x"))), (1, 3, 1));
         assert_eq!((b.number(failure("x")), b.number(failure("y"))), (2, 4));
         assert!(FailureTable::new(1, 0, 2).number(failure("x")) > 4);
-        let seen = |body: &str| Some(Box::new(Seen { body: Some(body.to_owned()), ..Seen::default() }));
+        let seen = |body: &str| {
+            Some(Box::new(FailureEvidence { body: Some(body.to_owned()), ..FailureEvidence::default() }))
+        };
         let number = a.number(Failure { seen: seen("first"), ..failure("z") });
         assert_eq!(a.number(Failure { seen: seen("second"), ..failure("z") }), number);
         let fresh = a.take_fresh();

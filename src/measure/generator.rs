@@ -108,8 +108,8 @@ pub struct WorkerVitals {
     pub delay_ms: f64,
 }
 
-/// From this time and this share of its load on, the run of a worker that was kept from running is INVALID: the load and the
-/// times that it measures are off by about as much.
+/// The run of a worker that was kept from running for this time and this share of its load, or longer, is INVALID: the
+/// load and the times that it measures are off by about as much.
 pub const KEPT_S: f64 = 0.4;
 /// See [`KEPT_S`].
 pub const KEPT_SHARE: f64 = 0.1;

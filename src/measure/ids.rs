@@ -47,7 +47,7 @@ impl RunIds {
     }
 
     /// The iteration that has this trace id, if it is an id of this run; the inverse of [`RunIds::trace_id`]. It takes
-    /// computation only. The id of another run or program passes with a probability of 2⁻⁴⁵, and then leads to a random
+    /// computation only. The id of another run or program passes with a probability of 2⁻⁴⁵. It then leads to a random
     /// number of up to 61 bits: the caller must know how large numbers can be.
     #[inline]
     #[must_use]

@@ -65,7 +65,7 @@ pub struct Latency {
     /// library takes.
     counts: Vec<u64>,
     count: u64,
-    /// The histogram, once somebody has asked for it.
+    /// The histogram, once it has been asked for.
     histogram: OnceLock<Histogram<u64>>,
     sum_ns: u128,
     min_ns: Nanos,
@@ -199,7 +199,7 @@ impl Latency {
         value_at_percentile(self.histogram(), percentile).map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
-    /// The same, if the samples in `failed`, and a further `never` without a time, count as longer than all others;
+    /// The same, if the samples in `failed`, and `never` further ones without a time, count as longer than all others;
     /// `None` if the percentile is among them.
     #[must_use]
     pub fn percentile_failures_last_ns(&self, failed: &Self, never: u64, percentile: f64) -> Option<Nanos> {
@@ -279,9 +279,9 @@ impl Percentiles {
             .map_or(0, |value_ns| self.histogram.lowest_equivalent(value_ns))
     }
 
-    /// The duration that separates the upper part of the samples: usually the percentile itself. If much of that part
-    /// took the same time as the percentile, within the histogram's precision (for example, a query that waits for a
-    /// timeout), it is a little less; otherwise no sample would be above it. 0 without samples.
+    /// The duration that separates the upper part of the samples: usually the percentile itself. It is a little less if
+    /// much of that part took the same time as the percentile, within the histogram's precision: otherwise no sample
+    /// would be above it. An example is a query that waits for a timeout. 0 without samples.
     #[must_use]
     pub fn upper_part_from_ns(&self, percentile: f64) -> Nanos {
         let Some(rank) = rank(self.histogram.len(), percentile) else { return 0 };
@@ -400,8 +400,8 @@ mod tests {
         assert_eq!((sum.over_range(), sum.count()), (5, 6));
     }
 
-    /// Of a hundred samples, ten belong to the upper tenth. Where nearly all of them are above the value of its rank, it
-    /// begins there; where many are equal to it, they are of it, too.
+    /// Of a hundred samples, ten belong to the upper tenth. Where nearly all of them are above the value of its rank,
+    /// it begins there; where many are equal to it, they belong to it, too.
     #[test]
     fn the_upper_part_has_its_share() {
         for (equal, above, from_ms) in [(7, 9, 2_000), (7, 8, 1_999), (10, 5, 1_999), (90, 0, 1_999)] {

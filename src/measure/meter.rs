@@ -11,8 +11,8 @@ use base::clock::Nanos;
 use super::errors::{FailureClass, NumberedFailure};
 use super::latency::SampleId;
 use super::recorder::Batch;
-use super::rows::{Row, Rows};
-use super::sample::Ended;
+use super::rows::{Rows, SampleRow};
+use super::sample::CompletionStatus;
 
 /// The upper bounds of the buckets, inclusive; a further bucket has all longer samples.
 pub const BOUNDS_NS: [Nanos; 21] = [
@@ -42,7 +42,6 @@ pub const BOUNDS_NS: [Nanos; 21] = [
 /// An example of the samples of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exemplar {
-    /// Its value.
     pub value_ns: Nanos,
     /// Its iteration.
     pub sample: SampleId,
@@ -82,9 +81,8 @@ impl Buckets {
 /// A workload so far.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadMeter {
-    /// Its name.
     pub name: String,
-    /// Iterations by how they ended, in the order of [`Ended`]'s numbers, without warm-up.
+    /// Iterations by how they ended, in the order of [`CompletionStatus`]'s numbers, without warm-up.
     pub ended: [u64; 4],
     /// Iterations of the warm-up.
     pub warm_up: u64,
@@ -101,7 +99,7 @@ pub struct WorkloadMeter {
     /// From start to end.
     pub service: Buckets,
     /// From due to start.
-    pub lag: Buckets,
+    pub queue_time: Buckets,
     /// Name and service time of each action.
     pub actions: Vec<(String, Buckets)>,
     /// Iterations that failed, by the name of the fault's class.
@@ -117,7 +115,7 @@ pub struct Meter {
 }
 
 /// What another shard has measured.
-pub struct Elsewhere<'a> {
+pub struct ShardMeasurements<'a> {
     /// The samples, on the clock of this process.
     pub rows: &'a Rows,
     /// The classes of faults, by the numbers that the samples have.
@@ -157,7 +155,7 @@ impl Meter {
     }
 
     /// Adds what another shard has measured.
-    pub fn add_shard(&mut self, shard: u32, told: &Elsewhere<'_>) {
+    pub fn add_shard(&mut self, shard: u32, told: &ShardMeasurements<'_>) {
         for row in told.rows.iter() {
             if let Some(meter) = self.workloads.get_mut(usize::from(row.head.workload)) {
                 meter.add(row, told.classes.get(&row.head.error).copied());
@@ -179,7 +177,7 @@ impl WorkloadMeter {
         self.in_flight + self.in_flight_elsewhere.values().sum::<u64>()
     }
 
-    fn add(&mut self, row: Row<'_>, class: Option<FailureClass>) {
+    fn add(&mut self, row: SampleRow<'_>, class: Option<FailureClass>) {
         let head = row.head;
         if head.warm_up {
             self.warm_up += 1;
@@ -198,8 +196,8 @@ impl WorkloadMeter {
             self.service.add(exemplar(head.duration_ns));
         }
         // A dropped arrival never started; one that was cut off did.
-        if head.ended != Ended::Dropped {
-            self.lag.add(exemplar(head.lag_ns()));
+        if head.ended != CompletionStatus::Dropped {
+            self.queue_time.add(exemplar(head.queue_time_ns()));
         }
         for action in row.actions.iter().filter(|action| action.ended.is_measured()) {
             if let Some((_, buckets)) = self.actions.get_mut(usize::from(action.action)) {
@@ -234,9 +232,12 @@ mod tests {
     #[test]
     fn a_batch_is_counted_by_outcome_bucket_and_class() {
         let mut samples = Rows::default();
-        for (number, ended, error) in
-            [(0, Ended::Ok, 0), (1, Ended::Failed, 3), (2, Ended::Aborted, 0), (3, Ended::Dropped, 0)]
-        {
+        for (number, ended, error) in [
+            (0, CompletionStatus::Ok, 0),
+            (1, CompletionStatus::Failed, 3),
+            (2, CompletionStatus::Aborted, 0),
+            (3, CompletionStatus::Dropped, 0),
+        ] {
             let actions = vec![ActionSample { duration_ns: 2_000_000, ended, ..ActionSample::default() }];
             samples.push(&IterationSample {
                 number,
@@ -258,14 +259,14 @@ mod tests {
         let workload = &meter.workloads[0];
         assert_eq!(workload.unrecorded, 5);
         assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));
-        assert_eq!((workload.response.count(), workload.lag.count()), (2, 3));
+        assert_eq!((workload.response.count(), workload.queue_time.count()), (2, 3));
         assert_eq!(
             workload.errors.iter().map(|(class, count)| (*class, *count)).next(),
             Some(("timeout", 1))
         );
         let exemplar = workload.response.exemplars[8].unwrap();
         assert_eq!((exemplar.value_ns, exemplar.sample.number), (4_020_000, 1));
-        assert_eq!(workload.lag.counts[1], 3, "20 µs");
+        assert_eq!(workload.queue_time.counts[1], 3, "20 µs");
         assert_eq!(workload.actions[0].1.counts[7], 2);
     }
 
@@ -286,7 +287,7 @@ mod tests {
         let classes = HashMap::from([(1, FailureClass::Timeout)]);
         meter.workloads[1].in_flight = 2;
         for in_flight in [9, 4] {
-            let told = Elsewhere {
+            let told = ShardMeasurements {
                 rows: &rows,
                 classes: &classes,
                 in_flight: vec![0, in_flight],

@@ -15,7 +15,6 @@ use super::protocol::Protocol;
 pub enum Observation {
     /// Setup, an iteration of a workload, or teardown begins.
     Part {
-        /// Its name.
         name: String,
         /// Its trace, if it is an iteration.
         trace_id: Option<Uuid>,
@@ -51,30 +50,28 @@ pub struct Exchange {
     /// The protocol that it speaks.
     pub protocol: Protocol,
     /// What was sent.
-    pub request: Sent,
+    pub request: SentRequest,
     /// The redirects that were followed.
-    pub redirects: Vec<Followed>,
+    pub redirects: Vec<FollowedRedirect>,
     /// The answer; `None` if there is none.
-    pub answer: Option<Answered>,
+    pub answer: Option<AnswerObservation>,
     /// How long each phase took.
     pub phases: Phases,
     /// From the start to the end of the last request.
     pub duration: Duration,
     /// Every check.
-    pub checks: Vec<Checked>,
+    pub checks: Vec<CheckOutcome>,
     /// The variables that were extracted: name, value, and whether it is a secret.
     pub extracted: Vec<(String, String, bool)>,
     /// Why it failed, as a class and a message.
     pub failure: Option<(FailureClass, String)>,
-    /// The secrets that are known by now, besides those of the files.
+    /// The secrets that are known by now, besides the files' secrets.
     pub secrets: Vec<String>,
     /// The variables that are texts.
     pub variables: Vec<(String, String)>,
 }
 
-/// A request.
-pub struct Sent {
-    /// The method.
+pub struct SentRequest {
     pub method: String,
     /// Whether it is sent over TLS.
     pub tls: bool,
@@ -86,12 +83,10 @@ pub struct Sent {
     pub path: String,
     /// Names and values, without the body's length.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body.
     pub body: Bytes,
 }
 
-impl Sent {
-    /// The URL.
+impl SentRequest {
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
@@ -99,8 +94,7 @@ impl Sent {
     }
 }
 
-/// An answer.
-pub struct Answered {
+pub struct AnswerObservation {
     /// The number with which it says how it went, such as a status.
     pub outcome: u16,
     /// Names and values of the headers.
@@ -112,7 +106,7 @@ pub struct Answered {
 }
 
 /// A check and its outcome.
-pub struct Checked {
+pub struct CheckOutcome {
     /// What is checked.
     pub what: String,
     /// What is expected of it, in words that follow its name.
@@ -125,7 +119,7 @@ pub struct Checked {
 
 /// A redirect that was followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowedRedirect {
     /// The status of the answer that redirected.
     pub status: http::StatusCode,
     /// The method of the next request.

@@ -60,7 +60,7 @@ pub struct Retransmits {
 }
 
 impl Retransmits {
-    /// True if nothing was repeated, as far as is known.
+    /// True if no repetition is known.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()

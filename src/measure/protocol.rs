@@ -1,4 +1,4 @@
-//! What tells the samples of one protocol from those of another: names, and which outcomes are good.
+//! What tells samples of one protocol from samples of another: names, and which outcomes are good.
 //!
 //! All protocols share the phases of a request over a connection ([`crate::phases::Phases`]), so thresholds and tables
 //! have one vocabulary. What differs stands here, and nothing else in a sample or in a log depends on a protocol.
@@ -24,7 +24,6 @@ pub enum Protocol {
 /// The names of a protocol's figures.
 #[derive(Debug)]
 pub struct ProtocolNames {
-    /// The protocol.
     pub protocol: Protocol,
     /// What the earlier requests of a call are called, whose time is no part of its duration.
     pub before: &'static str,
@@ -39,7 +38,6 @@ pub struct ProtocolNames {
 /// The number of HTTP/2 among the versions of HTTP.
 pub const HTTP2: u8 = 1;
 
-/// All protocols.
 static ALL: &[&ProtocolNames] = &[
     &HTTP,
     #[cfg(feature = "simulation")]
@@ -69,7 +67,6 @@ impl Protocol {
         ALL.iter().map(|names| names.protocol).find(|protocol| *protocol as u8 == number)
     }
 
-    /// Its names.
     #[must_use]
     pub fn names(self) -> &'static ProtocolNames {
         ALL.iter().find(|names| names.protocol == self).unwrap_or(&ALL[0])

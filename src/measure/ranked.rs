@@ -22,7 +22,6 @@ const INTERVAL_FIRST_NS: Nanos = 1_000_000;
 /// An iteration that may be in the sample.
 #[derive(Clone, Debug)]
 pub struct Candidate<T> {
-    /// Its rank.
     pub rank: u64,
     /// Its random key.
     pub key: u64,
@@ -32,7 +31,7 @@ pub struct Candidate<T> {
 
 /// The iterations that may be in a sample.
 #[derive(Clone, Debug)]
-pub struct Ranked<T> {
+pub struct SampleCandidates<T> {
     limit: usize,
     kept: Vec<Candidate<T>>,
     /// At this number, useless iterations are removed.
@@ -41,7 +40,7 @@ pub struct Ranked<T> {
     steps: Vec<(u64, u64)>,
 }
 
-impl<T> Ranked<T> {
+impl<T> SampleCandidates<T> {
     /// For samples of `limit` iterations.
     pub fn new(limit: usize) -> Self {
         Self { limit, kept: Vec::new(), prune_at: 4 * limit.max(8), steps: Vec::new() }
@@ -133,7 +132,7 @@ impl<T> Ranked<T> {
 pub struct RankedInTime<T> {
     limit: usize,
     interval_ns: Nanos,
-    intervals: BTreeMap<u64, Ranked<T>>,
+    intervals: BTreeMap<u64, SampleCandidates<T>>,
     /// The first and the last interval: between them, nothing has to be looked up.
     covered: (u64, u64),
 }
@@ -144,7 +143,7 @@ impl<T> RankedInTime<T> {
         Self { limit, interval_ns: INTERVAL_FIRST_NS, intervals: BTreeMap::new(), covered: (u64::MAX, 0) }
     }
 
-    /// As [`Ranked::offer`].
+    /// As [`SampleCandidates::offer`].
     #[inline]
     pub fn offer(
         &mut self,
@@ -160,7 +159,7 @@ impl<T> RankedInTime<T> {
         }
         let limit = self.limit;
         let interval = self.intervals.entry(start_ns / self.interval_ns);
-        interval.or_insert_with(|| Ranked::new(limit)).offer(rank, key, item, gone);
+        interval.or_insert_with(|| SampleCandidates::new(limit)).offer(rank, key, item, gone);
     }
 
     /// Makes the intervals long enough for this time, too.
@@ -205,7 +204,7 @@ impl<T> RankedInTime<T> {
 
     /// The number of iterations that may be in a sample.
     pub fn count(&self) -> usize {
-        self.intervals.values().map(Ranked::count).sum()
+        self.intervals.values().map(SampleCandidates::count).sum()
     }
 
     /// The size of a sample of an interval.
@@ -241,7 +240,7 @@ mod tests {
             mut limit in 1..12_usize,
             less_from in 0..1200_u64,
         ) {
-            let (mut ranked, mut in_time) = (Ranked::new(limit), RankedInTime::new(limit));
+            let (mut ranked, mut in_time) = (SampleCandidates::new(limit), RankedInTime::new(limit));
             let (mut gone, mut gone_in_time) = (Vec::new(), Vec::new());
             for (number, (rank, key, start_ns)) in (0..).zip(&ranks) {
                 if number == less_from {
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_hardly_grows_with_the_run() {
-        let mut ranked = Ranked::new(100);
+        let mut ranked = SampleCandidates::new(100);
         let mut random = fastrand::Rng::with_seed(7);
         for number in 0..300_000 {
             ranked.offer(random.u64(..), random.u64(..), || number, &mut drop);

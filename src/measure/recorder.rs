@@ -13,7 +13,7 @@ use base::clock::{Nanos, now};
 use super::errors::{Failure, FailureTable, NumberedFailure};
 use super::latency::{SampleId, VALUE_NS_MAX};
 use super::rows::Rows;
-use super::sample::{Ended, IterationSample};
+use super::sample::{CompletionStatus, IterationSample};
 
 /// A batch is sent when it is this old, so that the log is at most a second behind.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
@@ -28,7 +28,6 @@ pub struct Batch {
     pub workload: u16,
     /// New faults that these samples refer to.
     pub failures: Vec<NumberedFailure>,
-    /// The samples.
     pub samples: Rows,
     /// Counts of the same samples, for the live view.
     pub live: Live,
@@ -119,22 +118,22 @@ impl Live {
             return;
         }
         match sample.ended {
-            Ended::Ok => self.ok += 1,
-            Ended::Failed => self.failed += 1,
-            Ended::Aborted => {
+            CompletionStatus::Ok => self.ok += 1,
+            CompletionStatus::Failed => self.failed += 1,
+            CompletionStatus::Aborted => {
                 self.aborted += 1;
                 return;
             }
-            Ended::Dropped => {
+            CompletionStatus::Dropped => {
                 self.dropped += 1;
                 return;
             }
         }
         let response_ns = sample.response_ns();
-        if sample.ended == Ended::Ok {
+        if sample.ended == CompletionStatus::Ok {
             self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
         }
-        self.lag_ns.saturating_record(sample.lag_ns().clamp(1, VALUE_NS_MAX));
+        self.lag_ns.saturating_record(sample.queue_time_ns().clamp(1, VALUE_NS_MAX));
         if self.slowest.is_none_or(|(slowest, _)| response_ns > slowest) {
             self.slowest = Some((response_ns, SampleId { workload: sample.workload, number: sample.number }));
         }
@@ -188,13 +187,12 @@ impl Recorder {
         self.failures.number(failure)
     }
 
-    /// Records an iteration.
     #[inline]
     pub fn record(&mut self, sample: &IterationSample) {
         self.live.count(sample);
         if self.backlog_bytes + self.samples.bytes() < BUFFER_BYTES_MAX {
             self.samples.push(sample);
-        } else if sample.ended != Ended::Dropped {
+        } else if sample.ended != CompletionStatus::Dropped {
             // The runner counts dropped arrivals.
             self.live.unrecorded += 1;
         }
@@ -264,7 +262,7 @@ mod tests {
     use super::super::sample::ActionSample;
     use super::*;
 
-    fn sample(number: u64, ended: Ended) -> IterationSample {
+    fn sample(number: u64, ended: CompletionStatus) -> IterationSample {
         IterationSample { number, duration_ns: 1_000_000 * (number + 1), ended, ..Default::default() }
     }
 
@@ -275,7 +273,7 @@ mod tests {
         let mut numbers = Vec::new();
         let mut live = Live::new();
         for number in 0..100 {
-            let ended = if number % 10 == 0 { Ended::Failed } else { Ended::Ok };
+            let ended = if number % 10 == 0 { CompletionStatus::Failed } else { CompletionStatus::Ok };
             recorder.record(&sample(number, ended));
             recorder.flush(false);
             if number % 7 == 0 {
@@ -301,7 +299,7 @@ mod tests {
         let mut recorder = Recorder::new(0, 0, 1, sender);
         let mut recorded = 0;
         let batch = loop {
-            recorder.record(&sample(recorded, Ended::Ok));
+            recorder.record(&sample(recorded, CompletionStatus::Ok));
             recorded += 1;
             if let Ok(batch) = receiver.try_recv() {
                 break batch;
@@ -364,7 +362,7 @@ mod tests {
         let (sender, _receiver) = std::sync::mpsc::sync_channel(0);
         let mut recorder = Recorder::new(0, 0, 1, sender);
         for number in 0..2_000_000 {
-            recorder.record(&sample(number, Ended::Ok));
+            recorder.record(&sample(number, CompletionStatus::Ok));
             if recorder.live.unrecorded > 0 {
                 assert!(recorder.backlog_bytes + recorder.samples.bytes() >= BUFFER_BYTES_MAX);
                 assert!(recorder.backlog.iter().all(|batch| batch.samples.bytes() < 2 * BATCH_BYTES));

@@ -5,7 +5,7 @@
 use base::clock::Nanos;
 
 use super::latency::SampleId;
-use super::sample::{ActionSample, Ended, IterationSample};
+use super::sample::{ActionSample, CompletionStatus, IterationSample};
 
 /// The most requests of an iteration that are kept.
 pub const REQUESTS_OF_ITERATION_MAX: usize = 100_000;
@@ -30,7 +30,7 @@ pub struct IterationHead {
     /// The workload's index.
     pub workload: u16,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CompletionStatus,
     /// True before the workload's warm-up is over.
     pub warm_up: bool,
     /// True if one of its requests was sent once more.
@@ -41,12 +41,12 @@ impl IterationHead {
     /// From the time it was due to its end.
     #[must_use]
     pub fn response_ns(&self) -> Nanos {
-        self.lag_ns().saturating_add(self.duration_ns)
+        self.queue_time_ns().saturating_add(self.duration_ns)
     }
 
     /// From the time it was due to its start.
     #[must_use]
-    pub fn lag_ns(&self) -> Nanos {
+    pub fn queue_time_ns(&self) -> Nanos {
         self.start_ns.saturating_sub(self.due_ns)
     }
 
@@ -55,7 +55,7 @@ impl IterationHead {
     #[must_use]
     pub fn has_started(&self) -> bool {
         let is_unstarted = self.duration_ns == 0 && self.actions == 0;
-        !(self.ended == Ended::Dropped || self.ended == Ended::Aborted && is_unstarted)
+        !(self.ended == CompletionStatus::Dropped || self.ended == CompletionStatus::Aborted && is_unstarted)
     }
 }
 
@@ -100,14 +100,13 @@ impl IterationSample {
 
 /// An iteration in [`Rows`], with its requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// The iteration.
+pub struct SampleRow<'a> {
     pub head: &'a IterationHead,
     /// Its requests, in order.
     pub actions: &'a [ActionSample],
 }
 
-impl Row<'_> {
+impl SampleRow<'_> {
     /// The same as a sample that owns its requests.
     #[must_use]
     pub fn to_sample(&self) -> IterationSample {
@@ -152,7 +151,7 @@ impl Rows {
     }
 
     /// Appends a row of another table.
-    pub fn push_row(&mut self, row: Row<'_>) {
+    pub fn push_row(&mut self, row: SampleRow<'_>) {
         self.heads.push(*row.head);
         self.actions.extend_from_slice(row.actions);
     }
@@ -163,7 +162,7 @@ impl Rows {
         self.actions.extend_from_slice(&other.actions);
     }
 
-    /// Moves all times by so much; none is before the anchor.
+    /// Moves all times by this much; none is before the anchor.
     pub fn shift(&mut self, by_ns: i64) {
         for head in &mut self.heads {
             head.due_ns = head.due_ns.saturating_add_signed(by_ns);
@@ -209,12 +208,12 @@ impl Rows {
     }
 
     /// The iterations, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = SampleRow<'_>> {
         let mut rest = self.actions.as_slice();
         self.heads.iter().map(move |head| {
             let (actions, after) = rest.split_at((head.actions as usize).min(rest.len()));
             rest = after;
-            Row { head, actions }
+            SampleRow { head, actions }
         })
     }
 }

@@ -9,7 +9,7 @@ use base::clock::Nanos;
 /// How an iteration or a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Ended {
+pub enum CompletionStatus {
     /// Without fault.
     #[default]
     Ok = 0,
@@ -21,7 +21,7 @@ pub enum Ended {
     Dropped = 3,
 }
 
-impl Ended {
+impl CompletionStatus {
     /// True if its duration is a measurement: it ran to its end, successfully or not.
     #[must_use]
     pub fn is_measured(self) -> bool {
@@ -53,7 +53,7 @@ pub struct IterationSample {
     /// From its start to its end.
     pub duration_ns: Nanos,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CompletionStatus,
     /// The number of its fault in the log's table of errors; 0 for none.
     pub error: u32,
     /// Its virtual user's number plus 1, if that decides which rows of data it got; 0 otherwise.
@@ -66,12 +66,12 @@ impl IterationSample {
     /// From the time it was due to its end.
     #[must_use]
     pub fn response_ns(&self) -> Nanos {
-        self.lag_ns() + self.duration_ns
+        self.queue_time_ns() + self.duration_ns
     }
 
     /// From the time it was due to its start.
     #[must_use]
-    pub fn lag_ns(&self) -> Nanos {
+    pub fn queue_time_ns(&self) -> Nanos {
         self.start_ns.saturating_sub(self.due_ns)
     }
 
@@ -92,7 +92,6 @@ pub struct ActionSample {
     pub offset_ns: Nanos,
     /// From send to the last byte of the answer.
     pub duration_ns: Nanos,
-    /// The phases.
     pub phases: Phases,
     /// The protocol that it speaks.
     pub protocol: Protocol,
@@ -101,7 +100,7 @@ pub struct ActionSample {
     /// The length of the answer's body.
     pub body_bytes: u64,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CompletionStatus,
     /// How many requests it sent; 0 for a group.
     pub requests: u32,
     /// The number of its trace point within the iteration, whose own point has the number 1.

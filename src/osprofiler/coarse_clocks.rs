@@ -1,13 +1,14 @@
 //! Places of spans whose clock counts whole milliseconds.
 //!
-//! OpenTelemetry's SDK for JavaScript writes the start of a span in whole milliseconds, cut off, and its end as that start
-//! plus a precise duration (`@opentelemetry/sdk-trace-base` 2.12.1). So every span of a Node service lies up to a
-//! millisecond too early: short calls that ran one after another lie on top of each other, and some seem to outlive their
-//! parents. The durations are right. Here, spans are moved later by less than a millisecond, as far as that puts them into
-//! the only order that their parents and siblings allow: a span begins within its parent and ends within it, whatever clock
-//! timed the parent, and calls of one parent that would overlap by less than a millisecond ran one after another. Calls that
-//! overlap by more stay as they are: they were made at the same time. A span whose start was given to the SDK has an exact
-//! one among others in whole milliseconds, so each span is judged by itself, if most of its service are whole.
+//! OpenTelemetry's SDK for JavaScript writes the start of a span in whole milliseconds, cut off, and its end as that
+//! start plus a precise duration (`@opentelemetry/sdk-trace-base` 2.12.1). So every span of a Node service lies up to a
+//! millisecond too early: short calls that ran one after another lie on top of each other, and some seem to outlive
+//! their parents. The durations are right. Here, spans are moved later by less than a millisecond, where that puts them
+//! into the only order that their parents and siblings allow. A span begins and ends within its parent, whatever clock
+//! timed the parent. Calls of one parent that would overlap by less than a millisecond ran one after another. Calls
+//! that overlap by more stay as they are: they were made at the same time. A span whose start was given to the SDK has
+//! an exact one among others in whole milliseconds. So each span is judged by itself, if most of its service's spans
+//! start on whole milliseconds.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ pub(super) type Clock<'p> = [Option<&'p str>; 3];
 
 /// A point of a trace.
 #[derive(Clone, Debug)]
-pub(super) struct Placed<'p> {
+pub(super) struct PlacedPoint<'p> {
     pub(super) clock: Clock<'p>,
     /// The index of its parent, which comes before it.
     pub(super) parent: Option<usize>,
@@ -34,7 +35,7 @@ pub(super) struct Placed<'p> {
     pub(super) duration_us: Option<u64>,
 }
 
-impl Placed<'_> {
+impl PlacedPoint<'_> {
     fn end_us(&self) -> Option<u64> {
         Some(self.start_us.saturating_add(self.duration_us?))
     }
@@ -42,7 +43,11 @@ impl Placed<'_> {
 
 /// Moves the points of such clocks. `first_us` is the zero of their times on the wall clock. False if there are none.
 /// `has_kind` says whether the point at an index has a kind. Points of OSProfiler and internal spans have none.
-pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> bool {
+pub(super) fn settle(
+    points: &mut [PlacedPoint<'_>],
+    first_us: i64,
+    has_kind: impl Fn(usize) -> bool,
+) -> bool {
     let clocks = clocks(points, first_us, has_kind);
     if clocks.iter().all(Option::is_none) {
         return false;
@@ -59,9 +64,9 @@ pub(super) fn settle(points: &mut [Placed<'_>], first_us: i64, has_kind: impl Fn
 }
 
 /// The clock of each point, as a number, if it counts whole milliseconds.
-fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
+fn clocks(points: &[PlacedPoint<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
     #[derive(Clone, Default)]
-    struct Seen {
+    struct ClockTally {
         spans: usize,
         whole: usize,
         ends_between: bool,
@@ -70,7 +75,7 @@ fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool
     let is_whole = |us: u64| zero_us.wrapping_add(us).is_multiple_of(RESOLUTION_US);
     let of_point = numbered(points);
     let clocks = of_point.iter().max().map_or(0, |most| most + 1);
-    let mut all = vec![Seen::default(); clocks];
+    let mut all = vec![ClockTally::default(); clocks];
     let with_time = || points.iter().zip(&of_point).filter(|(point, _)| point.duration_us.is_some());
     for (point, number) in with_time() {
         let seen = &mut all[*number];
@@ -81,7 +86,7 @@ fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool
         }
     }
     let is_mostly_whole =
-        |seen: &Seen| seen.ends_between && seen.whole as f64 >= WHOLE_MIN * seen.spans as f64;
+        |seen: &ClockTally| seen.ends_between && seen.whole as f64 >= WHOLE_MIN * seen.spans as f64;
     let mut is_coarse: Vec<bool> = all.iter().map(is_mostly_whole).collect();
     // Whether a point has a kind takes long to find out.
     let mut has_kinds = vec![false; clocks];
@@ -93,7 +98,7 @@ fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool
         }
     }
     is_coarse.iter_mut().zip(has_kinds).for_each(|(is_coarse, has_kinds)| *is_coarse &= has_kinds);
-    let known = |(point, number): (&Placed<'_>, &usize)| {
+    let known = |(point, number): (&PlacedPoint<'_>, &usize)| {
         let is_coarse = is_coarse[*number] && is_whole(point.start_us);
         (is_coarse && point.duration_us.is_some()).then_some(*number)
     };
@@ -101,11 +106,11 @@ fn clocks(points: &[Placed<'_>], first_us: i64, has_kind: impl Fn(usize) -> bool
 }
 
 /// The clock of each point, as a number. Points that follow each other mostly have the same one.
-fn numbered<'p>(points: &[Placed<'p>]) -> Vec<usize> {
+fn numbered<'p>(points: &[PlacedPoint<'p>]) -> Vec<usize> {
     let mut known: HashMap<Clock<'p>, usize> = HashMap::new();
     let mut last: Option<(Clock<'p>, usize)> = None;
     let mut numbers = Vec::with_capacity(points.len());
-    for Placed { clock, .. } in points {
+    for PlacedPoint { clock, .. } in points {
         let number = match last {
             Some((same, number)) if same == *clock => number,
             _ => {
@@ -120,7 +125,7 @@ fn numbered<'p>(points: &[Placed<'p>]) -> Vec<usize> {
 }
 
 /// Moves a point to `us`, if that is less than the resolution after what its record says. True if it moved.
-fn move_to(points: &mut [Placed<'_>], stated: &[u64], index: usize, us: u64) -> bool {
+fn move_to(points: &mut [PlacedPoint<'_>], stated: &[u64], index: usize, us: u64) -> bool {
     let may = us > points[index].start_us && us - stated[index] < RESOLUTION_US;
     if may {
         points[index].start_us = us;
@@ -129,7 +134,7 @@ fn move_to(points: &mut [Placed<'_>], stated: &[u64], index: usize, us: u64) -> 
 }
 
 /// Begins each point within its parent, and after the siblings before it that would overlap by less than the resolution.
-fn siblings(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64]) -> bool {
+fn siblings(points: &mut [PlacedPoint<'_>], clocks: &[Option<usize>], stated: &[u64]) -> bool {
     let mut moved = false;
     // Where the last of the children of each point ends.
     let mut ends: HashMap<usize, u64> = HashMap::new();
@@ -150,7 +155,7 @@ fn siblings(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64])
 }
 
 /// Begins each point late enough that its children end within it.
-fn parents(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64]) -> bool {
+fn parents(points: &mut [PlacedPoint<'_>], clocks: &[Option<usize>], stated: &[u64]) -> bool {
     let mut moved = false;
     for index in (0..points.len()).rev() {
         let Some(parent) = points[index].parent.filter(|&parent| clocks[parent].is_some()) else { continue };
@@ -162,9 +167,9 @@ fn parents(points: &mut [Placed<'_>], clocks: &[Option<usize>], stated: &[u64]) 
     moved
 }
 
-/// Whether a point should be within its parent, as far as moving allows: what another clock timed, only if it began before
-/// the parent's end. What begins later was started, and is not waited for.
-fn is_within(points: &[Placed<'_>], clocks: &[Option<usize>], index: usize, parent: usize) -> bool {
+/// Whether a point should be within its parent, if moving allows it. A point that another clock timed should be only if
+/// it began before the parent's end. What begins later was started, and is not waited for.
+fn is_within(points: &[PlacedPoint<'_>], clocks: &[Option<usize>], index: usize, parent: usize) -> bool {
     let is_same_clock = clocks[index].is_some() && clocks[index] == clocks[parent];
     is_same_clock || points[parent].end_us().is_some_and(|end_us| points[index].start_us < end_us)
 }
@@ -173,40 +178,40 @@ fn is_within(points: &[Placed<'_>], clocks: &[Option<usize>], index: usize, pare
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Placed, settle};
+    use super::{PlacedPoint, settle};
 
     /// A span: its parent's number from 1 or 0, its start and its duration in microseconds.
-    type Given = (usize, u64, u64);
+    type GivenSpan = (usize, u64, u64);
 
     /// These spans as a clock of nanoseconds, or of whole milliseconds, has them, in the order of their tree.
-    fn placed(spans: &[Given], cut: bool, has_kind: bool) -> Vec<Placed<'static>> {
-        let one = |(parent, start, took): &Given| Placed {
+    fn placed(spans: &[GivenSpan], cut: bool, has_kind: bool) -> Vec<PlacedPoint<'static>> {
+        let one = |(parent, start, took): &GivenSpan| PlacedPoint {
             clock: [Some("shop"), Some("api"), Some("h")],
             parent: parent.checked_sub(1),
             start_us: if cut { start / 1_000 * 1_000 } else { *start },
             duration_us: Some(*took),
         };
-        let mut placed: Vec<Placed<'static>> = spans.iter().map(one).collect();
+        let mut placed: Vec<PlacedPoint<'static>> = spans.iter().map(one).collect();
         settle(&mut placed, 1_700_000_000_000_000, |_| has_kind);
         placed
     }
 
     /// The time of the first span in which none of its children runs.
-    fn own_us(placed: &[Placed<'_>]) -> u64 {
+    fn own_us(placed: &[PlacedPoint<'_>]) -> u64 {
         let (begin, end) = (placed[0].start_us, placed[0].end_us().unwrap());
         let inside =
             |us: &u64| placed[1..].iter().any(|one| one.start_us <= *us && *us < one.end_us().unwrap());
         (end - begin) - (begin..end).filter(inside).count() as u64
     }
 
-    fn times(placed: &[Placed<'_>]) -> Vec<(u64, u64)> {
+    fn times(placed: &[PlacedPoint<'_>]) -> Vec<(u64, u64)> {
         placed.iter().map(|one| (one.start_us, one.end_us().unwrap())).collect()
     }
 
     #[test]
     fn short_calls_run_one_after_another_and_long_ones_stay_parallel() {
         // A request of 13.05 ms with 30 statements of 0.4 ms.
-        let mut spans: Vec<Given> = vec![(0, 200, 13_050)];
+        let mut spans: Vec<GivenSpan> = vec![(0, 200, 13_050)];
         spans.extend((0..30).map(|number| (1, 300 + number * 410, 400)));
         for cut in [false, true] {
             let seen = placed(&spans, cut, true);
@@ -219,7 +224,7 @@ mod tests {
         // One call with another service, whose clock is exact or not: the call takes 1.2 ms, its answer 0.9.
         for (cut_call, cut_answer) in [(true, false), (false, true), (true, true)] {
             let cut = |us: u64, cut: bool| if cut { us / 1_000 * 1_000 } else { us };
-            let one = |service, parent, start_us, took| Placed {
+            let one = |service, parent, start_us, took| PlacedPoint {
                 clock: [Some("shop"), Some(service), Some("h")],
                 parent,
                 start_us,
@@ -269,7 +274,7 @@ mod tests {
 
         #[test]
         fn nothing_moves_by_a_millisecond(spans in prop::collection::vec((0_usize..8, 0_u64..20_000, 0_u64..9_000), 1..30)) {
-            let spans: Vec<Given> = (1..).zip(spans).map(|(number, (parent, start, took))| (parent % number, start, took)).collect();
+            let spans: Vec<GivenSpan> = (1..).zip(spans).map(|(number, (parent, start, took))| (parent % number, start, took)).collect();
             for (seen, (_, start, _)) in placed(&spans, true, true).iter().zip(&spans) {
                 let cut = start / 1_000 * 1_000;
                 prop_assert!(seen.start_us >= cut && seen.start_us < cut + 1_000);

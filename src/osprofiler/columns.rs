@@ -6,7 +6,7 @@
 
 /// Lists up to this many bytes stay.
 const LIST_BYTES_MAX: usize = 40;
-/// So many `SELECT`s are looked at: a statement comes from outside, and each may be read to its end.
+/// The number of `SELECT`s that are looked at: a statement comes from outside, and each may be read to its end.
 const SELECTS_MAX: usize = 16;
 
 /// The statement, on one line, with `…` for each long list between `SELECT` and its `FROM`.

@@ -10,7 +10,7 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::record::Record;
+use super::record::TraceRecord;
 
 /// Points nested deeper become roots, so that no reader's (nor this library's) stack overflows;
 /// Python fails to print such a report.
@@ -26,7 +26,7 @@ pub enum ReportStyle {
     Rows,
 }
 
-struct Node<'a> {
+struct CompatNode<'a> {
     trace_id: &'a str,
     parent_id: &'a str,
     info: Map<String, Value>,
@@ -38,13 +38,13 @@ struct Node<'a> {
 ///
 /// Points in a cycle are left out, as there, and records without a readable timestamp.
 #[must_use]
-pub fn compat_report(records: &[Record]) -> Value {
+pub fn compat_report(records: &[TraceRecord]) -> Value {
     compat_report_as(records, ReportStyle::Records)
 }
 
 /// The same for a kind of collector.
 #[must_use]
-pub fn compat_report_as(records: &[Record], style: ReportStyle) -> Value {
+pub fn compat_report_as(records: &[TraceRecord], style: ReportStyle) -> Value {
     let (mut nodes, times) = collect(records, style);
     let mut stats: Map<String, Value> = Map::new();
     for node in &mut nodes {
@@ -85,12 +85,12 @@ impl Times {
     }
 }
 
-fn collect(records: &[Record], style: ReportStyle) -> (Vec<Node<'_>>, Times) {
+fn collect(records: &[TraceRecord], style: ReportStyle) -> (Vec<CompatNode<'_>>, Times) {
     let mut times = Times::default();
     let mut indices: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut nodes: Vec<CompatNode<'_>> = Vec::new();
     // The report's order follows from the order in which OSProfiler reads.
-    let ordered: Box<dyn Iterator<Item = &Record>> = match style {
+    let ordered: Box<dyn Iterator<Item = &TraceRecord>> = match style {
         ReportStyle::Records => Box::new(records.iter().rev()),
         ReportStyle::Rows => Box::new(records.iter()),
     };
@@ -123,14 +123,14 @@ fn collect(records: &[Record], style: ReportStyle) -> (Vec<Node<'_>>, Times) {
     (nodes, times)
 }
 
-fn new_node(record: &Record) -> Node<'_> {
+fn new_node(record: &TraceRecord) -> CompatNode<'_> {
     let mut info = Map::new();
     let name = record.name.split('-').next().unwrap_or_default();
     info.insert("name".to_owned(), name.into());
     info.insert("project".to_owned(), record.project.clone().into());
     info.insert("service".to_owned(), record.service.clone().into());
     info.insert("host".to_owned(), record.info.value("host").unwrap_or_default());
-    Node {
+    CompatNode {
         trace_id: &record.trace_id,
         parent_id: &record.parent_id,
         info,
@@ -140,11 +140,11 @@ fn new_node(record: &Record) -> Node<'_> {
 }
 
 /// The nested form, built from the leaves up.
-fn forest(nodes: Vec<Node<'_>>) -> Value {
+fn forest(nodes: Vec<CompatNode<'_>>) -> Value {
     let indices: HashMap<&str, usize> =
         nodes.iter().enumerate().map(|(index, node)| (node.trace_id, index)).collect();
     let parents: Vec<Option<usize>> = nodes.iter().map(|node| indices.get(node.parent_id).copied()).collect();
-    let started = |node: &Node<'_>| node.info.get("started").and_then(Value::as_i64);
+    let started = |node: &CompatNode<'_>| node.info.get("started").and_then(Value::as_i64);
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&index| started(&nodes[index]));
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
@@ -180,7 +180,7 @@ fn forest(nodes: Vec<Node<'_>>) -> Value {
     Value::Array(roots.into_iter().map(|(_, root)| root).collect())
 }
 
-fn node_value(node: Node<'_>) -> Value {
+fn node_value(node: CompatNode<'_>) -> Value {
     json!({"info": node.info, "trace_id": node.trace_id, "parent_id": node.parent_id, "children": []})
 }
 

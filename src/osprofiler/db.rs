@@ -1,6 +1,6 @@
 //! Trace points for database calls, in the format of OSProfiler's SQLAlchemy integration.
 //!
-//! They work with any future that returns a `Result`, including those of sqlx:
+//! They work with any future that returns a `Result`, including the futures of sqlx:
 //!
 //! ```text
 //! Statement::new("SELECT * FROM users WHERE id = ?").run(query.fetch_all(&pool)).await
@@ -15,9 +15,9 @@ use std::error::Error;
 use serde_json::{Map, Value};
 
 use super::record::{Info, IntoInfo, bounded_text};
-use super::trace::current::Outcome;
+use super::trace::current::StopInfoReader;
 use super::trace::{MESSAGE_LEN_MAX, failure};
-use super::traced::Traced;
+use super::traced::TracedFuture;
 
 /// The name that OpenStack's services give to these points.
 pub const POINT_NAME: &str = "db";
@@ -73,7 +73,7 @@ impl<P: Params> Statement<P> {
     }
 
     /// Runs the statement as a point.
-    pub fn run<F, T, E>(self, call: F) -> Traced<F, impl IntoInfo>
+    pub fn run<F, T, E>(self, call: F) -> TracedFuture<F, impl IntoInfo>
     where
         F: Future<Output = Result<T, E>>,
         E: Error,
@@ -82,7 +82,7 @@ impl<P: Params> Statement<P> {
     }
 
     /// As [`Statement::run`]; the stop's info also contains the number of rows.
-    pub fn run_counted<F, T, E>(self, call: F) -> Traced<F, impl IntoInfo>
+    pub fn run_counted<F, T, E>(self, call: F) -> TracedFuture<F, impl IntoInfo>
     where
         F: Future<Output = Result<T, E>>,
         T: Rows,
@@ -94,13 +94,13 @@ impl<P: Params> Statement<P> {
         })
     }
 
-    fn point<F: Future>(self, call: F, outcome: Outcome<F::Output>) -> Traced<F, impl IntoInfo> {
+    fn point<F: Future>(self, call: F, outcome: StopInfoReader<F::Output>) -> TracedFuture<F, impl IntoInfo> {
         let Self { name, sql, params } = self;
         let info = move || {
             let params = params.into_params().map(|params| ("params".to_owned(), params));
             db_info([statement(&sql)].into_iter().chain(params))
         };
-        Traced::point(call, name, info, Some(outcome))
+        TracedFuture::point(call, name, info, Some(outcome))
     }
 }
 

@@ -22,7 +22,7 @@ pub struct DerivedProfiler {
     /// The number of the next point; 0 is the base_id.
     next: u32,
     base_id: Uuid,
-    /// The numbers of the open points. An id is computed when it is asked for: of most points, nobody asks.
+    /// The numbers of the open points. An id is computed when it is asked for: most points' ids never are.
     open: SmallVec<[u32; DEPTH]>,
 }
 

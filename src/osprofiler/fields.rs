@@ -19,14 +19,14 @@ const POINT_NAME: &str = "osprofiler.name";
 
 /// Collects fields.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct CollectedFields {
     /// By name, in the order of the span's declaration (tracing allows 32 at most).
     pub(super) values: Map<String, Value>,
     pub(super) hide_args: bool,
     pub(super) point_name: Option<String>,
 }
 
-impl Fields {
+impl CollectedFields {
     fn insert(&mut self, field: &Field, value: Value) {
         match field.name() {
             HIDE_ARGS => self.hide_args |= value == true,
@@ -41,7 +41,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for CollectedFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no infinity.
         let json = serde_json::Number::from_f64(value).map(Value::Number);

@@ -1,4 +1,4 @@
-//! gRPC calls among HTTP requests: points named `rpc`, as those of messages are.
+//! gRPC calls among HTTP requests: points named `rpc`, as points of messages are.
 //!
 //! The middleware and the client of tower tell them by their content type, so that a gRPC service (tonic
 //! is one of tower) needs the same one line as any other. A failed call has its status in the answer's

@@ -18,8 +18,8 @@ use super::record::{Info, IntoInfo};
 use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use super::trace::current;
-use super::trace::{Trace, failure};
-use super::traced::Traced;
+use super::trace::{TraceHandle, failure};
+use super::traced::TracedFuture;
 
 /// The values of `X-Trace-Info` and `X-Trace-HMAC` of a request sent now, for clients that are not
 /// built on tower; `None` if no profiler is initialised here, or if it has no key.
@@ -54,7 +54,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Traced<S::Future>;
+    type Future = TracedFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context)
@@ -62,19 +62,19 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let Some(parent) = current::current() else {
-            return Traced::running(self.inner.call(request), None, None);
+            return TracedFuture::running(self.inner.call(request), None, None);
         };
-        let Requested { name, info } = Requested::by(&request);
+        let RequestStart { name, info } = RequestStart::by(&request);
         let scope = parent.enter(&name, Some(info));
         add_headers(request.headers_mut(), scope.trace());
         // What the client does at once belongs to the point as well.
         let (call, flow) = current::within(current::Flow::of_point(scope), || self.inner.call(request));
-        Traced::running(call, flow, Some(answered))
+        TracedFuture::running(call, flow, Some(answered))
     }
 }
 
 /// Replaces existing headers, which name an outer point.
-pub(super) fn add_headers(headers: &mut HeaderMap, trace: &Trace) {
+pub(super) fn add_headers(headers: &mut HeaderMap, trace: &TraceHandle) {
     let Some((info, hmac)) = trace.signed_headers() else { return };
     // Base64 and hex make header values always.
     for (name, value) in [(X_TRACE_INFO, info), (X_TRACE_HMAC, hmac)] {
@@ -85,12 +85,12 @@ pub(super) fn add_headers(headers: &mut HeaderMap, trace: &Trace) {
 }
 
 /// The start's info for a request.
-pub(super) struct Requested {
+pub(super) struct RequestStart {
     pub(super) name: String,
     pub(super) info: Info,
 }
 
-impl Requested {
+impl RequestStart {
     fn by<B>(request: &Request<B>) -> Self {
         let uri = request.uri();
         if grpc::is_call(request.headers()) {
@@ -101,7 +101,7 @@ impl Requested {
             host.parse::<http::uri::Authority>().ok()
         };
         let authority = uri.authority().cloned().or_else(from_header);
-        // A request without a scheme goes over a connection that somebody opened: most likely plain HTTP.
+        // A request without a scheme goes over a connection that is open already: most likely plain HTTP.
         let scheme = uri.scheme_str().unwrap_or("http");
         let port = authority.as_ref().and_then(http::uri::Authority::port_u16);
         let port = port.or(match scheme {

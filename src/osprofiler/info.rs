@@ -1,9 +1,9 @@
 //! The info of a record: a JSON object, kept as the text that it came in.
 //!
-//! A trace has an info for each record. Most are looked at once or never, and as text an info takes a tenth of the memory
-//! that an object of `serde_json` takes. So an info that was read stays text until somebody asks for the object, and equal
-//! ones can be one ([`crate::sharing`]). An info that is made here is an object until it is written. Text that would not
-//! become an object is refused when it is read, so nothing here fails later.
+//! A trace has an info for each record. Most are looked at once or never, and as text an info takes a tenth of the
+//! memory that an object of `serde_json` takes. So an info that was read stays text until a caller asks for the object,
+//! and equal infos can be one ([`crate::sharing`]). An info that is made here is an object until it is written. Text
+//! that would not become an object is refused when it is read, so nothing here fails later.
 
 mod scan;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use self::scan::{At, Checked};
+use self::scan::{CheckedObject, KeyPath};
 use super::{columns, statement};
 use base::visible::is_plain;
 
@@ -34,10 +34,10 @@ pub const DETAIL_LEN_MAX: usize = 200;
 ///
 /// It dereferences to the object, which is then kept beside the text. [`SharedInfo::read`] does not keep it.
 #[derive(Clone, Default)]
-pub struct SharedInfo(Option<Arc<Inner>>);
+pub struct SharedInfo(Option<Arc<InfoContent>>);
 
 #[derive(Clone)]
-struct Inner {
+struct InfoContent {
     form: Form,
     /// What [`SharedInfo::call`] gave.
     call: OnceLock<Box<str>>,
@@ -89,7 +89,7 @@ impl Form {
             }
             (None, text) => {
                 let mut json = serde_json::Deserializer::from_str(text);
-                At(keys).deserialize(&mut json).ok()?.map(Cow::Owned)
+                KeyPath(keys).deserialize(&mut json).ok()?.map(Cow::Owned)
             }
         }
     }
@@ -112,7 +112,7 @@ impl SharedInfo {
     }
 
     fn of_text(text: Box<RawValue>) -> Self {
-        Self(Some(Arc::new(Inner {
+        Self(Some(Arc::new(InfoContent {
             form: Form::Json { text, read: OnceLock::new() },
             call: OnceLock::new(),
         })))
@@ -126,7 +126,7 @@ impl SharedInfo {
 
     /// The object, to change it: a copy of its own, if it is shared.
     pub fn to_mut(&mut self) -> &mut Info {
-        let new = || Arc::new(Inner { form: Form::Object(Box::default()), call: OnceLock::new() });
+        let new = || Arc::new(InfoContent { form: Form::Object(Box::default()), call: OnceLock::new() });
         let inner = Arc::make_mut(self.0.get_or_insert_with(new));
         inner.call = OnceLock::new();
         if let Form::Json { .. } = inner.form {
@@ -189,8 +189,8 @@ impl SharedInfo {
         self.0.as_ref()?.form.text_at(keys)
     }
 
-    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
-    /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
+    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters. It is the statement of a database
+    /// point (without long lists of columns), the method and path of a request, or the name of a function; else empty.
     #[must_use]
     pub fn detail(&self) -> String {
         self.0.as_ref().map(|inner| detail(&inner.form)).unwrap_or_default()
@@ -287,7 +287,7 @@ impl Deref for SharedInfo {
 
 impl From<Info> for SharedInfo {
     fn from(info: Info) -> Self {
-        let inner = || Arc::new(Inner { form: Form::Object(Box::new(info)), call: OnceLock::new() });
+        let inner = || Arc::new(InfoContent { form: Form::Object(Box::new(info)), call: OnceLock::new() });
         Self(Some(inner()))
     }
 }
@@ -320,7 +320,7 @@ impl<'de> Deserialize<'de> for SharedInfo {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let is_empty = match serde_json::from_str(raw.get()) {
-            Ok(Checked { is_empty }) => is_empty,
+            Ok(CheckedObject { is_empty }) => is_empty,
             Err(error) => return Err(D::Error::custom(error)),
         };
         Ok(match raw.get() {
@@ -339,9 +339,9 @@ mod tests {
 
     use super::*;
 
-    use crate::record::{Record, share};
+    use crate::record::{TraceRecord, share};
 
-    fn record(info: &str) -> Result<Record, serde_json::Error> {
+    fn record(info: &str) -> Result<TraceRecord, serde_json::Error> {
         serde_json::from_str(&format!(
             r#"{{"name": "a-start", "base_id": "b", "trace_id": "t", "parent_id": "b",
                 "timestamp": "2026-11-20T22:52:01.123456", "info": {info}}}"#
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn equal_ones_of_a_trace_become_one() {
-        let mut records: Vec<Record> = [r#"{"host":"a"}"#, r#"{"host":"b"}"#, r#"{"host":"a"}"#, "{}"]
+        let mut records: Vec<TraceRecord> = [r#"{"host":"a"}"#, r#"{"host":"b"}"#, r#"{"host":"a"}"#, "{}"]
             .map(|info| record(info).unwrap())
             .into();
         share(&mut records);

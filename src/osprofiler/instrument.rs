@@ -1,9 +1,9 @@
 //! OSProfiler's decorator for Rust: spans of `#[tracing::instrument]` become trace points.
 //!
 //! A [`InstrumentLayer`] in the program's subscriber is all it takes. A span becomes a point of the
-//! profiler that is current where the span is made, named as the span is, its fields in the start's
-//! info; it is the current point wherever it is entered, also on other threads. Where no profiler
-//! is initialised, spans are none of this layer's business.
+//! profiler that is current where the span is made. The point is named as the span is, and has the
+//! span's fields in the start's info. It is the current point wherever the span is entered, also on
+//! other threads. Where no profiler is initialised, spans are none of this layer's business.
 //!
 //! | of the span | in the records |
 //! |---|---|
@@ -36,22 +36,22 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use super::fields::Fields;
+use super::fields::CollectedFields;
 use super::record::Info;
 use super::trace::current::{self, Flow};
-use super::trace::{Scope, Trace};
+use super::trace::{PointScope, TraceHandle};
 use base::clock::Nanos;
 
 /// A layer that saves a program the cost of spans that are not recorded: with it,
-/// `registry().with(InstrumentLayer::new()).with(WhileTraced)`, a span made where no profiler is
+/// `registry().with(InstrumentLayer::new()).with(TracedSpanFilter)`, a span made where no profiler is
 /// initialised is not even made.
 ///
 /// That goes for all layers of the subscriber, so it is for programs whose spans are for traces
 /// only. Events pass.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WhileTraced;
+pub struct TracedSpanFilter;
 
-impl<S: Subscriber> Layer<S> for WhileTraced {
+impl<S: Subscriber> Layer<S> for TracedSpanFilter {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if metadata.is_span() { Interest::sometimes() } else { Interest::always() }
     }
@@ -82,8 +82,8 @@ impl Default for InstrumentLayer {
 }
 
 impl InstrumentLayer {
-    /// Takes spans of the level INFO and above, the default level of `#[instrument]`.
-    /// Those of hyper, h2 and sqlx are below.
+    /// Takes spans of the level INFO and above, the default level of `#[instrument]`. Spans of hyper,
+    /// h2 and sqlx are below.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -144,9 +144,9 @@ impl InstrumentLayer {
         self.hide_args || of_target()
     }
 
-    fn open(&self, parent: &Trace, attributes: &Attributes<'_>) -> Place {
+    fn open(&self, parent: &TraceHandle, attributes: &Attributes<'_>) -> InstrumentedSpan {
         let metadata = attributes.metadata();
-        let mut fields = Fields::default();
+        let mut fields = CollectedFields::default();
         attributes.record(&mut fields);
         let hide_args = fields.hide_args || self.hides(metadata);
         let name = format!("{}::{}", metadata.module_path().unwrap_or(metadata.target()), metadata.name());
@@ -157,16 +157,16 @@ impl InstrumentLayer {
         let name = fields.point_name.as_deref().unwrap_or(metadata.name());
         let info = Info::from_iter([("function".to_owned(), Value::Object(function))]);
         let scope = parent.enter(name, Some(info));
-        Place { hide_args, point: Some(scope), ..Place::within(parent.clone()) }
+        InstrumentedSpan { hide_args, point: Some(scope), ..InstrumentedSpan::within(parent.clone()) }
     }
 }
 
 /// What a span of a traced flow keeps in the registry.
-struct Place {
+struct InstrumentedSpan {
     /// The point that contains this one.
-    parent: Trace,
+    parent: TraceHandle,
     /// `None` if the span is filtered out; what is below it belongs to the parent.
-    point: Option<Scope>,
+    point: Option<PointScope>,
     hide_args: bool,
     flow: SpanFlow,
     busy_ns: Nanos,
@@ -183,18 +183,18 @@ enum SpanFlow {
     InUse,
 }
 
-impl Place {
-    fn within(parent: Trace) -> Self {
+impl InstrumentedSpan {
+    fn within(parent: TraceHandle) -> Self {
         let flow = SpanFlow::New;
         Self { parent, point: None, hide_args: false, flow, busy_ns: 0, last_exit: None, outlived: false }
     }
 
-    fn trace(&self) -> &Trace {
-        self.point.as_ref().map_or(&self.parent, Scope::trace)
+    fn trace(&self) -> &TraceHandle {
+        self.point.as_ref().map_or(&self.parent, PointScope::trace)
     }
 
     /// The handle to add details to, if the span is a point whose arguments may be seen.
-    fn shown(&self) -> Option<Trace> {
+    fn shown(&self) -> Option<TraceHandle> {
         self.point.as_ref().filter(|_| !self.hide_args).map(|point| point.trace().clone())
     }
 
@@ -232,11 +232,11 @@ impl Place {
 }
 
 /// Changes what a span keeps; `change` may not run foreign code, for the registry is locked.
-fn with_place<S, T>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut Place) -> T) -> Option<T>
+fn with_place<S, T>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut InstrumentedSpan) -> T) -> Option<T>
 where
     S: for<'a> LookupSpan<'a>,
 {
-    span.extensions_mut().get_mut::<Place>().map(change)
+    span.extensions_mut().get_mut::<InstrumentedSpan>().map(change)
 }
 
 impl<S> Layer<S> for InstrumentLayer
@@ -255,7 +255,7 @@ where
         let place = if self.takes(attributes.metadata()) {
             self.open(&parent, attributes)
         } else {
-            Place::within(parent)
+            InstrumentedSpan::within(parent)
         };
         // There is one already if a subscriber has two of these layers.
         let other = span.extensions_mut().replace(place);
@@ -265,7 +265,7 @@ where
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let Some(trace) = with_place(&span, |place| place.shown()).flatten() else { return };
-        let mut fields = Fields::default();
+        let mut fields = CollectedFields::default();
         values.record(&mut fields);
         if !fields.values.is_empty() {
             add_to_function(&trace, "kwargs", Value::Object(fields.values));
@@ -289,7 +289,7 @@ where
             if is_error { place.point.as_ref().map(|point| point.trace().clone()) } else { place.shown() }
         });
         let Some(trace) = trace.flatten() else { return };
-        let mut fields = Fields::default();
+        let mut fields = CollectedFields::default();
         event.record(&mut fields);
         let Some((_, value)) = fields.values.into_iter().next() else { return };
         if is_error {
@@ -305,7 +305,8 @@ where
         let current = current::current();
         let flow = with_place(&span, |place| {
             // Entering a span that is not a point does not change the flow.
-            let is_there = |current: &Trace| place.point.is_none() && current.is_of_same_trace(&place.parent);
+            let is_there =
+                |current: &TraceHandle| place.point.is_none() && current.is_of_same_trace(&place.parent);
             (!current.as_ref().is_some_and(is_there)).then(|| place.enter())
         });
         if let Some(flow) = flow.flatten() {
@@ -324,13 +325,13 @@ where
         if let Some(parent) = span.parent() {
             with_place(&parent, |place| place.outlived = true);
         }
-        let place = span.extensions_mut().remove::<Place>();
+        let place = span.extensions_mut().remove::<InstrumentedSpan>();
         if let Some(place) = place {
             place.close();
         }
     }
 }
 
-fn add_to_function(trace: &Trace, key: &str, value: Value) {
+fn add_to_function(trace: &TraceHandle, key: &str, value: Value) {
     trace.merge("function", Map::from_iter([(key.to_owned(), value)]));
 }

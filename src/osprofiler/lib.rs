@@ -14,6 +14,8 @@
 //! builds only what it uses. The default feature is `tower` (middleware and clients). Collectors in
 //! files need no feature.
 
+#![warn(missing_docs)]
+
 /// Secrets, clocks and ids, which the functions here take and give.
 pub use base;
 

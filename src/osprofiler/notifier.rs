@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::{Collector, DriverError};
-use super::record::{Identity, RECORD_LEN_MAX, Record};
+use super::record::{RECORD_LEN_MAX, ServiceIdentity, TraceRecord};
 
 /// How many records may wait for the collector, by default (about 30 MB).
 pub const QUEUE_LEN: usize = 65_536;
@@ -45,11 +45,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// continues. The notifier's own work is not traced.
 pub trait Notifier: Send + Sync {
     /// Takes a record. It must return at once, even if the collector is slow.
-    fn notify(&self, record: Record);
+    fn notify(&self, record: TraceRecord);
 }
 
-impl<F: Fn(Record) + Send + Sync> Notifier for F {
-    fn notify(&self, record: Record) {
+impl<F: Fn(TraceRecord) + Send + Sync> Notifier for F {
+    fn notify(&self, record: TraceRecord) {
         self(record);
     }
 }
@@ -67,7 +67,7 @@ impl FanOut {
 }
 
 impl Notifier for FanOut {
-    fn notify(&self, record: Record) {
+    fn notify(&self, record: TraceRecord) {
         let Some((last, others)) = self.0.split_last() else { return };
         for notifier in others {
             // One that panics must not keep the record from the others.
@@ -80,14 +80,14 @@ impl Notifier for FanOut {
 /// A service and the notifier it reports to.
 #[derive(Clone)]
 pub struct Reporter {
-    pub(super) identity: Arc<Identity>,
+    pub(super) identity: Arc<ServiceIdentity>,
     pub(super) notifier: Arc<dyn Notifier>,
 }
 
 impl Reporter {
     /// `identity` reports to `notifier`.
     #[must_use]
-    pub fn new(identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
+    pub fn new(identity: Arc<ServiceIdentity>, notifier: Arc<dyn Notifier>) -> Self {
         Self { identity, notifier }
     }
 }
@@ -112,7 +112,7 @@ pub fn get() -> Option<Reporter> {
 /// [`QueueNotifier::shutdown`] waits for it.
 pub struct QueueNotifier {
     queue: mpsc::Sender<Item>,
-    counts: Arc<Counts>,
+    counts: Arc<NotifierCounters>,
     /// `true` calls the task to stop; so does dropping this.
     stop: watch::Sender<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -130,14 +130,14 @@ pub struct NotifierReport {
 }
 
 enum Item {
-    Record(Record),
+    Record(TraceRecord),
     /// Answered once everything before it is written or given up.
     Flush(oneshot::Sender<()>),
 }
 
 /// Shared with the background task, so that the counts survive the end of the task, even after a panic.
 #[derive(Default)]
-struct Counts {
+struct NotifierCounters {
     written: AtomicU64,
     dropped: AtomicU64,
     /// Records that the collector took, and lost after that.
@@ -146,7 +146,7 @@ struct Counts {
     last_error: Mutex<Option<String>>,
 }
 
-impl Counts {
+impl NotifierCounters {
     fn add(counter: &AtomicU64, count: usize) {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -188,7 +188,7 @@ impl QueueNotifier {
     #[must_use]
     pub fn start(collector: Collector, queue_len: usize) -> Self {
         let (queue, items) = mpsc::channel(queue_len.max(1));
-        let ((stop, stopping), counts) = (watch::channel(false), Arc::<Counts>::default());
+        let ((stop, stopping), counts) = (watch::channel(false), Arc::<NotifierCounters>::default());
         let writer = Writer { collector, items, stop: stopping, counts: Arc::clone(&counts) };
         let task = tokio::spawn(writer.run());
         Self { queue, counts, stop, writer: Mutex::new(Some(task)) }
@@ -233,13 +233,13 @@ impl QueueNotifier {
 }
 
 impl Notifier for QueueNotifier {
-    fn notify(&self, record: Record) {
+    fn notify(&self, record: TraceRecord) {
         let bytes = size_bytes(&record);
         let waiting = self.counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = bytes <= RECORD_LEN_MAX as u64 && waiting.saturating_add(bytes) <= QUEUE_BYTES_MAX;
         if !fits || self.queue.try_send(Item::Record(record)).is_err() {
             self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            Counts::add(&self.counts.dropped, 1);
+            NotifierCounters::add(&self.counts.dropped, 1);
         }
     }
 }
@@ -251,8 +251,8 @@ impl fmt::Debug for QueueNotifier {
 }
 
 /// About how long the record's JSON is: never less than the texts in it.
-fn size_bytes(record: &Record) -> u64 {
-    let Record { name, base_id, trace_id, parent_id, timestamp, info, project, service } = record;
+fn size_bytes(record: &TraceRecord) -> u64 {
+    let TraceRecord { name, base_id, trace_id, parent_id, timestamp, info, project, service } = record;
     let texts = [name, base_id, trace_id, parent_id].into_iter().chain(project).chain(service);
     let mut bytes: usize = 120 + timestamp.text_len() + texts.map(|text| text.len()).sum::<usize>();
     let mut waiting: Vec<&Value> = Vec::new();
@@ -279,7 +279,7 @@ fn size_bytes(record: &Record) -> u64 {
 }
 
 /// The outcome of some records of a batch.
-enum Part {
+enum BatchOutcome {
     Written,
     /// The collector works, but does not take all of these.
     Refused,
@@ -302,7 +302,7 @@ struct Writer {
     collector: Collector,
     items: mpsc::Receiver<Item>,
     stop: watch::Receiver<bool>,
-    counts: Arc<Counts>,
+    counts: Arc<NotifierCounters>,
 }
 
 impl Writer {
@@ -329,7 +329,7 @@ impl Writer {
                 Item::Flush(reached) => {
                     self.write(&mut batch, deadline).await;
                     self.flush().await;
-                    // Who asked may have given up waiting.
+                    // The caller may have given up waiting.
                     let _ = reached.send(());
                 }
             }
@@ -337,13 +337,13 @@ impl Writer {
         self.write(&mut batch, deadline).await;
     }
 
-    async fn write(&self, batch: &mut Vec<Record>, deadline: Option<Instant>) {
+    async fn write(&self, batch: &mut Vec<TraceRecord>, deadline: Option<Instant>) {
         if batch.is_empty() {
             return;
         }
         let written = self.write_at_last(batch, deadline).await;
-        Counts::add(&self.counts.written, written);
-        Counts::add(&self.counts.dropped, batch.len() - written);
+        NotifierCounters::add(&self.counts.written, written);
+        NotifierCounters::add(&self.counts.dropped, batch.len() - written);
         let bytes = batch.drain(..).map(|record| size_bytes(&record)).sum();
         self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -351,7 +351,7 @@ impl Writer {
     /// Tries until the batch is written or shutdown begins; meanwhile the queue fills and drops. With a
     /// deadline, which is shutdown, there is one attempt. Records that a working collector refuses are left
     /// out: they are found by halving, for a limited time.
-    async fn write_at_last(&self, batch: &[Record], deadline: Option<Instant>) -> usize {
+    async fn write_at_last(&self, batch: &[TraceRecord], deadline: Option<Instant>) -> usize {
         let mut written = 0;
         let mut until = deadline;
         let is_over = |until: Option<Instant>| until.is_some_and(|until| Instant::now() >= until);
@@ -362,12 +362,12 @@ impl Writer {
             }
             let before = part.len();
             let refused = match self.write_part(&mut part, deadline.is_some()).await {
-                Part::Written => {
+                BatchOutcome::Written => {
                     written += before;
                     continue;
                 }
-                Part::GivenUp => false,
-                Part::Refused => true,
+                BatchOutcome::GivenUp => false,
+                BatchOutcome::Refused => true,
             };
             written += before - part.len();
             let until = *until.get_or_insert_with(|| Instant::now() + HALVING_TIMEOUT);
@@ -380,7 +380,7 @@ impl Writer {
     }
 
     /// Leaves in `part` what is not stored, unless all is.
-    async fn write_part(&self, part: &mut Cow<'_, [Record]>, at_once: bool) -> Part {
+    async fn write_part(&self, part: &mut Cow<'_, [TraceRecord]>, at_once: bool) -> BatchOutcome {
         let mut retry_after = RETRY_AFTER_MIN;
         let mut refusals = 0;
         let mut last = at_once;
@@ -388,16 +388,16 @@ impl Writer {
             if let DriverError::Partial { left, .. } = &error {
                 *part = left.iter().filter_map(|index| part.get(*index)).cloned().collect();
             } else if error.refuses_content() {
-                return Part::Refused;
+                return BatchOutcome::Refused;
             }
             if last || !error.is_transient() {
-                return Part::GivenUp;
+                return BatchOutcome::GivenUp;
             }
             // An answer that is an error may be about the records, unless nothing works.
             if error.may_refuse_content() && self.collector.probe().await.is_ok() {
                 refusals += 1;
                 if part.len() > 1 || refusals == REFUSALS_MAX {
-                    return Part::Refused;
+                    return BatchOutcome::Refused;
                 }
             }
             match unless_stopped(&self.stop, sleep(retry_after)).await {
@@ -405,11 +405,11 @@ impl Writer {
                 Some(()) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
             }
         }
-        Part::Written
+        BatchOutcome::Written
     }
 
     /// Tells only of what is not stored and may come again.
-    async fn try_write(&self, batch: &[Record]) -> Result<(), DriverError> {
+    async fn try_write(&self, batch: &[TraceRecord]) -> Result<(), DriverError> {
         let written = self.collector.write(batch).await;
         self.counts.note_loss(&written);
         if matches!(written, Err(DriverError::Rejected { .. })) { Ok(()) } else { written }

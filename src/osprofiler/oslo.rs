@@ -177,12 +177,12 @@ impl ProfilerOptions {
 }
 
 /// A value and the line that its key is on.
-type Written = (usize, String);
+type LocatedValue = (usize, String);
 
 /// The last value of each key of a section.
-fn section(text: &str, wanted: &str) -> Result<HashMap<String, Written>, OptionError> {
+fn section(text: &str, wanted: &str) -> Result<HashMap<String, LocatedValue>, OptionError> {
     let fault = |line, what, remedy| OptionError::Line { line, what, remedy };
-    let mut values: HashMap<String, Written> = HashMap::new();
+    let mut values: HashMap<String, LocatedValue> = HashMap::new();
     let (mut within, mut last): (bool, Option<String>) = (false, None);
     for (line, text) in (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()) {
         let trimmed = text.trim();
@@ -233,7 +233,7 @@ fn unquoted(value: &str) -> &str {
     within('"').or_else(|| within('\'')).unwrap_or(value)
 }
 
-struct Values(HashMap<String, Written>);
+struct Values(HashMap<String, LocatedValue>);
 
 impl Values {
     fn text(&self, key: &str) -> Option<(usize, &str)> {

@@ -15,7 +15,7 @@ use std::io::{self, BufRead, Read as _};
 use serde_json::Value;
 
 use super::info::SharedInfo;
-use super::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, parse_timestamp};
+use super::record::{Info, START_SUFFIX, STOP_SUFFIX, TraceRecord, parse_timestamp};
 
 /// Longer lines are not looked at.
 pub const LINE_LEN_MAX: usize = 4 * 1024 * 1024;
@@ -28,7 +28,7 @@ const OPEN_MAX: usize = 20_000;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line<'a> {
+pub struct ProfileLogLine<'a> {
     /// UTC or local time of the writer, with microseconds, without a zone.
     pub timestamp: &'a str,
     /// On stop lines: seconds.
@@ -73,7 +73,7 @@ pub enum LineError {
     Name,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ProfileLogLine<'a> {
     /// Reads a line, without its line break.
     ///
     /// # Errors
@@ -104,9 +104,9 @@ impl<'a> Line<'a> {
 
     /// The record of the line. JSON that is not an object is kept under `text`.
     #[must_use]
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> TraceRecord {
         let suffix = if self.duration_s.is_some() { STOP_SUFFIX } else { START_SUFFIX };
-        Record {
+        TraceRecord {
             name: format!("{}{suffix}", self.name).into(),
             base_id: self.base_id.into(),
             trace_id: self.trace_id.into(),
@@ -169,9 +169,9 @@ fn name_and_info(text: &str, stops: bool) -> Result<(&str, Option<&str>), LineEr
 /// What reading says.
 pub fn each_line(
     log: impl BufRead,
-    mut each: impl FnMut(u64, Result<Line<'_>, LineError>),
+    mut each: impl FnMut(u64, Result<ProfileLogLine<'_>, LineError>),
 ) -> io::Result<()> {
-    each_text(log, |number, text| each(number, text.and_then(Line::parse)))
+    each_text(log, |number, text| each(number, text.and_then(ProfileLogLine::parse)))
 }
 
 /// As [`each_line`], without looking into the lines; a line break may be at the end of each.
@@ -207,7 +207,7 @@ pub struct LogWriter {
 impl LogWriter {
     /// Appends a record's line, or nothing for a record without a readable time. Line breaks in names and
     /// ids become blanks: a line is one line.
-    pub fn append(&mut self, record: &Record, out: &mut String) {
+    pub fn append(&mut self, record: &TraceRecord, out: &mut String) {
         use std::fmt::Write as _;
         let Some(time_us) = record.timestamp_us() else { return };
         let key = format!("{}/{}", record.base_id, record.trace_id);
@@ -274,7 +274,7 @@ mod tests {
             let mut writer = LogWriter::default();
             let mut written = String::new();
             for line in log.lines() {
-                let parsed = Line::parse(line).unwrap_or_else(|error| panic!("{line} {error}"));
+                let parsed = ProfileLogLine::parse(line).unwrap_or_else(|error| panic!("{line} {error}"));
                 let mut record = parsed.record();
                 // Mistral's JSON has other separators and keys than a record.
                 record.info = Info::new().into();
@@ -282,11 +282,12 @@ mod tests {
             }
             for (ours, theirs) in written.lines().zip(log.lines()) {
                 let theirs = theirs.split(" {").next().unwrap();
-                let line = Line::parse(ours).unwrap();
+                let line = ProfileLogLine::parse(ours).unwrap();
                 match line.duration_s {
                     // The guide's log is of a Mistral that took durations and times by themselves.
                     Some(duration_s) if !exact => {
-                        let difference_s = duration_s - Line::parse(theirs).unwrap().duration_s.unwrap();
+                        let difference_s =
+                            duration_s - ProfileLogLine::parse(theirs).unwrap().duration_s.unwrap();
                         assert!(difference_s.abs() < 1e-4, "{ours} {theirs}");
                     }
                     _ => assert_eq!(ours, theirs),
@@ -300,7 +301,7 @@ mod tests {
     fn names_durations_and_statements_are_found() {
         let points: Vec<(Option<f64>, &str, bool)> = LOG
             .lines()
-            .map(|line| Line::parse(line).unwrap())
+            .map(|line| ProfileLogLine::parse(line).unwrap())
             .map(|line| (line.duration_s, line.name, line.info.is_some()))
             .collect();
         assert_eq!(points[0], (None, "engine-start-workflow", false));
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(points[6], (None, "db", true));
         assert_eq!(points[7], (Some(4.7e-5), "db", false));
         assert!(points.iter().any(|(_, name, _)| *name == "a name with spaces"));
-        let record = Line::parse(LOG.lines().nth(6).unwrap()).unwrap().record();
+        let record = ProfileLogLine::parse(LOG.lines().nth(6).unwrap()).unwrap().record();
         assert_eq!(record.info["db"]["statement"], "SELECT a, b\nFROM t WHERE x = ?");
         assert_eq!(record.name, "db-start");
     }
@@ -330,7 +331,7 @@ mod tests {
             (format!("2020-02-27T08:04:25.961298 0.1 {ids} x-start"), LineError::Name),
             (format!("2020-02-27T08:04:25.961298          {ids} x-stop"), LineError::Name),
         ] {
-            assert_eq!(Line::parse(&line), Err(expected), "{line}");
+            assert_eq!(ProfileLogLine::parse(&line), Err(expected), "{line}");
         }
     }
 
@@ -355,10 +356,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_is_a_panic(text: String, cut in 0..200usize) {
-            let _ = Line::parse(&text).map(|line| line.record());
+            let _ = ProfileLogLine::parse(&text).map(|line| line.record());
             let line = LOG.lines().nth(14).unwrap();
             let cut = line.floor_char_boundary(cut);
-            let _ = Line::parse(&format!("{}{text}{}", &line[..cut], &line[cut..])).map(|line| line.record());
+            let _ = ProfileLogLine::parse(&format!("{}{text}{}", &line[..cut], &line[cut..])).map(|line| line.record());
         }
 
         #[test]
@@ -366,7 +367,7 @@ mod tests {
             prop_assume!(!name.contains("-st") && !name.contains('{'));
             let mut records = vec![];
             for (suffix, at) in [("-start", 0), ("-stop", us)] {
-                records.push(Record {
+                records.push(TraceRecord {
                     name: format!("{name}{suffix}").into(),
                     base_id: "b".into(), trace_id: "t".into(), parent_id: "p".into(),
                     timestamp: format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000).into(),
@@ -375,7 +376,7 @@ mod tests {
             }
             let (mut writer, mut text) = (LogWriter::default(), String::new());
             records.iter().for_each(|record| writer.append(record, &mut text));
-            let read: Vec<Record> = text.lines().map(|line| Line::parse(line).unwrap().record()).collect();
+            let read: Vec<TraceRecord> = text.lines().map(|line| ProfileLogLine::parse(line).unwrap().record()).collect();
             prop_assert_eq!(read, records);
         }
     }

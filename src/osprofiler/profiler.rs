@@ -9,22 +9,22 @@
 //!    cancellation and on panic, and says which in the stop's info.
 //!
 //! A profiler becomes current with [`super::web::ProfilerLayer`] (a service's requests),
-//! [`super::rpc::serve`] (its messages), [`init`] (this thread) or [`InTrace::in_trace`] (a task).
+//! [`super::rpc::serve`] (its messages), [`init`] (this thread) or [`TraceExtension::in_trace`] (a task).
 //! It follows its work across await points and threads. Without a profiler, the functions here do
 //! nothing and do not compute info.
 //!
 //! | need | type |
 //! |---|---|
 //! | a load generator's ids, no records | [`super::derived::DerivedProfiler`] |
-//! | one point, passed along by hand or to another thread | [`super::trace::Trace`] |
+//! | one point, passed along by hand or to another thread | [`super::trace::TraceHandle`] |
 //! | "the current point", as in OSProfiler | this module: a stack of the above for each flow |
 //!
 //! # Flows
 //!
 //! A stack belongs to one flow: the request of a middleware, a scope, an instrumented span, or a
-//! future made by [`InTrace`]. `stop` never closes a point that another flow started. Futures that run side
+//! future made by [`TraceExtension`]. `stop` never closes a point that another flow started. Futures that run side
 //! by side *in one task* (`join!`, `select!`) share its flow: wrap each in a scope or
-//! [`InTrace::in_current_trace`] if they use `start` and `stop`. A spawned task has no profiler
+//! [`TraceExtension::in_current_trace`] if they use `start` and `stop`. A spawned task has no profiler
 //! unless it is given one: `tokio::spawn(work.in_current_trace())`, or
 //! `spawn_blocking(inherited(work))`.
 
@@ -33,43 +33,43 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 
 use super::record::IntoInfo;
-use super::trace::Trace;
-use super::trace::current::{self, Flow, Outcome, Token};
-use super::traced::{Traced, failed};
+use super::trace::TraceHandle;
+use super::trace::current::{self, Flow, FrameToken, StopInfoReader};
+use super::traced::{TracedFuture, failed};
 use base::secret::Secret;
 
 /// Makes a profiler the current one of this thread until the guard is dropped, as OSProfiler's
-/// `init` does; see [`Trace::init`] for the arguments. If there is one already, that one stays.
+/// `init` does; see [`TraceHandle::init`] for the arguments. If there is one already, that one stays.
 ///
 /// The guard cannot go to another thread. In code that may, use
-/// `work.in_trace(Trace::init(…))`; other tasks that this thread polls meanwhile do not see it.
+/// `work.in_trace(TraceHandle::init(…))`; other tasks that this thread polls meanwhile do not see it.
 #[must_use = "the profiler is forgotten when this is dropped"]
-pub fn init(hmac_key: &Secret, base_id: Option<&str>, parent_id: Option<&str>) -> Initialized {
+pub fn init(hmac_key: &Secret, base_id: Option<&str>, parent_id: Option<&str>) -> ThreadProfilerGuard {
     if let Some(trace) = current::current() {
-        return Initialized { trace, token: None, this_thread: PhantomData };
+        return ThreadProfilerGuard { trace, token: None, this_thread: PhantomData };
     }
-    let trace = Trace::init(hmac_key, base_id, parent_id);
+    let trace = TraceHandle::init(hmac_key, base_id, parent_id);
     let token = current::install(Flow::follow(trace.clone()), None);
-    Initialized { trace, token, this_thread: PhantomData }
+    ThreadProfilerGuard { trace, token, this_thread: PhantomData }
 }
 
 /// Keeps a thread's profiler; made by [`init`].
 #[derive(Debug)]
-pub struct Initialized {
-    trace: Trace,
-    token: Option<Token>,
+pub struct ThreadProfilerGuard {
+    trace: TraceHandle,
+    token: Option<FrameToken>,
     this_thread: PhantomData<*const ()>,
 }
 
-impl Initialized {
+impl ThreadProfilerGuard {
     /// The point that the profiler started with.
     #[must_use]
-    pub fn trace(&self) -> &Trace {
+    pub fn trace(&self) -> &TraceHandle {
         &self.trace
     }
 }
 
-impl Drop for Initialized {
+impl Drop for ThreadProfilerGuard {
     fn drop(&mut self) {
         if let Some(token) = self.token {
             drop(current::uninstall(token));
@@ -79,7 +79,7 @@ impl Drop for Initialized {
 
 /// The current point; `None` if no profiler is initialised here.
 #[must_use]
-pub fn get() -> Option<Trace> {
+pub fn get() -> Option<TraceHandle> {
     current::current()
 }
 
@@ -101,18 +101,22 @@ pub fn stop(info: impl IntoInfo) {
 }
 
 /// Runs a future as a point. It opens when the future is first polled.
-pub fn trace<F: Future, I: IntoInfo>(name: impl Into<Cow<'static, str>>, info: I, work: F) -> Traced<F, I> {
-    Traced::point(work, name.into(), info, None)
+pub fn trace<F: Future, I: IntoInfo>(
+    name: impl Into<Cow<'static, str>>,
+    info: I,
+    work: F,
+) -> TracedFuture<F, I> {
+    TracedFuture::point(work, name.into(), info, None)
 }
 
 /// As [`trace`]; an error becomes `etype` (the name of its type) and `message` of the stop.
-pub fn try_trace<F, I, T, E>(name: impl Into<Cow<'static, str>>, info: I, work: F) -> Traced<F, I>
+pub fn try_trace<F, I, T, E>(name: impl Into<Cow<'static, str>>, info: I, work: F) -> TracedFuture<F, I>
 where
     F: Future<Output = Result<T, E>>,
     I: IntoInfo,
     E: Display,
 {
-    Traced::point(work, name.into(), info, Some(failed))
+    TracedFuture::point(work, name.into(), info, Some(failed))
 }
 
 /// Runs a closure as a point.
@@ -136,7 +140,7 @@ fn point_sync<T>(
     name: &str,
     info: impl IntoInfo,
     work: impl FnOnce() -> T,
-    outcome: Option<Outcome<T>>,
+    outcome: Option<StopInfoReader<T>>,
 ) -> T {
     match current::current() {
         None => work(),
@@ -162,16 +166,16 @@ pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 }
 
 /// Futures that belong to a trace wherever they are polled.
-pub trait InTrace: Future + Sized {
+pub trait TraceExtension: Future + Sized {
     /// Runs the future below the point that is current now, with a separate stack.
-    fn in_current_trace(self) -> Traced<Self> {
-        Traced::follow(self, current::current())
+    fn in_current_trace(self) -> TracedFuture<Self> {
+        TracedFuture::follow(self, current::current())
     }
 
     /// Runs the future with `trace` as its current point.
-    fn in_trace(self, trace: Trace) -> Traced<Self> {
-        Traced::follow(self, Some(trace))
+    fn in_trace(self, trace: TraceHandle) -> TracedFuture<Self> {
+        TracedFuture::follow(self, Some(trace))
     }
 }
 
-impl<F: Future> InTrace for F {}
+impl<F: Future> TraceExtension for F {}

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 pub use crate::info::Info;
 use crate::info::SharedInfo;
-use crate::sharing::Sharing;
+use crate::sharing::TextInterner;
 use crate::text::Text;
 pub use crate::timestamp::Timestamp;
 use base::civil::parse_us;
@@ -65,8 +65,8 @@ impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// Traces with more records are refused: 100,000 points, each with a start and a stop. With typical records of some 450
-/// bytes of JSON, such a trace takes about 90 MB in the collector, and a few hundred MB of memory while it is read and
-/// laid out.
+/// bytes of JSON, such a trace takes about 90 MB in the collector. While it is read and laid out, it takes a few
+/// hundred MB of memory.
 pub const TRACE_RECORDS_MAX: usize = 200_000;
 /// Larger traces (bytes of JSON) are refused. It bounds the memory of a trace whose records are long.
 pub const TRACE_BYTES_MAX: usize = TRACE_MIB_MAX * 1024 * 1024;
@@ -80,7 +80,7 @@ pub const STOP_SUFFIX: &str = "-stop";
 
 /// A notification that a point started or stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct TraceRecord {
     /// The point's name, followed by `-start` or `-stop`.
     pub name: Text,
     /// The trace.
@@ -104,7 +104,7 @@ pub struct Record {
 
 /// The service that reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct ServiceIdentity {
     /// For instance `keystone`.
     pub project: String,
     /// For instance `public`.
@@ -130,7 +130,7 @@ pub enum RecordError {
     Timestamp,
 }
 
-impl Record {
+impl TraceRecord {
     /// The info, to change it: a copy of its own, if it is shared.
     pub fn info_mut(&mut self) -> &mut Info {
         self.info.to_mut()
@@ -165,7 +165,7 @@ impl Record {
 
     /// Fills in the reporting service's identity.
     #[must_use]
-    pub fn reported_by(mut self, identity: &Identity) -> Self {
+    pub fn reported_by(mut self, identity: &ServiceIdentity) -> Self {
         self.info_mut().insert("host".to_owned(), Value::String(identity.host.clone()));
         self.project = Some(identity.project.as_str().into());
         self.service = Some(identity.service.as_str().into());
@@ -173,19 +173,19 @@ impl Record {
     }
 }
 
-/// Makes equal infos, names and ids of these records one, infos as far as they came as text, and gives back room that is not
-/// used: for records that are kept.
-pub fn share(records: &mut Vec<Record>) {
-    share_with(records, &mut Sharing::default());
+/// For records that are kept: makes their equal names and ids one, and equal infos that came as text. Also gives back
+/// room that is not used.
+pub fn share(records: &mut Vec<TraceRecord>) {
+    share_with(records, &mut TextInterner::default());
 }
 
 /// The same for the records of several traces: their iterations do the same, so they share many infos.
-pub fn share_with(records: &mut Vec<Record>, sharing: &mut Sharing) {
+pub fn share_with(records: &mut Vec<TraceRecord>, sharing: &mut TextInterner) {
     // No other trace has these ids.
-    let mut ids = Sharing::default();
+    let mut ids = TextInterner::default();
     for record in records.iter_mut() {
         sharing.share(&mut record.info);
-        let Record { name, base_id, trace_id, parent_id, project, service, .. } = record;
+        let TraceRecord { name, base_id, trace_id, parent_id, project, service, .. } = record;
         [base_id, trace_id, parent_id].into_iter().for_each(|id| ids.share_text(id));
         std::iter::once(name).chain(project).chain(service).for_each(|text| sharing.share_text(text));
     }

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 pub use super::info::DETAIL_LEN_MAX;
 use super::info::SharedInfo;
-use super::record::{Info, Record, STOP_SUFFIX, point_name};
-use crate::coarse_clocks::{self, Placed};
+use super::record::{Info, STOP_SUFFIX, TraceRecord, point_name};
+use crate::coarse_clocks::{self, PlacedPoint};
 use crate::text::Text;
 
 /// A trace: each point comes after the point that contains it.
@@ -136,10 +136,10 @@ pub struct PointError {
 }
 
 /// The records of a point.
-struct Node<'a> {
-    first: &'a Record,
-    start: Option<(i64, &'a Record)>,
-    stop: Option<(i64, &'a Record)>,
+struct PointRecords<'a> {
+    first: &'a TraceRecord,
+    start: Option<(i64, &'a TraceRecord)>,
+    stop: Option<(i64, &'a TraceRecord)>,
     children: Vec<usize>,
     parent: Option<usize>,
     placed: bool,
@@ -180,14 +180,14 @@ impl TraceTree {
     /// A point whose parent is unknown is a root; of points that are each other's ancestors the
     /// earliest is one. A single outermost point may have a parent elsewhere; that of several is missing.
     #[must_use]
-    pub fn build<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let Collected { mut nodes, first_us, unreadable } = collect(records);
+    pub fn build<'a>(records: impl IntoIterator<Item = &'a TraceRecord>) -> Self {
+        let PointCollection { mut nodes, first_us, unreadable } = collect(records);
         let mut gaps = gaps(&nodes, |_| true);
         link(&mut nodes);
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|&index| nodes[index].begin_us());
         let mut points = Vec::with_capacity(nodes.len());
-        let mut shared = Shared::default();
+        let mut shared = ValueInterner::default();
         // Roots come first; points that they do not reach are in cycles.
         for in_cycle in [false, true] {
             for &root in &order {
@@ -198,7 +198,7 @@ impl TraceTree {
             }
         }
         settle_coarse_clocks(&mut points, first_us);
-        fill_self_times(&mut points);
+        fill_own_times(&mut points);
         Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable, gaps }
     }
 
@@ -240,8 +240,8 @@ impl TraceTree {
     }
 }
 
-fn placed(point: &Point) -> Placed<'_> {
-    Placed {
+fn placed(point: &Point) -> PlacedPoint<'_> {
+    PlacedPoint {
         clock: [&point.project, &point.service, &point.host].map(|text| text.as_deref()),
         parent: point.parent,
         start_us: point.start_us,
@@ -251,7 +251,7 @@ fn placed(point: &Point) -> Placed<'_> {
 
 /// Moves the points of clocks that count whole milliseconds to where they can have been.
 fn settle_coarse_clocks(points: &mut [Point], first_us: i64) {
-    let mut moved: Vec<Placed<'_>> = points.iter().map(placed).collect();
+    let mut moved: Vec<PlacedPoint<'_>> = points.iter().map(placed).collect();
     if !coarse_clocks::settle(&mut moved, first_us, |index| points[index].info.contains_key("kind")) {
         return;
     }
@@ -263,7 +263,7 @@ fn settle_coarse_clocks(points: &mut [Point], first_us: i64) {
 
 /// What [`TraceTree::build`] would say of these records, without a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TracePointCounts {
     /// Points.
     pub points: usize,
     /// Points that lack their start or their stop, or stop before they start.
@@ -274,29 +274,29 @@ pub struct Counts {
     pub gaps: Gaps,
 }
 
-/// Counts the points of these records, and what is wrong with them: of those points whose records are `counted`. Cycles of
+/// Counts the points of these records, and what is wrong with them: only points whose records are `counted`. Cycles of
 /// several points are not looked for.
 #[must_use]
 pub fn count_points<'a>(
-    records: impl IntoIterator<Item = &'a Record>,
-    counted: impl Fn(&Record) -> bool,
-) -> Counts {
-    let Collected { nodes, unreadable, .. } = collect(records);
+    records: impl IntoIterator<Item = &'a TraceRecord>,
+    counted: impl Fn(&TraceRecord) -> bool,
+) -> TracePointCounts {
+    let PointCollection { nodes, unreadable, .. } = collect(records);
     let gaps = gaps(&nodes, |node| counted(node.first));
     let of_them = || nodes.iter().filter(|node| counted(node.first));
     let incomplete = of_them().filter(|node| node.took_us().is_none_or(|us| us < 0)).count();
-    Counts { points: of_them().count(), incomplete, unreadable, gaps }
+    TracePointCounts { points: of_them().count(), incomplete, unreadable, gaps }
 }
 
 /// What is wrong with how these points belong together, before they are linked; of some of them only.
-fn gaps(nodes: &[Node<'_>], counted: impl Fn(&Node<'_>) -> bool) -> Gaps {
+fn gaps(nodes: &[PointRecords<'_>], counted: impl Fn(&PointRecords<'_>) -> bool) -> Gaps {
     let mut found = Gaps::default();
-    let is_root = |node: &&Node<'_>| node.parent.is_none();
-    let is_lost = |node: &Node<'_>| {
+    let is_root = |node: &&PointRecords<'_>| node.parent.is_none();
+    let is_lost = |node: &PointRecords<'_>| {
         let parent = node.first.parent_id.as_str();
         !parent.is_empty() && parent != node.first.base_id.as_str()
     };
-    let roots: Vec<&Node<'_>> = nodes.iter().filter(is_root).collect();
+    let roots: Vec<&PointRecords<'_>> = nodes.iter().filter(is_root).collect();
     let one_caller = roots.windows(2).all(|two| two[0].first.parent_id == two[1].first.parent_id);
     let is_called_from_elsewhere = one_caller && roots.iter().all(|node| node.is_called());
     if roots.len() > 1 && !is_called_from_elsewhere {
@@ -320,8 +320,8 @@ impl Point {
         self.info.to_mut()
     }
 
-    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
-    /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
+    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters. It is the statement of a database
+    /// point (without long lists of columns), the method and path of a request, or the name of a function; else empty.
     #[must_use]
     pub fn detail(&self) -> String {
         self.info.detail()
@@ -347,7 +347,7 @@ impl Point {
     }
 }
 
-impl Node<'_> {
+impl PointRecords<'_> {
     fn begin_us(&self) -> i64 {
         self.start.or(self.stop).map_or(0, |(time, _)| time)
     }
@@ -360,7 +360,7 @@ impl Node<'_> {
         })
     }
 
-    /// Negative if it stops before it starts: its clock was set back, or somebody wrote nonsense.
+    /// Negative if it stops before it starts: its clock was set back, or the record is nonsense.
     fn took_us(&self) -> Option<i64> {
         let ((start, _), (stop, _)) = self.start.zip(self.stop)?;
         Some(stop.saturating_sub(start))
@@ -378,7 +378,7 @@ impl Node<'_> {
             || ["request", "link"].iter().any(|key| self.first.info.contains_key(key))
     }
 
-    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, shared: &mut Shared) -> Point {
+    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64, shared: &mut ValueInterner) -> Point {
         let took_us = self.took_us();
         let duration_us = took_us.and_then(|us| u64::try_from(us).ok());
         let record = self.start.or(self.stop).map_or(self.first, |(_, record)| record);
@@ -403,8 +403,8 @@ impl Node<'_> {
     }
 }
 
-struct Collected<'a> {
-    nodes: Vec<Node<'a>>,
+struct PointCollection<'a> {
+    nodes: Vec<PointRecords<'a>>,
     /// When the first record was made.
     first_us: i64,
     /// Records whose timestamp cannot be read.
@@ -413,12 +413,12 @@ struct Collected<'a> {
 
 /// Brings the records of each point together; of several starts the first counts, of several stops
 /// the last.
-fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
+fn collect<'a>(records: impl IntoIterator<Item = &'a TraceRecord>) -> PointCollection<'a> {
     let records = records.into_iter();
     // Most points have two records.
     let points = records.size_hint().0 / 2;
     let mut indices: HashMap<&str, usize> = HashMap::with_capacity(points);
-    let mut nodes: Vec<Node<'a>> = Vec::with_capacity(points);
+    let mut nodes: Vec<PointRecords<'a>> = Vec::with_capacity(points);
     let (mut first_us, mut unreadable) = (i64::MAX, 0);
     for record in records {
         let Some(time) = record.timestamp_us() else {
@@ -433,7 +433,7 @@ fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
             None => *indices.entry(record.trace_id.as_str()).or_insert(nodes.len()),
         };
         if index == nodes.len() {
-            nodes.push(Node {
+            nodes.push(PointRecords {
                 first: record,
                 start: None,
                 stop: None,
@@ -462,10 +462,10 @@ fn collect<'a>(records: impl IntoIterator<Item = &'a Record>) -> Collected<'a> {
     for node in &mut nodes {
         node.parent = indices.get(node.first.parent_id.as_str()).copied();
     }
-    Collected { nodes, first_us, unreadable }
+    PointCollection { nodes, first_us, unreadable }
 }
 
-fn link(nodes: &mut [Node<'_>]) {
+fn link(nodes: &mut [PointRecords<'_>]) {
     for index in 0..nodes.len() {
         if let Some(parent) = nodes[index].parent {
             if parent == index {
@@ -483,7 +483,13 @@ fn link(nodes: &mut [Node<'_>]) {
 }
 
 /// Appends the tree under `root`, which must not be placed yet.
-fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Point>, shared: &mut Shared) {
+fn place(
+    nodes: &mut [PointRecords<'_>],
+    root: usize,
+    first_us: i64,
+    points: &mut Vec<Point>,
+    shared: &mut ValueInterner,
+) {
     let mut waiting = vec![(root, 0, None)];
     while let Some((index, depth, parent)) = waiting.pop() {
         if nodes[index].placed {
@@ -500,7 +506,7 @@ fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Po
 /// Takes from each point the union of its children's intervals, clamped to its own. Siblings come
 /// in the order of their starts, so one sweep is enough. The children of a point whose time is not known are taken from
 /// the point around it: else their time would count twice.
-fn fill_self_times(points: &mut [Point]) {
+fn fill_own_times(points: &mut [Point]) {
     let mut around: Vec<Option<usize>> = Vec::with_capacity(points.len());
     for point in &*points {
         let known = |parent: usize| points[parent].duration_us.map(|_| parent).or(around[parent]);
@@ -540,14 +546,14 @@ pub fn reporter(project: &str, service: &str) -> String {
 
 /// What many points of a trace have in common.
 #[derive(Default)]
-struct Shared {
+struct ValueInterner {
     /// Infos, with the same without their hosts.
     hostless: Vec<[SharedInfo; 2]>,
     /// Names and hosts.
     texts: Vec<Text>,
 }
 
-impl Shared {
+impl ValueInterner {
     /// How many of each are remembered.
     const KNOWN_MAX: usize = 16;
 

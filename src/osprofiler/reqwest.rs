@@ -12,11 +12,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use reqwest::{Body, Client, Error, IntoUrl, Request, RequestBuilder, Response};
 use serde::Serialize;
 
-use super::http_client::{Requested, add_headers, status};
+use super::http_client::{RequestStart, add_headers, status};
 use super::record::Info;
 use super::trace::current;
 use super::trace::failure;
-use super::traced::Traced;
+use super::traced::TracedFuture;
 
 /// Makes every request of `client` a point.
 #[must_use]
@@ -55,11 +55,11 @@ impl TracedClient {
     /// As there.
     pub async fn execute(&self, mut request: Request) -> Result<Response, Error> {
         let Some(parent) = current::current() else { return self.client.execute(request).await };
-        let Requested { name, info } = requested(&request);
+        let RequestStart { name, info } = requested(&request);
         let scope = parent.enter(&name, Some(info));
         add_headers(request.headers_mut(), scope.trace());
         let call = self.client.execute(request);
-        Traced::running(call, Some(current::Flow::of_point(scope)), Some(answered)).await
+        TracedFuture::running(call, Some(current::Flow::of_point(scope)), Some(answered)).await
     }
 
     /// The wrapped client. Its requests do not become points.
@@ -146,9 +146,9 @@ impl TracedRequest {
     }
 }
 
-fn requested(request: &Request) -> Requested {
+fn requested(request: &Request) -> RequestStart {
     let url = request.url();
-    Requested::of(
+    RequestStart::of(
         request.method(),
         url.scheme(),
         url.host_str(),

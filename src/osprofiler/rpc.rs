@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use super::notifier;
 use super::record::IntoInfo;
 use super::signing::Signer;
-use super::trace::Trace;
+use super::trace::TraceHandle;
 use super::trace::current;
-use super::traced::{Traced, failed};
+use super::traced::{TracedFuture, failed};
 use super::verifying::{ServerKeys, TraceContext, id};
 use base::secret::Secret;
 
@@ -35,7 +35,7 @@ pub fn outgoing() -> Option<Value> {
 
 /// As [`outgoing`], for a handle.
 #[must_use]
-pub fn trace_info(trace: &Trace) -> Option<Value> {
+pub fn trace_info(trace: &TraceHandle) -> Option<Value> {
     let hmac_key = trace.signer()?.key().expose();
     Some(json!({"hmac_key": hmac_key, "base_id": trace.base_id(), "parent_id": trace.id()}))
 }
@@ -71,27 +71,27 @@ pub fn incoming(context: &mut Map<String, Value>, keys: Option<&ServerKeys>) -> 
 
 /// Handles a message: `work` is a point named `rpc` of the trace it came with, and has it for its
 /// profiler. Without one it is not traced. Reports to the process's notifier ([`notifier::set`]).
-pub fn serve<F, T, E>(context: Option<TraceContext>, function: &str, work: F) -> Traced<F>
+pub fn serve<F, T, E>(context: Option<TraceContext>, function: &str, work: F) -> TracedFuture<F>
 where
     F: Future<Output = Result<T, E>>,
     E: Display,
 {
     let flow = context.map(|context| {
-        let trace = Trace::of(context, notifier::get());
+        let trace = TraceHandle::of(context, notifier::get());
         current::Flow::of_point(trace.enter(POINT_NAME, Some(function_info(function).into_info())))
     });
-    Traced::running(work, flow, Some(failed))
+    TracedFuture::running(work, flow, Some(failed))
 }
 
 /// Calls another service: `work`, which sends the message and waits for the answer, is a point
 /// named `rpc`. Only what `work` packs itself has the point for its parent.
-pub fn call<F, T, E>(function: impl Into<Cow<'static, str>>, work: F) -> Traced<F, impl IntoInfo>
+pub fn call<F, T, E>(function: impl Into<Cow<'static, str>>, work: F) -> TracedFuture<F, impl IntoInfo>
 where
     F: Future<Output = Result<T, E>>,
     E: Display,
 {
     let function = function.into();
-    Traced::point(work, Cow::Borrowed(POINT_NAME), move || function_info(&function), Some(failed))
+    TracedFuture::point(work, Cow::Borrowed(POINT_NAME), move || function_info(&function), Some(failed))
 }
 
 fn function_info(name: &str) -> Value {

@@ -99,8 +99,7 @@ impl Signer {
         &self.key
     }
 
-    /// Whether both have the same key, in constant time: of the two, signatures of one text are
-    /// compared.
+    /// Whether both have the same key. Compares their signatures of one text, in constant time.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let signature: [u8; HMAC_LEN / 2] = self.keyed.clone().finalize().into_bytes().into();
         other.verifies(b"", &signature)
@@ -123,7 +122,7 @@ impl Signer {
         BaseSigner { hashed, outer: self.outer, info, base_id }
     }
 
-    /// The header values (info, HMAC) for ids of any form, for instance of somebody else's trace.
+    /// The header values (info, HMAC) for ids of any form, for instance of another program's trace.
     #[must_use]
     pub fn sign_text(&self, base_id: &str, parent_id: &str) -> (String, String) {
         let mut json = String::with_capacity(JSON_LEN);
@@ -192,7 +191,7 @@ impl BaseSigner {
     }
 }
 
-/// Ends a message of `hashed_len` bytes, of which the last blocks are here up to `end`, as SHA-1 does (RFC 3174).
+/// Ends a message of `hashed_len` bytes as SHA-1 does (RFC 3174). Its last blocks are here, up to `end`.
 fn pad(blocks: &mut [u8], end: usize, hashed_len: usize) {
     blocks[end] = 0x80;
     if let Some(length) = blocks.last_chunk_mut() {
@@ -269,7 +268,7 @@ impl Traceparent {
 }
 
 /// The W3C Trace Context (version 00, sampled) of the same trace and point, for services that speak
-/// OpenTelemetry: the trace id is the whole base_id, the span id the low 64 bits of `point_id`.
+/// OpenTelemetry. The trace id is the whole base_id, the span id the low 64 bits of `point_id`.
 #[must_use]
 pub fn traceparent(base_id: Uuid, point_id: Uuid) -> Traceparent {
     let mut value = *b"00-00000000000000000000000000000000-0000000000000000-01";

@@ -128,7 +128,7 @@ where
         'p: 'e,
         E: 'q + Execute<'q, DB>,
     {
-        let call = Call::<DB>::of(query);
+        let call = QueryParts::<DB>::of(query);
         Point::stream(call.sql.clone(), self.pool.fetch_many(call))
     }
 
@@ -137,7 +137,7 @@ where
         'p: 'e,
         E: 'q + Execute<'q, DB>,
     {
-        let call = Call::<DB>::of(query);
+        let call = QueryParts::<DB>::of(query);
         let statement = Statement::new(call.sql.as_str().to_owned());
         Box::pin(statement.run_counted(self.pool.fetch_optional(call)))
     }
@@ -177,7 +177,7 @@ macro_rules! traced_connection {
                 'c: 'e,
                 E: 'q + Execute<'q, $database>,
             {
-                let call = Call::<$database>::of(query);
+                let call = QueryParts::<$database>::of(query);
                 let sql = call.sql.clone();
                 let connection: &'c mut <$database as Database>::Connection = &mut self.connection;
                 Point::stream(sql, connection.fetch_many(call))
@@ -191,7 +191,7 @@ macro_rules! traced_connection {
                 'c: 'e,
                 E: 'q + Execute<'q, $database>,
             {
-                let call = Call::<$database>::of(query);
+                let call = QueryParts::<$database>::of(query);
                 let statement = Statement::new(call.sql.as_str().to_owned());
                 let connection: &'c mut <$database as Database>::Connection = &mut self.connection;
                 Box::pin(statement.run_counted(connection.fetch_optional(call)))
@@ -229,14 +229,14 @@ traced_connection!(sqlx::Postgres, PoolConnection<sqlx::Postgres>, Transaction<'
 traced_connection!(sqlx::Sqlite, PoolConnection<sqlx::Sqlite>, Transaction<'static, sqlx::Sqlite>);
 
 /// The parts of a query. Asking a query for its text consumes it, so the parts are kept.
-struct Call<DB: Database> {
+struct QueryParts<DB: Database> {
     sql: SqlStr,
     statement: Option<DB::Statement>,
     arguments: Option<Result<Option<DB::Arguments>, BoxDynError>>,
     persistent: bool,
 }
 
-impl<DB: Database> Call<DB> {
+impl<DB: Database> QueryParts<DB> {
     fn of<'q>(mut query: impl Execute<'q, DB>) -> Self {
         let arguments = Some(query.take_arguments());
         let (statement, persistent) = (query.statement().cloned(), query.persistent());
@@ -244,7 +244,7 @@ impl<DB: Database> Call<DB> {
     }
 }
 
-impl<DB: Database> Execute<'_, DB> for Call<DB> {
+impl<DB: Database> Execute<'_, DB> for QueryParts<DB> {
     fn sql(self) -> SqlStr {
         self.sql
     }
@@ -265,11 +265,11 @@ impl<DB: Database> Execute<'_, DB> for Call<DB> {
 /// A statement's answers, in the point that begins when the first is waited for.
 struct Point<S> {
     answers: Option<S>,
-    state: State,
+    state: StatementState,
     rows: u64,
 }
 
-enum State {
+enum StatementState {
     New(SqlStr),
     Running(Box<Flow>),
     /// Nothing to trace, or ended.
@@ -281,11 +281,11 @@ impl<S> Point<S> {
     where
         S: Stream<Item = Result<Either<T, R>, Error>> + Send + Unpin + 'e,
     {
-        Box::pin(Self { answers: Some(answers), state: State::New(sql), rows: 0 })
+        Box::pin(Self { answers: Some(answers), state: StatementState::New(sql), rows: 0 })
     }
 
     fn end(&mut self, info: Info) {
-        if let State::Running(flow) = std::mem::replace(&mut self.state, State::Untraced) {
+        if let StatementState::Running(flow) = std::mem::replace(&mut self.state, StatementState::Untraced) {
             flow.note(info);
         }
     }
@@ -301,15 +301,15 @@ where
         let this = &mut *self;
         let Some(answers) = &mut this.answers else { return Poll::Ready(None) };
         let next = || Pin::new(answers).poll_next(context);
-        let flow = match std::mem::replace(&mut this.state, State::Untraced) {
-            State::Untraced => return next(),
-            State::Running(flow) => Some(flow),
-            State::New(sql) => current::current()
+        let flow = match std::mem::replace(&mut this.state, StatementState::Untraced) {
+            StatementState::Untraced => return next(),
+            StatementState::Running(flow) => Some(flow),
+            StatementState::New(sql) => current::current()
                 .map(|parent| Flow::of_point(parent.enter(POINT_NAME, Some(statement_info(sql.as_str()))))),
         };
         let Some(flow) = flow else { return next() };
         let (answer, flow) = current::within(flow, next);
-        this.state = flow.map_or(State::Untraced, State::Running);
+        this.state = flow.map_or(StatementState::Untraced, StatementState::Running);
         match &answer {
             Poll::Ready(Some(Ok(Either::Right(_)))) => this.rows += 1,
             Poll::Ready(Some(Err(error))) => this.end(error_info(error)),
@@ -322,7 +322,10 @@ where
 
 impl<S> Drop for Point<S> {
     fn drop(&mut self) {
-        let State::Running(mut flow) = std::mem::replace(&mut self.state, State::Untraced) else { return };
+        let StatementState::Running(mut flow) = std::mem::replace(&mut self.state, StatementState::Untraced)
+        else {
+            return;
+        };
         flow.was_cancelled();
         current::run(flow, || self.answers = None, None);
     }

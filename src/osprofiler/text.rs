@@ -137,8 +137,8 @@ impl Serialize for Text {
 /// A derived one would make a `String` of each text first.
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct SharedTextVisitor;
+        impl Visitor<'_> for SharedTextVisitor {
             type Value = Text;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,6 +149,6 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(text.into())
             }
         }
-        deserializer.deserialize_str(Read)
+        deserializer.deserialize_str(SharedTextVisitor)
     }
 }

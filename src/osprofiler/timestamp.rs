@@ -16,10 +16,10 @@ use base::civil::{TEXT_LEN, format_us, parse_us};
 ///
 /// Timestamps have the order of their texts, which is that of the times where both have this form.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Timestamp(Form);
+pub struct Timestamp(TimestampForm);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Form {
+enum TimestampForm {
     /// Microseconds since 1970; its text is that of `format_us`.
     Us(u64),
     /// Never a text that `format_us` writes, so that equal timestamps have one form.
@@ -31,15 +31,15 @@ impl Timestamp {
     #[must_use]
     pub fn from_unix_ns(unix_ns: u64) -> Self {
         // Floored, as Python's clock is: rounding could move a stop before its child's.
-        Self(Form::Us(unix_ns / 1_000))
+        Self(TimestampForm::Us(unix_ns / 1_000))
     }
 
     /// Microseconds since the Unix epoch; `None` if it is no time.
     #[must_use]
     pub fn us(&self) -> Option<i64> {
         match &self.0 {
-            Form::Us(us) => i64::try_from(*us).ok(),
-            Form::Text(text) => parse_us(text),
+            TimestampForm::Us(us) => i64::try_from(*us).ok(),
+            TimestampForm::Text(text) => parse_us(text),
         }
     }
 
@@ -47,15 +47,15 @@ impl Timestamp {
     #[must_use]
     pub fn text_len(&self) -> usize {
         match &self.0 {
-            Form::Us(_) => TEXT_LEN,
-            Form::Text(text) => text.len(),
+            TimestampForm::Us(_) => TEXT_LEN,
+            TimestampForm::Text(text) => text.len(),
         }
     }
 
     fn with<T>(&self, use_text: impl FnOnce(&str) -> T) -> T {
         match &self.0 {
-            Form::Us(us) => use_text(&format_us(*us)),
-            Form::Text(text) => use_text(text),
+            TimestampForm::Us(us) => use_text(&format_us(*us)),
+            TimestampForm::Text(text) => use_text(text),
         }
     }
 }
@@ -64,7 +64,7 @@ impl From<&str> for Timestamp {
     fn from(text: &str) -> Self {
         let us = if text.len() == TEXT_LEN { parse_us(text) } else { None };
         let us = us.and_then(|us| u64::try_from(us).ok()).filter(|us| *format_us(*us) == *text);
-        Self(us.map_or_else(|| Form::Text(text.into()), Form::Us))
+        Self(us.map_or_else(|| TimestampForm::Text(text.into()), TimestampForm::Us))
     }
 }
 
@@ -82,14 +82,14 @@ impl From<Timestamp> for String {
 
 impl Default for Timestamp {
     fn default() -> Self {
-        Self(Form::Text(Text::default()))
+        Self(TimestampForm::Text(Text::default()))
     }
 }
 
 impl Ord for Timestamp {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
-            (Form::Us(one), Form::Us(other)) => one.cmp(other),
+            (TimestampForm::Us(one), TimestampForm::Us(other)) => one.cmp(other),
             _ => self.with(|one| other.with(|other| one.cmp(other))),
         }
     }
@@ -121,8 +121,8 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct TimestampVisitor;
+        impl Visitor<'_> for TimestampVisitor {
             type Value = Timestamp;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Timestamp {
                 Ok(text.into())
             }
         }
-        deserializer.deserialize_str(Read)
+        deserializer.deserialize_str(TimestampVisitor)
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn is_number(text: &str) -> bool {
-        matches!(Timestamp::from(text).0, Form::Us(_))
+        matches!(Timestamp::from(text).0, TimestampForm::Us(_))
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The handle of a point. Everything else in this crate is built on it.
 //!
-//! A [`Trace`] names a point and never changes; a child is a new handle, so points that are open at
-//! the same time cannot take each other's place (OSProfiler's OTLP driver, with one stack for each
-//! process, does just that). A [`Scope`] is an open point. To avoid passing handles, use
+//! A [`TraceHandle`] names a point and never changes; a child is a new handle. So points that are open
+//! at the same time cannot take each other's place. In OSProfiler's OTLP driver, with one stack for
+//! each process, they do. A [`PointScope`] is an open point. To avoid passing handles, use
 //! [`super::profiler`], which keeps the current one for each task and thread.
 //!
 //! Nothing here may block, fail or panic: a point must never stop the work that it observes.
@@ -20,9 +20,9 @@ use uuid::Uuid;
 #[cfg(feature = "functions")]
 use super::functions::numbers::Number;
 #[cfg(feature = "functions")]
-use super::functions::operation::{Candidate, Numbered};
+use super::functions::operation::{OperationCandidate, ProfiledPoint};
 use super::notifier::{self, Notifier, Reporter};
-use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp, bounded_text};
+use super::record::{Info, START_SUFFIX, STOP_SUFFIX, ServiceIdentity, Timestamp, TraceRecord, bounded_text};
 use super::signing::Signer;
 use super::verifying::TraceContext;
 use base::clock::{Nanos, RunClock, saturating_nanos};
@@ -45,20 +45,20 @@ pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
 
 /// A point of a trace, under which further ones can be opened. Cloning it is cheap.
 #[derive(Clone)]
-pub struct Trace {
-    point: Arc<Point>,
+pub struct TraceHandle {
+    point: Arc<TracePoint>,
 }
 
-struct Point {
-    shared: Arc<Shared>,
+struct TracePoint {
+    shared: Arc<TraceCore>,
     id: String,
     stop_info: Mutex<Option<Info>>,
     /// Its part in an operation whose functions are profiled.
     #[cfg(feature = "functions")]
-    numbered: Option<Numbered>,
+    numbered: Option<ProfiledPoint>,
 }
 
-struct Shared {
+struct TraceCore {
     base_id: String,
     signer: Option<Signer>,
     /// Without a reporter, the trace is only passed on.
@@ -67,10 +67,10 @@ struct Shared {
     clock: RunClock,
 }
 
-impl Trace {
+impl TraceHandle {
     /// The handle of a request that arrived with `context`; it represents the client's point.
     #[must_use]
-    pub fn new(context: TraceContext, identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
+    pub fn new(context: TraceContext, identity: Arc<ServiceIdentity>, notifier: Arc<dyn Notifier>) -> Self {
         Self::of(context, Some(Reporter::new(identity, notifier)))
     }
 
@@ -79,7 +79,7 @@ impl Trace {
     pub fn start(
         base_id: Uuid,
         signer: Option<Signer>,
-        identity: Arc<Identity>,
+        identity: Arc<ServiceIdentity>,
         notifier: Arc<dyn Notifier>,
     ) -> Self {
         let reporter = Some(Reporter::new(identity, notifier));
@@ -103,8 +103,8 @@ impl Trace {
     }
 
     fn build(base_id: String, id: String, signer: Option<Signer>, reporter: Option<Reporter>) -> Self {
-        let shared = Arc::new(Shared { base_id, signer, reporter, clock: RunClock::start() });
-        let point = Point {
+        let shared = Arc::new(TraceCore { base_id, signer, reporter, clock: RunClock::start() });
+        let point = TracePoint {
             shared,
             id,
             stop_info: Mutex::new(None),
@@ -129,17 +129,17 @@ impl Trace {
     /// Opens a point that is closed when the guard is dropped. It does not become the current one:
     /// for that there are [`super::profiler::start`] and [`super::profiler::trace`].
     #[must_use = "the point is closed when this is dropped"]
-    pub fn enter(&self, name: &str, info: Option<Info>) -> Scope {
+    pub fn enter(&self, name: &str, info: Option<Info>) -> PointScope {
         let shared = Arc::clone(&self.point.shared);
         let id = Uuid::new_v4().to_string();
-        let point = Point {
+        let point = TracePoint {
             shared,
             stop_info: Mutex::new(None),
             #[cfg(feature = "functions")]
             numbered: self.numbered_child(name, &id),
             id,
         };
-        let scope = Scope {
+        let scope = PointScope {
             trace: Self { point: Arc::new(point) },
             parent: self.clone(),
             name: name.to_owned(),
@@ -154,10 +154,10 @@ impl Trace {
     }
 
     #[cfg(feature = "functions")]
-    fn numbered_child(&self, name: &str, id: &str) -> Option<Numbered> {
-        let Shared { base_id, signer, reporter, .. } = &*self.point.shared;
-        let candidate = Candidate { name, base_id, signer: signer.as_ref() };
-        Numbered::of_point(self.point.numbered.as_ref(), &candidate, id, reporter.as_ref())
+    fn numbered_child(&self, name: &str, id: &str) -> Option<ProfiledPoint> {
+        let TraceCore { base_id, signer, reporter, .. } = &*self.point.shared;
+        let candidate = OperationCandidate { name, base_id, signer: signer.as_ref() };
+        ProfiledPoint::of_point(self.point.numbered.as_ref(), &candidate, id, reporter.as_ref())
     }
 
     /// The number to write into the stack of this point's work, if its functions are profiled.
@@ -188,7 +188,7 @@ impl Trace {
     }
 
     #[cfg(feature = "tracing")]
-    /// As [`Trace::add`], but keeps what an object such as `function` or `db` has already.
+    /// As [`TraceHandle::add`], but keeps what an object such as `function` or `db` has already.
     pub(super) fn merge(&self, key: &str, details: Info) {
         let mut stop_info = self.point.stop_info();
         let info = stop_info.get_or_insert_default();
@@ -214,13 +214,13 @@ impl Trace {
     }
 }
 
-impl fmt::Debug for Trace {
+impl fmt::Debug for TraceHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Trace({} in {})", self.id(), self.base_id())
     }
 }
 
-impl Point {
+impl TracePoint {
     fn stop_info(&self) -> MutexGuard<'_, Option<Info>> {
         // A panic between two insertions leaves a usable map.
         self.stop_info.lock().unwrap_or_else(PoisonError::into_inner)
@@ -229,9 +229,9 @@ impl Point {
 
 /// An open point; dropping it closes the point.
 #[derive(Debug)]
-pub struct Scope {
-    trace: Trace,
-    parent: Trace,
+pub struct PointScope {
+    trace: TraceHandle,
+    parent: TraceHandle,
     name: String,
     started_ns: Nanos,
     /// When it ended, if that is not when this is dropped.
@@ -240,14 +240,14 @@ pub struct Scope {
     may_panic: bool,
 }
 
-impl Scope {
+impl PointScope {
     /// The point's handle, for points below it and for onward requests.
     #[must_use]
-    pub fn trace(&self) -> &Trace {
+    pub fn trace(&self) -> &TraceHandle {
         &self.trace
     }
 
-    /// See [`Trace::fail`].
+    /// See [`TraceHandle::fail`].
     pub fn fail(&self, etype: &str, message: &str) {
         self.trace.fail(etype, message);
     }
@@ -271,7 +271,7 @@ impl Scope {
     fn notify(&self, suffix: &str, at_ns: Nanos, info: impl FnOnce() -> Info) {
         let shared = &*self.trace.point.shared;
         let Some(reporter) = &shared.reporter else { return };
-        let record = Record {
+        let record = TraceRecord {
             name: format!("{}{suffix}", self.name).into(),
             base_id: shared.base_id.as_str().into(),
             trace_id: self.trace.id().into(),
@@ -303,7 +303,7 @@ impl Scope {
     }
 }
 
-impl Drop for Scope {
+impl Drop for PointScope {
     fn drop(&mut self) {
         let ended_ns = self.ended_ns.unwrap_or_else(|| self.trace.point.shared.clock.now_ns());
         self.notify(STOP_SUFFIX, ended_ns, || self.stop_info(ended_ns));

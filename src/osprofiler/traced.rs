@@ -12,104 +12,110 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::record::{Info, IntoInfo};
-use super::trace::current::{self, Flow, Outcome};
-use super::trace::{Scope, Trace, failure};
+use super::trace::current::{self, Flow, StopInfoReader};
+use super::trace::{PointScope, TraceHandle, failure};
 
 pin_project! {
     /// A future in a trace; see [`super::profiler`].
     #[must_use = "futures do nothing unless they are awaited"]
-    pub struct Traced<F: Future, I = ()> {
+    pub struct TracedFuture<F: Future, I = ()> {
         // Taken out of its place when it is cancelled, so that its destructors run in its trace.
         #[pin]
         work: Option<F>,
-        state: State<I>,
-        outcome: Option<Outcome<F::Output>>,
+        state: TracedFutureState<I>,
+        outcome: Option<StopInfoReader<F::Output>>,
     }
 
-    impl<F: Future, I> PinnedDrop for Traced<F, I> {
+    impl<F: Future, I> PinnedDrop for TracedFuture<F, I> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            let State::Running(mut flow) = std::mem::replace(this.state, State::Untraced) else { return };
+            let TracedFutureState::Running(mut flow) = std::mem::replace(this.state, TracedFutureState::Untraced) else { return };
             flow.was_cancelled();
             current::run(flow, || this.work.set(None), None);
         }
     }
 }
 
-enum State<I> {
+enum TracedFutureState<I> {
     /// Not polled yet: a point with this name, below where it was made.
-    Point { name: Cow<'static, str>, info: I, made_in: Option<Trace> },
+    Point { name: Cow<'static, str>, info: I, made_in: Option<TraceHandle> },
     /// Not polled yet: it has no point.
-    Follow(Trace),
+    Follow(TraceHandle),
     /// Between two polls.
     Running(Box<Flow>),
     /// Nothing to trace, or ended.
     Untraced,
 }
 
-impl<F: Future, I: IntoInfo> Traced<F, I> {
+impl<F: Future, I: IntoInfo> TracedFuture<F, I> {
     pub(super) fn point(
         work: F,
         name: Cow<'static, str>,
         info: I,
-        outcome: Option<Outcome<F::Output>>,
+        outcome: Option<StopInfoReader<F::Output>>,
     ) -> Self {
-        let state = State::Point { name, info, made_in: current::current() };
+        let state = TracedFutureState::Point { name, info, made_in: current::current() };
         Self { work: Some(work), state, outcome }
     }
 }
 
-impl<F: Future> Traced<F> {
+impl<F: Future> TracedFuture<F> {
     /// Work below `trace` that is not a separate point.
-    pub(super) fn follow(work: F, trace: Option<Trace>) -> Self {
-        let state = trace.map_or(State::Untraced, State::Follow);
+    pub(super) fn follow(work: F, trace: Option<TraceHandle>) -> Self {
+        let state = trace.map_or(TracedFutureState::Untraced, TracedFutureState::Follow);
         Self { work: Some(work), state, outcome: None }
     }
 
     /// Work that is a point which is open already.
-    pub(super) fn opened(work: F, scope: Scope) -> Self {
+    pub(super) fn opened(work: F, scope: PointScope) -> Self {
         Self::running(work, Some(Flow::of_point(scope)), None)
     }
 
     /// Work whose flow there is already.
-    pub(super) fn running(work: F, flow: Option<Box<Flow>>, outcome: Option<Outcome<F::Output>>) -> Self {
-        let state = flow.map_or(State::Untraced, State::Running);
+    pub(super) fn running(
+        work: F,
+        flow: Option<Box<Flow>>,
+        outcome: Option<StopInfoReader<F::Output>>,
+    ) -> Self {
+        let state = flow.map_or(TracedFutureState::Untraced, TracedFutureState::Running);
         Self { work: Some(work), state, outcome }
     }
 }
 
-impl Trace {
+impl TraceHandle {
     /// Runs `body` as a point named `name`, with the point's handle for further points below it;
     /// the point is also the current one of what runs in it.
     ///
     /// The point is closed when the work ends, and also when it panics or its future is dropped.
-    /// The caller reports errors with [`Trace::fail`].
+    /// The caller reports errors with [`TraceHandle::fail`].
     pub async fn scope<F, Work>(&self, name: &str, info: Option<Info>, body: F) -> Work::Output
     where
-        F: FnOnce(Trace) -> Work,
+        F: FnOnce(TraceHandle) -> Work,
         Work: Future,
     {
         let scope = self.enter(name, info);
         let trace = scope.trace().clone();
-        Traced::opened(body(trace), scope).await
+        TracedFuture::opened(body(trace), scope).await
     }
 }
 
-impl<F: Future, I: IntoInfo> Future for Traced<F, I> {
+impl<F: Future, I: IntoInfo> Future for TracedFuture<F, I> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let Some(work) = this.work.as_pin_mut() else { return Poll::Pending };
-        if matches!(this.state, State::Untraced) {
+        if matches!(this.state, TracedFutureState::Untraced) {
             return work.poll(context);
         }
-        let Some(flow) = flow_of(std::mem::replace(this.state, State::Untraced)) else {
+        let Some(flow) = flow_of(std::mem::replace(this.state, TracedFutureState::Untraced)) else {
             return work.poll(context);
         };
         let (polled, flow) = current::within(flow, || work.poll(context));
         match &polled {
-            Poll::Pending => *this.state = flow.map_or(State::Untraced, State::Running),
+            Poll::Pending => {
+                *this.state = flow.map_or(TracedFutureState::Untraced, TracedFutureState::Running)
+            }
             Poll::Ready(output) => {
                 let info = this.outcome.and_then(|outcome| outcome(output));
                 if let (Some(flow), Some(info)) = (flow, info) {
@@ -122,22 +128,22 @@ impl<F: Future, I: IntoInfo> Future for Traced<F, I> {
 }
 
 /// Opens the point at the first poll: that is when the work starts.
-fn flow_of<I: IntoInfo>(state: State<I>) -> Option<Box<Flow>> {
+fn flow_of<I: IntoInfo>(state: TracedFutureState<I>) -> Option<Box<Flow>> {
     match state {
-        State::Running(flow) => Some(flow),
-        State::Follow(trace) => Some(Flow::follow(trace)),
-        State::Untraced => None,
-        State::Point { name, info, made_in } => {
+        TracedFutureState::Running(flow) => Some(flow),
+        TracedFutureState::Follow(trace) => Some(Flow::follow(trace)),
+        TracedFutureState::Untraced => None,
+        TracedFutureState::Point { name, info, made_in } => {
             let parent = parent(made_in, current::current())?;
             Some(Flow::of_point(parent.enter(&name, Some(info.into_info()))))
         }
     }
 }
 
-/// Work belongs to the trace in which it was made, below the point where it is awaited; if it is
-/// awaited elsewhere (in a task of its own, or by another trace's), below the point where it was
-/// made.
-fn parent(made_in: Option<Trace>, polled_in: Option<Trace>) -> Option<Trace> {
+/// Work belongs to the trace in which it was made, below the point where it is awaited. If it is
+/// awaited elsewhere (in a task of its own, or by another trace's), it is below the point where it
+/// was made.
+fn parent(made_in: Option<TraceHandle>, polled_in: Option<TraceHandle>) -> Option<TraceHandle> {
     match (made_in, polled_in) {
         (Some(made_in), Some(polled_in)) if made_in.is_of_same_trace(&polled_in) => Some(polled_in),
         (made_in, polled_in) => made_in.or(polled_in),

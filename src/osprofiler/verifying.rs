@@ -1,10 +1,10 @@
 //! The server's side of the headers: which requests may be traced.
 //!
 //! Accepts and rejects the same requests as OSProfiler's `WsgiMiddleware` 4.4.0, with three deliberate
-//! differences, all for input that makes the Python service fail or never occurs: input that would
-//! make it answer HTTP 500 (an HMAC that is not ASCII, a base_id that is not a string) is rejected here, a
-//! lone surrogate in an id is rejected, and header values are bounded. Nothing here may
-//! panic or take time that depends on how much of a signature is right.
+//! differences, all for input that makes the Python service fail or never occurs. Input that would make
+//! it answer HTTP 500 (an HMAC that is not ASCII, a base_id that is not a string) is rejected here. A
+//! lone surrogate in an id is rejected, and header values are bounded. Nothing here may panic or take
+//! time that depends on how much of a signature is right.
 
 use std::fmt;
 

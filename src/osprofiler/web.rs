@@ -2,7 +2,7 @@
 //!
 //! A request with valid headers becomes a point `wsgi` (the name that every OSProfiler service
 //! uses), or `rpc` if it is a gRPC call. It is the current point for everything that its handler does
-//! ([`super::profiler`]), and the handler finds its [`Trace`] in the request's extensions. All other
+//! ([`super::profiler`]), and the handler finds its [`TraceHandle`] in the request's extensions. All other
 //! requests pass unchanged. This module must not change a response or reveal to a client whether it is
 //! traced.
 
@@ -17,12 +17,12 @@ use tower_service::Service;
 
 use super::grpc;
 use super::notifier::{Notifier, Reporter};
-use super::record::{Identity, Info};
+use super::record::{Info, ServiceIdentity};
 use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use super::trace::current::{self, Flow};
-use super::trace::{Scope, Trace};
-use super::traced::{Traced, failed};
+use super::trace::{PointScope, TraceHandle};
+use super::traced::{TracedFuture, failed};
 use super::verifying::{Rejection, ServerKeys, TraceContext};
 
 const POINT_NAME: &str = "wsgi";
@@ -31,11 +31,11 @@ const POINT_NAME: &str = "wsgi";
 #[derive(Clone)]
 pub struct ProfilerLayer {
     /// `None` if profiling is permanently off.
-    settings: Option<Arc<Settings>>,
+    settings: Option<Arc<ProfilerSettings>>,
 }
 
 #[derive(Clone)]
-struct Settings {
+struct ProfilerSettings {
     enabled: bool,
     keys: ServerKeys,
     switch: Option<Switch>,
@@ -45,9 +45,9 @@ struct Settings {
 impl ProfilerLayer {
     /// Traces requests that are signed with one of `keys`.
     #[must_use]
-    pub fn new(keys: ServerKeys, identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
+    pub fn new(keys: ServerKeys, identity: Arc<ServiceIdentity>, notifier: Arc<dyn Notifier>) -> Self {
         let reporter = Reporter::new(identity, notifier);
-        Self { settings: Some(Arc::new(Settings { enabled: true, keys, switch: None, reporter })) }
+        Self { settings: Some(Arc::new(ProfilerSettings { enabled: true, keys, switch: None, reporter })) }
     }
 
     /// Traces nothing, like OSProfiler's `enabled = false`.
@@ -69,7 +69,7 @@ impl ProfilerLayer {
         self.with(|settings| settings.switch = Some(switch))
     }
 
-    fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn with(self, change: impl FnOnce(&mut ProfilerSettings)) -> Self {
         let settings = self.settings.map(|mut settings| {
             change(Arc::make_mut(&mut settings));
             settings
@@ -108,7 +108,7 @@ impl Switch {
     }
 }
 
-impl Settings {
+impl ProfilerSettings {
     fn trace_context(&self, headers: &HeaderMap) -> Result<TraceContext, Rejection> {
         let position = self.switch.as_ref().map(|switch| switch.0.read());
         let position = position.map(|position| position.unwrap_or_else(PoisonError::into_inner));
@@ -133,7 +133,7 @@ impl<S> Layer<S> for ProfilerLayer {
 #[derive(Clone)]
 pub struct ProfilerService<S> {
     inner: S,
-    settings: Option<Arc<Settings>>,
+    settings: Option<Arc<ProfilerSettings>>,
 }
 
 impl<S, B, R> Service<Request<B>> for ProfilerService<S>
@@ -143,7 +143,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Traced<S::Future>;
+    type Future = TracedFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context)
@@ -151,13 +151,13 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let Some(scope) = self.settings.as_ref().and_then(|settings| open(settings, &request)) else {
-            return Traced::running(self.inner.call(request), None, None);
+            return TracedFuture::running(self.inner.call(request), None, None);
         };
         let outcome = if grpc::is_call(request.headers()) { call_outcome } else { failed };
         request.extensions_mut().insert(scope.trace().clone());
         // A handler may start before its future is polled.
         let (answer, flow) = current::within(Flow::of_point(scope), || self.inner.call(request));
-        Traced::running(answer, flow, Some(outcome))
+        TracedFuture::running(answer, flow, Some(outcome))
     }
 }
 
@@ -178,7 +178,7 @@ pub fn trace_context(keys: &ServerKeys, headers: &HeaderMap) -> Result<TraceCont
 /// The values of `X-Trace-Info` and `X-Trace-HMAC` that make a request to another service a child of this
 /// point; `None` for a trace that has no key. Signed with the key that the client used.
 #[must_use]
-pub fn onward_headers(trace: &Trace) -> Option<(String, String)> {
+pub fn onward_headers(trace: &TraceHandle) -> Option<(String, String)> {
     trace.signed_headers()
 }
 
@@ -187,10 +187,10 @@ fn call_outcome<R, E: Display>(result: &Result<Response<R>, E>) -> Option<Info> 
     result.as_ref().map_or_else(|_| failed(result), grpc::failed)
 }
 
-fn open<B>(settings: &Settings, request: &Request<B>) -> Option<Scope> {
+fn open<B>(settings: &ProfilerSettings, request: &Request<B>) -> Option<PointScope> {
     // A rejection is not visible to the client: probing for keys must not reveal anything.
     let context = settings.trace_context(request.headers()).ok()?;
-    let trace = Trace::of(context, Some(settings.reporter.clone()));
+    let trace = TraceHandle::of(context, Some(settings.reporter.clone()));
     let uri = request.uri();
     if grpc::is_call(request.headers()) {
         return Some(trace.enter(rpc::POINT_NAME, Some(grpc::call_info(uri.path()))));

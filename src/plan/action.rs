@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use config::step;
 use terms::tags::Tags;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::call::{Call, WrittenCall};
+use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
-use super::poll::Poll;
+use super::poll::PollPolicy;
 
 /// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ pub struct Action {
     /// The action's number within its workload, from 0.
     pub index: u16,
     /// What it sends.
-    pub call: Call,
+    pub call: ProtocolCall,
     /// The time limit.
     pub timeout: Duration,
     /// The checks on the answer.
@@ -31,7 +31,7 @@ pub struct Action {
     /// The values to take from the answer.
     pub extracts: Vec<Extract>,
     /// How to repeat it until a condition holds.
-    pub poll: Option<Box<Poll>>,
+    pub poll: Option<Box<PollPolicy>>,
     /// The call as written, such as method and path.
     pub label: String,
     /// Tags by which results are grouped, with those of the groups around it.
@@ -40,12 +40,14 @@ pub struct Action {
 
 impl Action {
     /// True if the answer's headers must be kept. Messages about a body quote its content type.
+    #[inline]
     #[must_use]
     pub fn needs_headers(&self) -> bool {
         self.needs_body() || !self.expect.headers.is_empty() || !self.extracts.is_empty()
     }
 
     /// True if the answer's body must be kept until the action has been checked.
+    #[inline]
     #[must_use]
     pub fn needs_body(&self) -> bool {
         self.expect.needs_body() || self.extracts.iter().any(|extract| extract.place.needs_body())
@@ -67,7 +69,7 @@ impl Compiler<'_> {
         &mut self,
         step: &step::Step,
         written: &WrittenCall<'_>,
-        node: &Node,
+        node: &YamlNode,
     ) -> Option<Action> {
         let label = written.label(step);
         let call = self.call(step, written, node);
@@ -92,7 +94,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn extracts(&mut self, step: &step::Step, node: &Node) -> Vec<Extract> {
+    fn extracts(&mut self, step: &step::Step, node: &YamlNode) -> Vec<Extract> {
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
             let place = at(node, &["extract", name]);

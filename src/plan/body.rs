@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 use base::hex;
 use base::masking::{self, names_secret};
 use client::body::{FileContent, Part};
-use config::body::{Field, FilePart, Ordered, Values};
+use config::body::{Field, FilePart, OrderedMap, Values};
 use config::step;
 use text::diagnostics::Fault;
-use text::template::Text;
-use text::yaml::{Kind, Node};
+use text::template::CompiledText;
+use text::yaml::{YamlNode, YamlValue};
 use text::yaml_place::{at, item, key_span};
 
 use super::compiler::Compiler;
@@ -29,15 +29,15 @@ const GZIP_FILE_BYTES_MAX: u64 = 16 << 20;
 const FIELDS_MAX: usize = 100;
 
 /// A request's body.
-pub enum Body {
+pub enum BodyTemplate {
     /// No body.
     Empty,
     /// JSON, sent as application/json.
     Json(JsonTemplate),
     /// A form, sent as application/x-www-form-urlencoded.
-    Form(Vec<(String, Text)>),
+    Form(Vec<(String, CompiledText)>),
     /// Text, sent as it is.
-    Text(Text),
+    Text(CompiledText),
     /// A file, sent as it is.
     File(BodyFile),
     /// Fields, sent as multipart/form-data.
@@ -48,7 +48,6 @@ pub enum Body {
 pub struct BodyFile {
     /// Its content.
     pub part: Part,
-    /// Its content type.
     pub content_type: HeaderValue,
 }
 
@@ -64,41 +63,39 @@ pub struct Multipart {
 pub struct MultipartField {
     /// Its name, escaped.
     pub name: String,
-    /// Its content.
     pub content: FieldContent,
 }
 
 /// The content of a field.
 pub enum FieldContent {
-    /// A text.
-    Text(Text),
-    /// A file.
+    Text(CompiledText),
     File {
         /// The name that the service gets; escaped after rendering.
-        filename: Text,
-        /// The file.
+        filename: CompiledText,
         file: BodyFile,
     },
 }
 
 impl Compiler<'_> {
-    pub(super) fn body(&mut self, step: &step::Step, label: &str, node: &Node) -> Body {
+    pub(super) fn body(&mut self, step: &step::Step, label: &str, node: &YamlNode) -> BodyTemplate {
         self.single_body(step, node);
         if let Some(json) = &step.json {
             hide_secrets_of(json);
-            return self.json(json, at(node, &["json"])).map_or(Body::Empty, Body::Json);
+            return self.json(json, at(node, &["json"])).map_or(BodyTemplate::Empty, BodyTemplate::Json);
         }
         if step.form.is_some() {
-            return Body::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
+            return BodyTemplate::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
         }
         if let Some(path) = &step.file {
-            return self.file(path, None, at(node, &["file"])).map_or(Body::Empty, Body::File);
+            return self
+                .file(path, None, at(node, &["file"]))
+                .map_or(BodyTemplate::Empty, BodyTemplate::File);
         }
         if step.multipart.is_some() {
-            return Body::Multipart(self.multipart(step, label, at(node, &["multipart"])));
+            return BodyTemplate::Multipart(self.multipart(step, label, at(node, &["multipart"])));
         }
         let body = step.body.as_ref().and_then(|body| self.text(body, at(node, &["body"])));
-        body.map_or(Body::Empty, Body::Text)
+        body.map_or(BodyTemplate::Empty, BodyTemplate::Text)
     }
 
     /// The folder of the file that names the steps: the scenario, or one that it includes.
@@ -106,7 +103,7 @@ impl Compiler<'_> {
         self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder)
     }
 
-    fn single_body(&mut self, step: &step::Step, node: &Node) {
+    fn single_body(&mut self, step: &step::Step, node: &YamlNode) {
         let bodies = [
             ("json", step.json.is_some()),
             ("form", step.form.is_some()),
@@ -137,7 +134,7 @@ impl Compiler<'_> {
     }
 
     /// Reports files that are too large to be compressed in memory.
-    fn compressible(&mut self, step: &step::Step, node: &Node) {
+    fn compressible(&mut self, step: &step::Step, node: &YamlNode) {
         let fields = step.multipart.iter().flat_map(|multipart| &multipart.0).flat_map(|(_, fields)| fields);
         let in_fields = fields.filter_map(|field| match field {
             Field::File(file) => Some(&file.file),
@@ -155,7 +152,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn file(&mut self, path: &str, content_type: Option<(&str, &Node)>, node: &Node) -> Option<BodyFile> {
+    fn file(
+        &mut self,
+        path: &str,
+        content_type: Option<(&str, &YamlNode)>,
+        node: &YamlNode,
+    ) -> Option<BodyFile> {
         if path.contains("{{") {
             let fault = Fault::error(node.span.clone(), "the path of a file cannot contain templates");
             self.faults.push(fault.help("write one action for each file"));
@@ -190,13 +192,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn multipart(&mut self, step: &step::Step, label: &str, node: &Node) -> Multipart {
+    fn multipart(&mut self, step: &step::Step, label: &str, node: &YamlNode) -> Multipart {
         let written = step.multipart.iter().flat_map(|multipart| &multipart.0);
         let mut fields = Vec::new();
         for (name, values) in written {
             let place = at(node, &[name]);
             for (index, value) in values.iter().enumerate() {
-                let place = if matches!(place.kind, Kind::List(_)) { item(place, index) } else { place };
+                let place = if matches!(place.kind, YamlValue::List(_)) { item(place, index) } else { place };
                 let content = match value {
                     Field::Text(text) => {
                         if names_secret(name) && is_written_secret(&text.0) {
@@ -219,7 +221,7 @@ impl Compiler<'_> {
         Multipart { boundary: format!("bench-{}", &boundary[..40]), fields }
     }
 
-    fn file_field(&mut self, file: &FilePart, node: &Node) -> Option<FieldContent> {
+    fn file_field(&mut self, file: &FilePart, node: &YamlNode) -> Option<FieldContent> {
         let content_type = file.content_type.as_deref().map(|text| (text, at(node, &["type"])));
         let body = self.file(&file.file, content_type, at(node, &["file"]));
         let own_name = Path::new(&file.file).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -229,7 +231,11 @@ impl Compiler<'_> {
     }
 
     /// The parameters of a query or a form; a name with several values occurs several times.
-    pub(super) fn pairs(&mut self, pairs: Option<&Ordered<Values>>, node: &Node) -> Vec<(String, Text)> {
+    pub(super) fn pairs(
+        &mut self,
+        pairs: Option<&OrderedMap<Values>>,
+        node: &YamlNode,
+    ) -> Vec<(String, CompiledText)> {
         let mut compiled = Vec::new();
         for (name, values) in pairs.iter().flat_map(|pairs| &pairs.0) {
             let place = at(node, &[name]);

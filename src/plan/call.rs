@@ -1,6 +1,6 @@
 //! The call of an action: what is sent, in the words of its protocol.
 //!
-//! A protocol has a variant of [`Call`] and a file of its own below. Name, time limit, checks, extractions and tags are
+//! A protocol has a variant of [`ProtocolCall`] and a file of its own below. Name, time limit, checks, extractions and tags are
 //! the [`Action`](crate::action::Action)'s, whatever it speaks.
 
 #[cfg(feature = "simulation")]
@@ -13,13 +13,13 @@ use ::http::Method;
 use client::url::BaseUrl;
 use config::step;
 use measure::protocol::Protocol;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 
 use super::compiler::Compiler;
 use http::HttpCall;
 
 /// What an action sends; in a box, since protocols differ in size.
-pub enum Call {
+pub enum ProtocolCall {
     /// A request of HTTP.
     Http(Box<HttpCall>),
     /// The toy protocol of tests.
@@ -27,7 +27,7 @@ pub enum Call {
     Echo(Box<echo::EchoCall>),
 }
 
-impl Call {
+impl ProtocolCall {
     /// The protocol that it speaks.
     #[inline]
     #[must_use]
@@ -73,10 +73,10 @@ impl Call {
 pub(super) struct WrittenCall<'s> {
     /// The key that says what it is.
     pub(super) key: &'static str,
-    what: Written<'s>,
+    what: CallDeclaration<'s>,
 }
 
-enum Written<'s> {
+enum CallDeclaration<'s> {
     /// A method, and a path or a URL.
     Http(Method, &'s str),
     /// A line.
@@ -88,32 +88,38 @@ impl WrittenCall<'_> {
     /// The name of its action, if it has no other.
     pub(super) fn label(&self, step: &step::Step) -> String {
         match &self.what {
-            Written::Http(method, url) => http::label(step, (self.key, method, url)),
+            CallDeclaration::Http(method, url) => http::label(step, (self.key, method, url)),
             #[cfg(feature = "simulation")]
-            Written::Echo(line) => echo::label(line),
+            CallDeclaration::Echo(line) => echo::label(line),
         }
     }
 }
 
 impl Compiler<'_> {
     /// The calls of a step, which has at most one if it is valid.
-    pub(super) fn calls<'s>(&mut self, step: &'s step::Step, node: &Node) -> Vec<WrittenCall<'s>> {
+    pub(super) fn calls<'s>(&mut self, step: &'s step::Step, node: &YamlNode) -> Vec<WrittenCall<'s>> {
         let requests = self.http_requests(step, node).into_iter();
         let requests =
-            requests.map(|(key, method, url)| WrittenCall { key, what: Written::Http(method, url) });
+            requests.map(|(key, method, url)| WrittenCall { key, what: CallDeclaration::Http(method, url) });
         #[cfg(feature = "simulation")]
-        let requests = requests
-            .chain(step.echo.iter().map(|line| WrittenCall { key: "echo", what: Written::Echo(line) }));
+        let requests = requests.chain(
+            step.echo.iter().map(|line| WrittenCall { key: "echo", what: CallDeclaration::Echo(line) }),
+        );
         requests.collect()
     }
 
-    pub(super) fn call(&mut self, step: &step::Step, call: &WrittenCall<'_>, node: &Node) -> Option<Call> {
+    pub(super) fn call(
+        &mut self,
+        step: &step::Step,
+        call: &WrittenCall<'_>,
+        node: &YamlNode,
+    ) -> Option<ProtocolCall> {
         match &call.what {
-            Written::Http(method, url) => {
-                self.http_call(step, (call.key, method, url), node).map(Box::new).map(Call::Http)
+            CallDeclaration::Http(method, url) => {
+                self.http_call(step, (call.key, method, url), node).map(Box::new).map(ProtocolCall::Http)
             }
             #[cfg(feature = "simulation")]
-            Written::Echo(line) => self.echo(step, line, node).map(Box::new).map(Call::Echo),
+            CallDeclaration::Echo(line) => self.echo(step, line, node).map(Box::new).map(ProtocolCall::Echo),
         }
     }
 }

@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 use config::condition::{self, Comparisons, JsonType};
 use text::diagnostics::Fault;
 use text::digits;
-use text::template::{self, TemplateError, Text, Variables};
-use text::yaml::Node;
+use text::template::{self, CompiledText, TemplateError, Variables};
+use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
@@ -17,23 +17,22 @@ use super::json::JsonTemplate;
 
 /// A condition on a value: all of these must hold.
 #[derive(Default)]
-pub struct Condition {
-    /// The comparisons, of which there is at least one.
+pub struct ValueCondition {
+    /// The comparisons: at least one.
     pub tests: Vec<Test>,
 }
 
 /// A comparison with a value.
 pub enum Test {
-    /// It equals this.
     Equals(Operand),
     /// It does not equal this.
     Differs(Operand),
     /// It is a number on this side of another.
-    Compares(Side, Operand),
+    Compares(Inequality, Operand),
     /// It does not meet a condition.
-    Not(Condition),
+    Not(ValueCondition),
     /// Its length meets a condition.
-    Length(Condition),
+    Length(ValueCondition),
     /// It has one of these types.
     Type(Vec<JsonType>),
     /// This is a part of a text, an item of a list or a key of a map.
@@ -47,18 +46,14 @@ pub enum Test {
 }
 
 /// Makes a comparison with a value.
-type Make = fn(Operand) -> Test;
+type TestConstructor = fn(Operand) -> Test;
 
 /// A side of a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Side {
-    /// Above it.
+pub enum Inequality {
     Above,
-    /// At least it.
     AtLeast,
-    /// Below it.
     Below,
-    /// At most it.
     AtMost,
 }
 
@@ -67,7 +62,7 @@ pub enum Operand {
     /// A value without templates.
     Fixed(Json),
     /// A text with templates.
-    Text(Text),
+    Text(CompiledText),
     /// A list or a map with templates in it.
     Json(JsonTemplate),
 }
@@ -116,23 +111,23 @@ impl Compiler<'_> {
     pub(super) fn expectation(
         &mut self,
         config: &condition::Condition,
-        plain: Make,
-        node: &Node,
-    ) -> Condition {
+        plain: TestConstructor,
+        node: &YamlNode,
+    ) -> ValueCondition {
         match config {
             condition::Condition::Value(value) => {
-                Condition { tests: self.operand(value, node).map(plain).into_iter().collect() }
+                ValueCondition { tests: self.operand(value, node).map(plain).into_iter().collect() }
             }
             condition::Condition::Comparisons(comparisons) => self.comparisons(comparisons, node),
         }
     }
 
-    fn comparisons(&mut self, config: &Comparisons, node: &Node) -> Condition {
+    fn comparisons(&mut self, config: &Comparisons, node: &YamlNode) -> ValueCondition {
         let mut tests = Vec::new();
         // Checked first: the other comparisons would say of a missing value only that it is missing.
         tests.extend(config.exists.map(Test::Exists));
         tests.extend(config.kind.as_ref().map(|types| Test::Type(types.0.clone())));
-        let simple: [(&str, &Option<Json>, Make); 4] = [
+        let simple: [(&str, &Option<Json>, TestConstructor); 4] = [
             ("equals", &config.equals, Test::Equals),
             ("eq", &config.eq, Test::Equals),
             ("ne", &config.ne, Test::Differs),
@@ -143,10 +138,10 @@ impl Compiler<'_> {
             tests.extend(self.operand(value, at(node, &[key])).map(test));
         }
         let bounds = [
-            ("gt", &config.gt, Side::Above),
-            ("ge", &config.ge, Side::AtLeast),
-            ("lt", &config.lt, Side::Below),
-            ("le", &config.le, Side::AtMost),
+            ("gt", &config.gt, Inequality::Above),
+            ("ge", &config.ge, Inequality::AtLeast),
+            ("lt", &config.lt, Inequality::Below),
+            ("le", &config.le, Inequality::AtMost),
         ];
         for (key, bound, side) in bounds {
             let Some(bound) = bound else { continue };
@@ -182,13 +177,13 @@ impl Compiler<'_> {
             let fault = Fault::error(key_span(node, "eq"), "`eq` together with `equals`, which is the same");
             self.faults.push(fault.help("keep one of the two; `one_of` compares with several values"));
         }
-        Condition { tests }
+        ValueCondition { tests }
     }
 
-    fn operand(&mut self, value: &Json, node: &Node) -> Option<Operand> {
+    fn operand(&mut self, value: &Json, node: &YamlNode) -> Option<Operand> {
         Some(match value {
             Json::String(text) => match self.text(text, node)? {
-                Text::Literal(text) => Operand::Fixed(Json::String(text.into())),
+                CompiledText::Literal(text) => Operand::Fixed(Json::String(text.into())),
                 text => Operand::Text(text),
             },
             Json::Array(_) | Json::Object(_) if digits::digits(value).is_none() => {
@@ -209,11 +204,11 @@ impl Compiler<'_> {
 ///
 /// The faults of the text.
 #[cfg(any(test, feature = "simulation"))]
-pub fn compiled(text: &str) -> Result<Condition, Vec<String>> {
-    use text::diagnostics::Source;
+pub fn compiled(text: &str) -> Result<ValueCondition, Vec<String>> {
+    use text::diagnostics::SourceText;
     use text::template::Engine;
     use text::yaml;
-    let root = yaml::parse(&Source::new("t", text)).map_err(|faults| said(&faults))?;
+    let root = yaml::parse(&SourceText::new("t", text)).map_err(|faults| said(&faults))?;
     let config = serde_path_to_error::deserialize(root.to_value());
     let config: condition::Condition = config.map_err(|error| vec![error.to_string()])?;
     let nothing = |_: &str| None;

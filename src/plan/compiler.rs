@@ -9,27 +9,27 @@ use client::url::BaseUrl;
 use config::http;
 use text::diagnostics::Fault;
 use text::template::{Engine, Value};
-use text::yaml::Node;
+use text::yaml::YamlNode;
 
-use super::deployment::Deployment;
+use super::deployment::ResolvedDeployment;
 use super::nesting::Nesting;
 use super::references::Env;
 
 /// Built-in variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
-/// The name of the run, which templates can use unless the scenario has a variable of this name: what a scenario makes
-/// in a service is named after it, so that it can be found again.
+/// The name of the run, which templates can use unless the scenario has a variable of this name. What a scenario makes
+/// in a service is named after the run, so that it can be found again.
 pub const RUN: &str = "run";
 
 /// Compiles steps and collects their faults.
 pub(super) struct Compiler<'a> {
     pub(super) engine: Engine,
     /// The deployment; `None` if it cannot be read. Then no target is reported as missing.
-    pub(super) deployment: Option<&'a Deployment>,
+    pub(super) deployment: Option<&'a ResolvedDeployment>,
     /// The whole document and its words, if only a part of it could be read. A name that occurs in the other part must
     /// not be reported as missing.
-    pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
+    pub(super) whole: Option<(&'a YamlNode, BTreeSet<String>)>,
     /// Variables that can be used at this place.
     pub(super) known: BTreeSet<String>,
     /// How references are resolved.

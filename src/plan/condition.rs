@@ -12,10 +12,10 @@ use config::expect::{self, StatusRange};
 use text::diagnostics::Fault;
 use text::digits;
 use text::template::{self, Value};
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::compare::{Condition, Test};
+use super::compare::{Test, ValueCondition};
 use super::compiler::Compiler;
 use super::headers::header;
 
@@ -24,14 +24,13 @@ use super::headers::header;
 pub struct Expect {
     /// The accepted outcomes. If empty, those that are good in the protocol are accepted.
     pub status: Vec<StatusRange>,
-    /// Conditions on headers.
-    pub headers: Vec<(http::HeaderName, Condition)>,
+    pub headers: Vec<(http::HeaderName, ValueCondition)>,
     /// A condition on the body.
-    pub body: Option<Condition>,
+    pub body: Option<ValueCondition>,
     /// Conditions on values in a JSON body.
-    pub json: Vec<(Path, Condition)>,
+    pub json: Vec<(Path, ValueCondition)>,
     /// Conditions on variables, checked after the extraction.
-    pub variables: Vec<(Arc<str>, Condition)>,
+    pub variables: Vec<(Arc<str>, ValueCondition)>,
     /// The check fails if the request takes longer.
     pub latency: Option<Duration>,
 }
@@ -41,7 +40,7 @@ pub struct Extract {
     /// The variable's name.
     pub variable: Arc<str>,
     /// The value's place in the response.
-    pub place: Place,
+    pub place: ResponseLocation,
     /// The value if nothing is found.
     pub default: Option<Value>,
     /// Whether messages must not show the value.
@@ -63,14 +62,12 @@ impl Display for Path {
 }
 
 /// The place of a value in a response.
-pub enum Place {
+pub enum ResponseLocation {
     /// A JSONPath in a JSON body.
     Json(Path),
     /// A JSON pointer in a JSON body.
     Pointer(String),
-    /// A header.
     Header(http::HeaderName),
-    /// A cookie.
     Cookie(String),
     /// A regular expression on the body.
     Regex(Regex),
@@ -78,14 +75,16 @@ pub enum Place {
 
 impl Expect {
     /// True if a check needs the body.
+    #[inline]
     #[must_use]
     pub fn needs_body(&self) -> bool {
         self.body.is_some() || !self.json.is_empty()
     }
 }
 
-impl Place {
+impl ResponseLocation {
     /// True if the place is in the body.
+    #[inline]
     #[must_use]
     pub fn needs_body(&self) -> bool {
         !matches!(self, Self::Header(_) | Self::Cookie(_))
@@ -98,7 +97,7 @@ const JSON_PATH_FILTERS_MAX: usize = 5;
 const JSON_PATH_CALLS_MAX: usize = 20;
 
 impl Compiler<'_> {
-    pub(super) fn expect(&mut self, config: Option<&expect::Expect>, node: &Node) -> Expect {
+    pub(super) fn expect(&mut self, config: Option<&expect::Expect>, node: &YamlNode) -> Expect {
         let Some(config) = config else { return Expect::default() };
         let mut expect = Expect {
             status: config.status.as_ref().map(|status| status.0.clone()).unwrap_or_default(),
@@ -134,8 +133,8 @@ impl Compiler<'_> {
     pub(super) fn expect_variables(
         &mut self,
         config: Option<&expect::Expect>,
-        node: &Node,
-    ) -> Vec<(Arc<str>, Condition)> {
+        node: &YamlNode,
+    ) -> Vec<(Arc<str>, ValueCondition)> {
         let node = at(node, &["variables"]);
         let mut conditions = Vec::new();
         for (name, condition) in config.and_then(|config| config.variables.as_ref()).into_iter().flatten() {
@@ -146,7 +145,12 @@ impl Compiler<'_> {
         conditions
     }
 
-    pub(super) fn extract(&mut self, name: &str, config: &expect::Extract, node: &Node) -> Option<Extract> {
+    pub(super) fn extract(
+        &mut self,
+        name: &str,
+        config: &expect::Extract,
+        node: &YamlNode,
+    ) -> Option<Extract> {
         let places = [&config.json, &config.pointer, &config.header, &config.cookie, &config.regex];
         if places.iter().filter(|place| place.is_some()).count() != 1 {
             let fault =
@@ -155,32 +159,34 @@ impl Compiler<'_> {
             return None;
         }
         let place = if let Some(path) = &config.json {
-            Place::Json(self.json_path(path, at(node, &["json"]).span.clone())?)
+            ResponseLocation::Json(self.json_path(path, at(node, &["json"]).span.clone())?)
         } else if let Some(pointer) = &config.pointer {
             if !pointer.is_empty() && !pointer.starts_with('/') {
                 let fault =
                     Fault::error(at(node, &["pointer"]).span.clone(), "a JSON pointer starts with a slash");
                 self.faults.push(fault.help(format!("write /{}", pointer.replace('.', "/"))));
             }
-            Place::Pointer(pointer.clone())
+            ResponseLocation::Pointer(pointer.clone())
         } else if let Some(name) = &config.header {
             match header(name, "") {
-                Ok((name, _)) => Place::Header(name),
+                Ok((name, _)) => ResponseLocation::Header(name),
                 Err(complaint) => {
                     self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
                     return None;
                 }
             }
         } else if let Some(name) = &config.cookie {
-            Place::Cookie(name.clone())
+            ResponseLocation::Cookie(name.clone())
         } else {
-            Place::Regex(self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?)
+            ResponseLocation::Regex(
+                self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?,
+            )
         };
         let default = config.default.as_ref().map(template::from_json);
         let secret = config.secret.unwrap_or_else(|| {
             let names_secret_place = match &place {
-                Place::Header(header) => names_secret(header.as_str()),
-                Place::Cookie(_) => true,
+                ResponseLocation::Header(header) => names_secret(header.as_str()),
+                ResponseLocation::Cookie(_) => true,
                 _ => false,
             };
             names_secret(name) || names_secret_place
@@ -221,7 +227,7 @@ impl Compiler<'_> {
             .map(|query| Path { query, filters: text.contains('?') })
     }
 
-    pub(super) fn regex(&mut self, text: &str, node: &Node) -> Option<Regex> {
+    pub(super) fn regex(&mut self, text: &str, node: &YamlNode) -> Option<Regex> {
         let built = regex::RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build();
         built
             .map_err(|error| {

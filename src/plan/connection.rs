@@ -3,10 +3,10 @@
 use osprofiler::driver::{Collector, DriverError, schemes};
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 
 /// The fault of a collector's connection string, if any. It does not show values from the environment or other files.
-pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Fault> {
+pub(super) fn fault(connection: &str, written: bool, node: &YamlNode) -> Option<Fault> {
     match Collector::check(connection) {
         Err(DriverError::Invalid { reason, .. }) => {
             let message = "the connection string of the collector cannot be read";

@@ -11,7 +11,7 @@ use ::config::scenario::Scenario;
 use client::service_types::ServiceType;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use super::cidr::Cidr;
@@ -39,10 +39,9 @@ pub struct Contexts {
     pub users: Option<Users>,
     /// Quotas of these projects, by official type of the service.
     pub quotas: Vec<(&'static str, BTreeMap<String, i64>)>,
-    /// Flavors.
     pub flavors: Vec<Flavor>,
     /// Networks of each project.
-    pub network: Option<Network>,
+    pub network: Option<NetworkContext>,
     /// Images of each project.
     pub images: Option<Images>,
     /// Volumes of each project.
@@ -66,9 +65,8 @@ pub struct Users {
     pub user_domain: String,
 }
 
-/// Networks.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub struct NetworkContext {
     /// The addresses of the first subnet.
     pub start: Cidr,
     /// How many networks each project has.
@@ -90,13 +88,10 @@ pub struct Network {
 pub enum ImageSource {
     /// 1 KiB of zeros.
     Zeros,
-    /// A file.
     File(PathBuf),
-    /// A URL.
     Url(String),
 }
 
-/// Images.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Their content.
@@ -115,7 +110,6 @@ pub struct Images {
     pub min_disk: u64,
 }
 
-/// Volumes.
 #[derive(Clone, Debug)]
 pub struct Volumes {
     /// Their size, in GiB.
@@ -171,7 +165,7 @@ impl Compiler<'_> {
     pub(super) fn contexts(
         &mut self,
         written: Option<&config::Contexts>,
-        node: &Node,
+        node: &YamlNode,
     ) -> Option<Arc<Contexts>> {
         let written = written?;
         let key = key_span(node, "contexts");
@@ -209,7 +203,7 @@ impl Compiler<'_> {
         }))
     }
 
-    fn users(&mut self, written: &config::Users, node: &Node) -> Users {
+    fn users(&mut self, written: &config::Users, node: &YamlNode) -> Users {
         let users = Users {
             tenants: written.tenants.unwrap_or(1),
             users_per_tenant: written.users_per_tenant.unwrap_or(1),
@@ -228,7 +222,7 @@ impl Compiler<'_> {
     fn quotas(
         &mut self,
         written: Option<&BTreeMap<String, BTreeMap<String, i64>>>,
-        node: &Node,
+        node: &YamlNode,
     ) -> Vec<(&'static str, BTreeMap<String, i64>)> {
         let mut quotas = Vec::new();
         for (service, limits) in written.into_iter().flatten() {
@@ -248,7 +242,7 @@ impl Compiler<'_> {
         quotas
     }
 
-    fn flavors(&mut self, written: &[Flavor], node: &Node) -> Vec<Flavor> {
+    fn flavors(&mut self, written: &[Flavor], node: &YamlNode) -> Vec<Flavor> {
         for (index, flavor) in written.iter().enumerate() {
             if written[..index].iter().any(|other| other.name == flavor.name) {
                 let span = at(item(node, index), &["name"]).span.clone();
@@ -259,7 +253,7 @@ impl Compiler<'_> {
         written.to_vec()
     }
 
-    fn network(&mut self, written: &config::Network, node: &Node) -> Option<Network> {
+    fn network(&mut self, written: &config::Network, node: &YamlNode) -> Option<NetworkContext> {
         let start = written.start_cidr.as_deref().unwrap_or(START_CIDR);
         let Some(start) = Cidr::parse(start) else {
             let message = format!("`{start}` is not a range of IPv4 addresses");
@@ -268,7 +262,7 @@ impl Compiler<'_> {
             return None;
         };
         let router = written.router.clone().unwrap_or_default();
-        Some(Network {
+        Some(NetworkContext {
             start,
             networks: written.networks_per_tenant.unwrap_or(1),
             subnets: written.subnets_per_network.unwrap_or(1),
@@ -279,7 +273,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn images(&mut self, written: &config::Images, node: &Node) -> Images {
+    fn images(&mut self, written: &config::Images, node: &YamlNode) -> Images {
         let source = match written.image_url.as_deref() {
             None => ImageSource::Zeros,
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {

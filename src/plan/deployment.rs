@@ -13,14 +13,16 @@ use std::time::Duration;
 
 use ::config::body::Lines;
 use ::config::reference::{Reference, SecretReference};
-use ::config::{Document, Rejected, deployment as config, rally, schema};
+use ::config::{Document, RejectedFile, deployment as config, rally, schema};
 use base::complaint::Complaint;
 use base::masking;
 use base::secret::{Secret, redacted_url};
 use osprofiler::driver::Collector;
-use text::diagnostics::{Fault, Source};
-use text::yaml::{self, Node};
+use text::diagnostics::{Fault, SourceText};
+use text::yaml::{self, YamlNode};
 use text::yaml_place::{at, first_key, item, key_span};
+
+use cloud::CloudParts;
 
 use super::connection;
 use super::headers::{holds_secret, request_header, request_header_line};
@@ -42,9 +44,8 @@ pub const DEFAULT_TARGET: &str = "default";
 /// OSProfiler's example key, which is public.
 const WELL_KNOWN_KEY: &str = "SECRET_KEY";
 
-/// A resolved deployment.
 #[derive(Clone)]
-pub struct Deployment {
+pub struct ResolvedDeployment {
     /// The deployment's name.
     pub name: String,
     /// The path of its file, as given.
@@ -55,15 +56,12 @@ pub struct Deployment {
     pub lookup: Lookup,
     /// Other hosts that templates, responses and redirects may name.
     pub targets_allowed: Vec<HostPattern>,
-    /// TLS options.
     pub tls: TlsOptions,
-    /// The HTTP version.
     pub http_version: Version,
     /// How the targets' host names are resolved.
     pub dns: DnsOptions,
     /// The names of targets in TLS that are not their hosts' names.
     pub server_names: Vec<(Origin, String)>,
-    /// The proxies.
     pub proxies: Proxies,
     /// Headers for every request.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
@@ -71,16 +69,14 @@ pub struct Deployment {
     pub auth: Auth,
     /// False if the deployment turns profiling off.
     pub profiler_enabled: bool,
-    /// The key that signs trace headers.
-    pub hmac_key: Option<Secret>,
-    /// All keys that the deployment's services accept, including the signing key.
+    /// The keys that the deployment's services accept. The first one signs trace headers, see [`Self::hmac_key`].
     pub hmac_keys: Vec<Secret>,
     /// Trace headers, and where spans are received.
     pub spans: Spans,
     /// OSProfiler's connection string for the collector.
     pub connection_string: Option<Secret>,
     /// The embedded demo's options, if the deployment is the demo.
-    pub demo: Option<Demo>,
+    pub demo: Option<EmbeddedDemoOptions>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
@@ -94,14 +90,10 @@ pub enum Auth {
     Basic {
         /// The user.
         username: String,
-        /// The password.
         password: Secret,
     },
     /// A bearer token.
-    Bearer {
-        /// The token.
-        token: Secret,
-    },
+    Bearer { token: Secret },
     /// Keystone v3 with a password.
     Keystone(Credentials),
     /// A bearer token by OAuth 2.0's client credentials.
@@ -137,7 +129,7 @@ impl Auth {
 
 /// Options of the embedded demo.
 #[derive(Clone, Copy, Debug)]
-pub struct Demo {
+pub struct EmbeddedDemoOptions {
     /// The share of slow look-ups, from 0 to 1.
     pub slow_share: f64,
     /// How long the database query of a slow look-up takes.
@@ -146,14 +138,14 @@ pub struct Demo {
     pub slowdown: f64,
 }
 
-impl std::fmt::Display for Demo {
+impl std::fmt::Display for EmbeddedDemoOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (slow, slower) = (self.slow_share * 100.0, self.slowdown * 100.0);
         write!(formatter, "slow_percent {slow}, slow_query {:?}, slowdown {slower}%", self.slow_query)
     }
 }
 
-impl Default for Demo {
+impl Default for EmbeddedDemoOptions {
     fn default() -> Self {
         Self { slow_share: 0.02, slow_query: Duration::from_millis(80), slowdown: 0.0 }
     }
@@ -163,16 +155,16 @@ impl Default for Demo {
 ///
 /// # Errors
 /// Every fault found.
-pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rejected> {
+pub fn load(path: &Path, source: SourceText, env: Env<'_>) -> Result<ResolvedDeployment, RejectedFile> {
     let (root, faults) = yaml::parse_all(&source);
-    let Some(root) = root else { return Err(Rejected { source, faults }) };
+    let Some(root) = root else { return Err(RejectedFile { source, faults }) };
     let mut resolver = Resolver::new(path, env);
     if root.get("clouds").is_some_and(|clouds| !clouds.entries().is_empty()) {
         let deployment = if faults.is_empty() { resolver.clouds_document(&source, &root) } else { None };
         resolver.faults.splice(..0, faults);
         match deployment {
             Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
-            _ => Err(Rejected { source, faults: resolver.faults }),
+            _ => Err(RejectedFile { source, faults: resolver.faults }),
         }
     } else if rally_cloud(&root).is_some() {
         let root = without_nulls(root);
@@ -186,15 +178,15 @@ pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rej
 
 /// Resolves a document, or finds further faults in a rejected one.
 fn resolve<'a, T: serde::de::DeserializeOwned>(
-    document: Result<Document<T>, Rejected>,
+    document: Result<Document<T>, RejectedFile>,
     schema: &serde_json::Value,
     resolver: &mut Resolver<'a>,
-    read: fn(&mut Resolver<'a>, &Document<T>) -> Option<Deployment>,
-) -> Result<Deployment, Rejected> {
+    read: fn(&mut Resolver<'a>, &Document<T>) -> Option<ResolvedDeployment>,
+) -> Result<ResolvedDeployment, RejectedFile> {
     match document {
         Ok(document) => match read(resolver, &document) {
             Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
-            _ => Err(Rejected { source: document.source, faults: std::mem::take(&mut resolver.faults) }),
+            _ => Err(RejectedFile { source: document.source, faults: std::mem::take(&mut resolver.faults) }),
         },
         Err(mut rejected) => {
             if let Some(rest) = ::config::salvage(&rejected, schema) {
@@ -210,16 +202,16 @@ fn resolve<'a, T: serde::de::DeserializeOwned>(
 
 /// The cloud of a Rally document: of a deployment (`openstack`), or of an environment's spec, whose key also names the
 /// platform plugin (`existing@openstack`).
-fn rally_cloud(root: &Node) -> Option<&Node> {
+fn rally_cloud(root: &YamlNode) -> Option<&YamlNode> {
     rally::KEYS.iter().find_map(|key| root.get(key))
 }
 
 /// Removes null values: Rally writes `null` for unset keys.
-fn without_nulls(mut node: Node) -> Node {
-    if let yaml::Kind::Map(entries) = &mut node.kind {
-        entries.retain(|(_, value)| !matches!(value.kind, yaml::Kind::Null));
+fn without_nulls(mut node: YamlNode) -> YamlNode {
+    if let yaml::YamlValue::Map(entries) = &mut node.kind {
+        entries.retain(|(_, value)| !matches!(value.kind, yaml::YamlValue::Null));
         for (_, value) in entries.iter_mut() {
-            let nothing = Node { kind: yaml::Kind::Null, span: value.span.clone() };
+            let nothing = YamlNode { kind: yaml::YamlValue::Null, span: value.span.clone() };
             *value = without_nulls(std::mem::replace(value, nothing));
         }
     }
@@ -252,7 +244,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
+    fn ours(&mut self, document: &Document<config::Deployment>) -> Option<ResolvedDeployment> {
         let (value, root) = (&document.value, &document.root);
         let mut lookup = self.lookup(value.catalog.as_ref(), root);
         let (auth, cloud_tls) = self.auth_or_cloud(value, root, &mut lookup);
@@ -270,9 +262,11 @@ impl<'a> Resolver<'a> {
         let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
         let connection_string = connection.and_then(|c| self.connection(c, at(node, &["connection_string"])));
         let spans = self.spans(profiler, node, !keys.is_empty() || value.demo.is_some());
-        let demo = value.demo.as_ref().map(|demo| Demo {
-            slow_share: demo.slow_percent.map_or(Demo::default().slow_share, |percent| percent / 100.0),
-            slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
+        let demo = value.demo.as_ref().map(|demo| EmbeddedDemoOptions {
+            slow_share: demo
+                .slow_percent
+                .map_or(EmbeddedDemoOptions::default().slow_share, |percent| percent / 100.0),
+            slow_query: demo.slow_query.map_or(EmbeddedDemoOptions::default().slow_query, |query| query.0),
             slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
         });
         let targets = self.targets(value, root, (auth.as_ref(), &mut lookup));
@@ -282,7 +276,7 @@ impl<'a> Resolver<'a> {
         }
         let server_names = self.server_names(tls.and_then(|tls| tls.sni.as_ref()), &targets, root);
         let (proxies, notes) = self.proxies(value.proxy.as_ref(), &targets, root);
-        Some(Deployment {
+        Some(ResolvedDeployment {
             name: value.name.clone().unwrap_or_else(|| self.stem()),
             file: self.path.to_path_buf(),
             targets,
@@ -305,7 +299,6 @@ impl<'a> Resolver<'a> {
             auth: auth?,
             profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
             warnings: [self.warnings(&keys), notes].concat(),
-            hmac_key: keys.first().cloned(),
             hmac_keys: keys,
             spans,
             connection_string,
@@ -313,7 +306,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn rally_tls(&mut self, cloud: &rally::OpenStack, node: &Node) -> TlsOptions {
+    fn rally_tls(&mut self, cloud: &rally::OpenStack, node: &YamlNode) -> TlsOptions {
         let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
         let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
         self.tls(
@@ -324,7 +317,7 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<Deployment> {
+    fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<ResolvedDeployment> {
         let (root, clouds) = (&document.root, [&document.value.openstack, &document.value.existing]);
         let cloud = clouds.into_iter().flatten().next()?;
         let node = rally_cloud(root).unwrap_or(root);
@@ -350,39 +343,21 @@ impl<'a> Resolver<'a> {
         let interface = cloud.endpoint_type.as_deref().filter(|name| !name.is_empty());
         let interface = interface.and_then(|name| self.rally_interface(name, at(node, &["endpoint_type"])));
         let region = cloud.region_name.as_ref().and_then(|name| self.text(name, at(node, &["region_name"])));
-        let auth = credentials.map(Auth::Keystone)?;
-        let mut lookup = Lookup::open(interface.unwrap_or_default(), region.filter(|name| !name.is_empty()));
-        self.opened(&mut lookup, Some(&auth), &document.source);
-        let Auth::Keystone(credentials) = &auth else { return None };
-        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
-        let (proxies, notes) = self.proxies_of_environment(&targets);
-        Some(Deployment {
+        let cloud = CloudParts {
             name: self.stem(),
-            file: self.path.to_path_buf(),
-            targets,
-            lookup,
-            targets_allowed: Vec::new(),
+            credentials: credentials?,
+            lookup: Lookup::open(interface.unwrap_or_default(), region.filter(|name| !name.is_empty())),
             tls,
-            http_version: Version::default(),
-            dns: DnsOptions::default(),
-            server_names: Vec::new(),
-            proxies,
-            headers: Vec::new(),
-            auth,
-            profiler_enabled: true,
+            keys,
             connection_string,
-            warnings: [self.warnings(&keys), notes].concat(),
-            hmac_key: keys.first().cloned(),
-            hmac_keys: keys,
-            spans: Spans::default(),
-            demo: None,
-        })
+        };
+        Some(self.only_cloud(cloud, &document.source))
     }
 
     fn headers(
         &mut self,
         value: &config::Deployment,
-        root: &Node,
+        root: &YamlNode,
     ) -> Vec<(http::HeaderName, http::HeaderValue)> {
         let mut headers = Vec::new();
         for (name, lines) in value.headers.iter().flatten() {
@@ -407,7 +382,7 @@ impl<'a> Resolver<'a> {
         headers
     }
 
-    fn targets_allowed(&mut self, value: &config::Deployment, root: &Node) -> Vec<HostPattern> {
+    fn targets_allowed(&mut self, value: &config::Deployment, root: &YamlNode) -> Vec<HostPattern> {
         let mut allowed = Vec::new();
         for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
             if self.env.leaves_open(reference) {
@@ -424,21 +399,21 @@ impl<'a> Resolver<'a> {
     }
 
     /// Adds a fault whose message quotes the value. Values from the environment or another file must not be shown.
-    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &Node, complaint: Complaint) {
+    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &YamlNode, complaint: Complaint) {
         if written(reference).is_none() {
             masking::hide(text);
         }
         self.faults.push(Fault::of(node.span.clone(), complaint));
     }
 
-    fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
+    fn url(&mut self, text: &str, node: &YamlNode) -> Option<BaseUrl> {
         masking::hide_url(text);
         BaseUrl::parse(text)
             .map_err(|complaint| self.faults.push(Fault::of(node.span.clone(), complaint)))
             .ok()
     }
 
-    fn text(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+    fn text(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         match references::resolve(reference, &self.folder, self.env) {
             Ok(secret) => Some(secret.expose().to_owned()),
             Err(complaint) => {
@@ -448,7 +423,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn secret(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
+    fn secret(&mut self, SecretReference(reference): &SecretReference, node: &YamlNode) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
         let text = self.text(reference, node)?;
         if text != WELL_KNOWN_KEY && !self.env.leaves_open(reference) {
@@ -458,12 +433,16 @@ impl<'a> Resolver<'a> {
     }
 
     /// An empty secret counts as absent: `{env: NAME, default: ""}` leaves the profiler off.
-    fn optional_secret(&mut self, reference: &SecretReference, node: &Node) -> Option<Secret> {
+    fn optional_secret(&mut self, reference: &SecretReference, node: &YamlNode) -> Option<Secret> {
         self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
     }
 
     /// A collector's URL, which is a secret only if it contains a password.
-    fn connection(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
+    fn connection(
+        &mut self,
+        SecretReference(reference): &SecretReference,
+        node: &YamlNode,
+    ) -> Option<Secret> {
         if self.env.leaves_open(reference) {
             return None;
         }

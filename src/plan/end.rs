@@ -5,11 +5,11 @@ use std::time::Duration;
 use config::end::End;
 use config::scenario::{Fetch, Scenario};
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, first_key, key_span};
 
 use super::compiler::Compiler;
-use super::{Plan, Workload};
+use super::{Plan, WorkloadPlan};
 use osprofiler::driver::Collector;
 use terms::sla::Sla;
 use terms::threshold::Metric;
@@ -22,7 +22,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(3_600);
 impl Compiler<'_> {
     /// The deadline for asynchronous work of the workload at `node`; `None` if it ends with its responses. Reports
     /// criteria that could not be judged with it.
-    pub(super) fn end(&mut self, written: Option<End>, sla: &Sla, node: &Node) -> Option<Duration> {
+    pub(super) fn end(&mut self, written: Option<End>, sla: &Sla, node: &YamlNode) -> Option<Duration> {
         let place = at(node, &["end"]);
         let deadline = match written {
             Some(End::Asynchronous(deadline)) => Some(deadline.map_or(DEADLINE, |text| text.0)),
@@ -56,7 +56,7 @@ impl Compiler<'_> {
     }
 
     /// Reports asynchronous work for which no traces would be fetched.
-    pub(super) fn what_ends_need(&mut self, value: &Scenario, root: &Node, workloads: &[Workload]) {
+    pub(super) fn what_ends_need(&mut self, value: &Scenario, root: &YamlNode, workloads: &[WorkloadPlan]) {
         let fetch = value.trace.and_then(|trace| trace.fetch);
         if fetch == Some(Fetch::None) && workloads.iter().any(|workload| workload.asynchronous.is_some()) {
             let span = key_span(at(root, &["trace"]), "fetch");

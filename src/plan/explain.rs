@@ -11,14 +11,14 @@ use config::Document;
 use config::reference::Reference;
 use config::scenario::{Scenario, variable_reference};
 use text::digits;
-use text::template::Text;
+use text::template::CompiledText;
 
 use super::action::Action;
-use super::step::Step;
-use super::step::flow::{Flow, Pause};
-use super::{Plan, Workload};
+use super::step::PlanStep;
+use super::step::flow::{FlowStep, Pause};
+use super::{Plan, WorkloadPlan};
 use terms::runner::Model;
-use terms::threshold::{Condition, Event, Figure, Metric, Statistic};
+use terms::threshold::{CountedOutcome, Figure, Metric, MetricCondition, Statistic};
 
 /// How many points of a load's shape are computed.
 pub const SHAPE_POINTS: usize = 60;
@@ -60,8 +60,7 @@ pub struct Shape {
 
 /// A workload, explained.
 #[derive(Clone, Debug)]
-pub struct Explained {
-    /// Its steps.
+pub struct WorkloadExplanation {
     pub steps: Vec<StepLine>,
     /// Requests of one iteration.
     pub requests: Requests,
@@ -77,8 +76,8 @@ pub struct Explained {
 
 /// Explains a workload.
 #[must_use]
-pub fn workload(workload: &Workload) -> Explained {
-    Explained {
+pub fn workload(workload: &WorkloadPlan) -> WorkloadExplanation {
+    WorkloadExplanation {
         steps: steps(&workload.steps),
         requests: requests(&workload.steps),
         iterations: workload.planned(),
@@ -90,19 +89,19 @@ pub fn workload(workload: &Workload) -> Explained {
 
 /// The steps as lines of a tree.
 #[must_use]
-pub fn steps(steps: &[Step]) -> Vec<StepLine> {
+pub fn steps(steps: &[PlanStep]) -> Vec<StepLine> {
     let mut lines = Vec::new();
     add_steps(steps, 0, &mut lines);
     lines
 }
 
-fn add_steps(steps: &[Step], depth: usize, lines: &mut Vec<StepLine>) {
+fn add_steps(steps: &[PlanStep], depth: usize, lines: &mut Vec<StepLine>) {
     let line = |name: String| StepLine { depth, name, ..StepLine::default() };
     for step in steps {
         match step {
-            Step::Action(action) => lines.push(StepLine { depth, ..of_action(action) }),
-            Step::Think(pause) => lines.push(line(format!("think {}", pause_words(*pause)))),
-            Step::Flow(flow) => {
+            PlanStep::Action(action) => lines.push(StepLine { depth, ..of_action(action) }),
+            PlanStep::Think(pause) => lines.push(line(format!("think {}", pause_words(*pause)))),
+            PlanStep::Flow(flow) => {
                 lines.push(line(flow_words(flow)));
                 let lists = flow.within();
                 let several = lists.iter().filter(|list| !list.is_empty()).count() > 1;
@@ -140,39 +139,39 @@ fn pause_words(pause: Pause) -> String {
     }
 }
 
-fn flow_words(flow: &Flow) -> String {
+fn flow_words(flow: &FlowStep) -> String {
     match flow {
-        Flow::Group(group) if group.together.is_some() => {
+        FlowStep::Group(group) if group.together.is_some() => {
             format!("together {}, at the same time", group.name)
         }
-        Flow::Group(group) => format!("group {}", group.name),
-        Flow::If { .. } => "if a condition holds".to_owned(),
-        Flow::Repeat { times, .. } => match literal(times) {
+        FlowStep::Group(group) => format!("group {}", group.name),
+        FlowStep::If { .. } => "if a condition holds".to_owned(),
+        FlowStep::Repeat { times, .. } => match literal(times) {
             Some(times) => format!("repeat {times} times"),
             None => "repeat a computed number of times".to_owned(),
         },
-        Flow::ForEach { variable, .. } => format!("for each {variable}"),
-        Flow::While { rounds_max, .. } => format!("while a condition holds, at most {rounds_max} times"),
-        Flow::Choice(_) => "one of these, by chance".to_owned(),
-        Flow::Pace(until) => {
+        FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
+        FlowStep::While { rounds_max, .. } => format!("while a condition holds, at most {rounds_max} times"),
+        FlowStep::Choice(_) => "one of these, by chance".to_owned(),
+        FlowStep::Pace(until) => {
             format!("pace: wait until {} after the iteration's start", write_duration(*until))
         }
-        Flow::Fail(_) => "fail the iteration".to_owned(),
-        Flow::StopIteration => "end the iteration".to_owned(),
-        Flow::Set(variables) => {
+        FlowStep::Fail(_) => "fail the iteration".to_owned(),
+        FlowStep::StopIteration => "end the iteration".to_owned(),
+        FlowStep::Set(variables) => {
             let names: Vec<&str> = variables.iter().map(|(name, _)| &**name).collect();
             format!("set {}", names.join(", "))
         }
-        Flow::Log(_) => "log a message".to_owned(),
-        Flow::Include { .. } => "the steps of another file".to_owned(),
+        FlowStep::Log(_) => "log a message".to_owned(),
+        FlowStep::Include { .. } => "the steps of another file".to_owned(),
     }
 }
 
-fn branch_words(flow: &Flow, number: usize) -> String {
+fn branch_words(flow: &FlowStep, number: usize) -> String {
     match flow {
-        Flow::If { .. } if number == 0 => "then".to_owned(),
-        Flow::If { .. } => "else".to_owned(),
-        Flow::Choice(choices) => {
+        FlowStep::If { .. } if number == 0 => "then".to_owned(),
+        FlowStep::If { .. } => "else".to_owned(),
+        FlowStep::Choice(choices) => {
             let total: f64 = choices.iter().map(|(weight, _)| weight).sum();
             let weight = choices.get(number).map_or(0.0, |(weight, _)| *weight);
             format!("with {:.0} %", if total > 0.0 { weight / total * 100.0 } else { 0.0 })
@@ -181,13 +180,13 @@ fn branch_words(flow: &Flow, number: usize) -> String {
     }
 }
 
-fn literal(text: &Text) -> Option<u64> {
-    if let Text::Literal(text) = text { text.trim().parse().ok() } else { None }
+fn literal(text: &CompiledText) -> Option<u64> {
+    if let CompiledText::Literal(text) = text { text.trim().parse().ok() } else { None }
 }
 
 /// How many requests an iteration with these steps sends.
 #[must_use]
-pub fn requests(steps: &[Step]) -> Requests {
+pub fn requests(steps: &[PlanStep]) -> Requests {
     let count = count(steps);
     Requests { least: count.least.min(count.early.unwrap_or(u64::MAX)), most: count.most }
 }
@@ -202,12 +201,14 @@ struct Count {
 
 const NONE: Count = Count { least: 0, most: Some(0), early: None };
 
-fn count(steps: &[Step]) -> Count {
+fn count(steps: &[PlanStep]) -> Count {
     steps.iter().fold(NONE, |before, step| {
         let of_step = match step {
-            Step::Action(action) => Count { least: 1, most: action.poll.is_none().then_some(1), early: None },
-            Step::Think(_) => NONE,
-            Step::Flow(flow) => count_flow(flow),
+            PlanStep::Action(action) => {
+                Count { least: 1, most: action.poll.is_none().then_some(1), early: None }
+            }
+            PlanStep::Think(_) => NONE,
+            PlanStep::Flow(flow) => count_flow(flow),
         };
         let early = of_step.early.map(|early| before.least.saturating_add(early));
         Count {
@@ -218,7 +219,7 @@ fn count(steps: &[Step]) -> Count {
     })
 }
 
-fn count_flow(flow: &Flow) -> Count {
+fn count_flow(flow: &FlowStep) -> Count {
     let any_of = |lists: &mut dyn Iterator<Item = Count>| {
         lists.reduce(|one, other| Count {
             least: one.least.min(other.least),
@@ -226,7 +227,7 @@ fn count_flow(flow: &Flow) -> Count {
             early: one.early.into_iter().chain(other.early).min(),
         })
     };
-    let times = |steps: &[Step], least: u64, most: Option<u64>| {
+    let times = |steps: &[PlanStep], least: u64, most: Option<u64>| {
         let round = count(steps);
         let whole = |most: Option<u64>| round.most.zip(most).map(|(one, times)| one.saturating_mul(times));
         let none_at_all = round.most == Some(0);
@@ -237,21 +238,23 @@ fn count_flow(flow: &Flow) -> Count {
         }
     };
     match flow {
-        Flow::If { then, otherwise, .. } => {
+        FlowStep::If { then, otherwise, .. } => {
             any_of(&mut [count(then), count(otherwise)].into_iter()).unwrap_or(NONE)
         }
-        Flow::Choice(choices) => any_of(&mut choices.iter().map(|(_, steps)| count(steps))).unwrap_or(NONE),
-        Flow::Repeat { times: text, steps, .. } => {
+        FlowStep::Choice(choices) => {
+            any_of(&mut choices.iter().map(|(_, steps)| count(steps))).unwrap_or(NONE)
+        }
+        FlowStep::Repeat { times: text, steps, .. } => {
             let known = literal(text);
             times(steps, known.unwrap_or(0), known)
         }
-        Flow::ForEach { items, steps, .. } => {
+        FlowStep::ForEach { items, steps, .. } => {
             let list = items.literal().and_then(|json| digits::parse(json.as_bytes()).ok());
             let known = list.and_then(|list| list.as_array().map(|list| list.len() as u64));
             times(steps, known.unwrap_or(0), known)
         }
-        Flow::While { rounds_max, steps, .. } => times(steps, 0, Some(u64::from(*rounds_max))),
-        Flow::Fail(_) | Flow::StopIteration => Count { early: Some(0), ..NONE },
+        FlowStep::While { rounds_max, steps, .. } => times(steps, 0, Some(u64::from(*rounds_max))),
+        FlowStep::Fail(_) | FlowStep::StopIteration => Count { early: Some(0), ..NONE },
         flow => flow.within().into_iter().map(count).fold(NONE, |one, other| Count {
             least: one.least.saturating_add(other.least),
             most: one.most.zip(other.most).map(|(one, other)| one.saturating_add(other)),
@@ -260,7 +263,7 @@ fn count_flow(flow: &Flow) -> Count {
     }
 }
 
-fn load(workload: &Workload) -> String {
+fn load(workload: &WorkloadPlan) -> String {
     let runner = &workload.runner;
     match &runner.model {
         Model::Closed(closed) => {
@@ -293,7 +296,7 @@ fn whole(lasts: Duration) -> Duration {
     Duration::from_secs(lasts.as_secs_f64().round() as u64)
 }
 
-fn shape(workload: &Workload) -> Option<Shape> {
+fn shape(workload: &WorkloadPlan) -> Option<Shape> {
     let (unit, lasts) = match &workload.runner.model {
         Model::Closed(_) => ("users", workload.runner.duration()?),
         Model::Open(open) => ("iterations/s", open.arrivals.lasts()),
@@ -309,7 +312,7 @@ fn shape(workload: &Workload) -> Option<Shape> {
     Some(Shape { unit, values: values.collect(), lasts: whole(lasts) })
 }
 
-fn criteria(workload: &Workload) -> Vec<(String, String)> {
+fn criteria(workload: &WorkloadPlan) -> Vec<(String, String)> {
     let sla = &workload.sla;
     let mut criteria = Vec::new();
     let mut add = |condition: String| criteria.push((condition, "1 sample".to_owned()));
@@ -352,7 +355,7 @@ fn criteria(workload: &Workload) -> Vec<(String, String)> {
 }
 
 /// How many samples a PASS needs at least, if all of them meet the condition.
-fn samples(condition: &Condition) -> u64 {
+fn samples(condition: &MetricCondition) -> u64 {
     let of_share = |share: f64| (WRONG.ln() / share.ln()).ceil().max(1.0) as u64;
     let of_statistic = |statistic: &Statistic, of_mean: u64| match statistic {
         Statistic::Percentile(percent) => of_share(percent / 100.0),
@@ -361,7 +364,7 @@ fn samples(condition: &Condition) -> u64 {
     };
     match &condition.metric {
         Metric::Time(statistic, _) | Metric::Asynchronous(statistic) => of_statistic(statistic, 400),
-        Metric::Rate(Event::Errors, _) if condition.limit > 0.0 && condition.limit < 100.0 => {
+        Metric::Rate(CountedOutcome::Errors, _) if condition.limit > 0.0 && condition.limit < 100.0 => {
             of_share(1.0 - condition.limit / 100.0)
         }
         Metric::Trace(Statistic::Mean, Figure::Time, _) => 100,
@@ -393,20 +396,20 @@ pub fn variables(plan: &Plan, document: &Document<Scenario>) -> BTreeMap<String,
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
     for steps in [plan.setup.as_slice()].into_iter().chain(workloads).chain([plan.teardown.as_slice()]) {
         super::step::visit(steps, &mut |step| match step {
-            Step::Action(action) => {
+            PlanStep::Action(action) => {
                 for extract in &action.extracts {
                     let from = format!("extracted by {}", action.name);
                     found.entry(extract.variable.to_string()).or_insert(from);
                 }
             }
-            Step::Flow(flow) => {
+            PlanStep::Flow(flow) => {
                 let (names, from): (Vec<&str>, _) = match &**flow {
-                    Flow::Set(set) => (set.iter().map(|(name, _)| &**name).collect(), "set by a step"),
-                    Flow::Include { with, .. } => {
+                    FlowStep::Set(set) => (set.iter().map(|(name, _)| &**name).collect(), "set by a step"),
+                    FlowStep::Include { with, .. } => {
                         (with.iter().map(|(name, _)| &**name).collect(), "given to an include")
                     }
-                    Flow::ForEach { variable, .. } => (vec![&**variable], "each item of a list"),
-                    Flow::Repeat { variable: Some(variable), .. } => {
+                    FlowStep::ForEach { variable, .. } => (vec![&**variable], "each item of a list"),
+                    FlowStep::Repeat { variable: Some(variable), .. } => {
                         (vec![&**variable], "the number of the round")
                     }
                     _ => (Vec::new(), ""),
@@ -415,7 +418,7 @@ pub fn variables(plan: &Plan, document: &Document<Scenario>) -> BTreeMap<String,
                     found.entry(name.to_owned()).or_insert_with(|| from.to_owned());
                 }
             }
-            Step::Think(_) => {}
+            PlanStep::Think(_) => {}
         });
     }
     for feeder in plan.workloads.iter().flat_map(|workload| &workload.data) {

@@ -7,16 +7,16 @@ use ::config::step;
 use ::config::step::flow::{self as config, Assignments, Think};
 use base::masking::{self, names_secret};
 use text::diagnostics::Fault;
-use text::template::Text;
-use text::yaml::Node;
+use text::template::CompiledText;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use super::compiler::Compiler;
 use super::headers::is_written_secret;
 use super::json::JsonTemplate;
-use super::poll::Poll;
-use super::step::flow::{Flow, Group, LogText, Pause};
-use super::step::{Step, visit};
+use super::poll::PollPolicy;
+use super::step::flow::{FlowStep, LogText, Pause, StepGroup};
+use super::step::{PlanStep, visit};
 
 /// The pause between two attempts of a poll without `interval`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,48 +28,53 @@ const ROUNDS_MAX: u32 = 1000;
 const MEANS_MAX: u32 = 10;
 
 /// A list of steps within a step.
-type Within<'a> = Option<&'a [step::Step]>;
+type NestedSteps<'a> = Option<&'a [step::Step]>;
 
 impl Compiler<'_> {
     /// Compiles a step of the kind that the key `kind` says.
-    pub(super) fn flow(&mut self, step: &step::Step, kind: &'static str, node: &Node) -> Option<Step> {
+    pub(super) fn flow(
+        &mut self,
+        step: &step::Step,
+        kind: &'static str,
+        node: &YamlNode,
+    ) -> Option<PlanStep> {
         let place = at(node, &[kind]);
         let flow = match kind {
-            "think" => return Some(Step::Think(self.pause(step.think?, place)?)),
+            "think" => return Some(PlanStep::Think(self.pause(step.think?, place)?)),
             "pace" => {
                 self.above_zero(step.pace.map(|pace| pace.0), place, "pace");
-                Flow::Pace(step.pace?.0)
+                FlowStep::Pace(step.pace?.0)
             }
             "if" => self.condition_step(step, node)?,
             "repeat" => self.repeat(step, node)?,
             "for_each" => self.for_each(step, node)?,
-            "while" => Flow::While {
+            "while" => FlowStep::While {
                 condition: self.condition(&step.while_.as_ref()?.0, place)?,
                 rounds_max: step.max.unwrap_or(ROUNDS_MAX),
                 steps: self.within(step.steps.as_deref(), kind, node),
             },
             "choice" => self.choice(step.choice.as_deref()?, place)?,
             "group" | "together" => self.group(step, kind, node)?,
-            "set" => Flow::Set(self.assignments(step.set.as_ref()?, place)),
-            "log" => Flow::Log(LogText {
+            "set" => FlowStep::Set(self.assignments(step.set.as_ref()?, place)),
+            "log" => FlowStep::Log(LogText {
                 text: self.text(step.log.as_deref()?, place)?,
                 printed: std::sync::atomic::AtomicU32::new(0),
             }),
-            "fail" => Flow::Fail(self.text(step.fail.as_deref()?, place)?),
+            "fail" => FlowStep::Fail(self.text(step.fail.as_deref()?, place)?),
             "stop_iteration" => {
                 if step.stop_iteration == Some(false) {
                     let fault = Fault::error(place.span.clone(), "`stop_iteration: false` does nothing");
                     self.faults.push(fault.help("write true, or remove the step"));
                 }
-                Flow::StopIteration
+                FlowStep::StopIteration
             }
             _ => self.include(step, node)?,
         };
-        Some(Step::Flow(Box::new(flow)))
+        Some(PlanStep::Flow(Box::new(flow)))
     }
 
     /// Compiles the `poll` of an action.
-    pub(super) fn poll(&mut self, config: &config::Poll, node: &Node) -> Option<Box<Poll>> {
+    pub(super) fn poll(&mut self, config: &config::Poll, node: &YamlNode) -> Option<Box<PollPolicy>> {
         let condition = |compiler: &mut Self, text: Option<&config::Condition>, key: &str| match text {
             Some(text) => compiler.condition(&text.0, at(node, &[key])).map(Some),
             None => Some(None),
@@ -80,10 +85,10 @@ impl Compiler<'_> {
         let deadline = config.deadline.map_or(POLL_DEADLINE, |deadline| deadline.0);
         self.above_zero(Some(interval), at(node, &["interval"]), "interval");
         self.above_zero(Some(deadline), at(node, &["deadline"]), "deadline");
-        Some(Box::new(Poll { until: until?, fail_if: fail_if?, interval, deadline }))
+        Some(Box::new(PollPolicy { until: until?, fail_if: fail_if?, interval, deadline }))
     }
 
-    fn pause(&mut self, think: Think, node: &Node) -> Option<Pause> {
+    fn pause(&mut self, think: Think, node: &YamlNode) -> Option<Pause> {
         self.uses_seed |= !matches!(think, Think::Fixed(_));
         match think {
             Think::Fixed(pause) => Some(Pause::Fixed(pause.0)),
@@ -106,12 +111,12 @@ impl Compiler<'_> {
     }
 
     /// An expression that is true or false, with or without its braces.
-    fn condition(&mut self, text: &str, node: &Node) -> Option<Text> {
+    fn condition(&mut self, text: &str, node: &YamlNode) -> Option<CompiledText> {
         let compiled = match text.contains("{{") || text.contains("{%") {
             true => self.text(text, node)?,
             false => self.text(&format!("{{{{ {} }}}}", text.trim()), node)?,
         };
-        if matches!(compiled, Text::Template(_)) {
+        if matches!(compiled, CompiledText::Template(_)) {
             let fault = Fault::error(node.span.clone(), "a condition is a single expression");
             self.faults.push(fault.help("write it without text around it: \"{{ status == 'ACTIVE' }}\""));
             return None;
@@ -119,12 +124,12 @@ impl Compiler<'_> {
         Some(compiled)
     }
 
-    /// The steps below a key, of which there must be some.
-    fn within(&mut self, steps: Within<'_>, kind: &str, node: &Node) -> Vec<Step> {
+    /// The steps below a key; there must be some.
+    fn within(&mut self, steps: NestedSteps<'_>, kind: &str, node: &YamlNode) -> Vec<PlanStep> {
         self.list(steps, "steps", kind, node)
     }
 
-    fn list(&mut self, steps: Within<'_>, key: &str, kind: &str, node: &Node) -> Vec<Step> {
+    fn list(&mut self, steps: NestedSteps<'_>, key: &str, kind: &str, node: &YamlNode) -> Vec<PlanStep> {
         let place = at(node, &[key]);
         match steps {
             Some([]) => {
@@ -142,7 +147,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn condition_step(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+    fn condition_step(&mut self, step: &step::Step, node: &YamlNode) -> Option<FlowStep> {
         let condition = self.condition(&step.condition.as_ref()?.0, at(node, &["if"]));
         let then = match (&step.then, &step.otherwise) {
             // `else` alone is enough.
@@ -153,26 +158,26 @@ impl Compiler<'_> {
             Some(steps) => self.list(Some(steps), "else", "if", node),
             None => Vec::new(),
         };
-        Some(Flow::If { condition: condition?, then, otherwise })
+        Some(FlowStep::If { condition: condition?, then, otherwise })
     }
 
-    fn repeat(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+    fn repeat(&mut self, step: &step::Step, node: &YamlNode) -> Option<FlowStep> {
         let times = self.text(&step.repeat.as_ref()?.0, at(node, &["repeat"]));
         let variable = self.loop_variable(step.as_.as_deref(), node);
         let steps = self.with_variable(variable.as_ref(), |compiler| {
             compiler.within(step.steps.as_deref(), "repeat", node)
         });
-        if let Some(Text::Literal(text)) = &times
+        if let Some(CompiledText::Literal(text)) = &times
             && text.trim().parse::<u32>().is_err()
         {
             let place = at(node, &["repeat"]).span.clone();
             let fault = Fault::error(place, format!("`{text}` is not a number of rounds"));
             self.faults.push(fault.help("write a whole number, or a template such as \"{{ pages }}\""));
         }
-        Some(Flow::Repeat { times: times?, variable, steps })
+        Some(FlowStep::Repeat { times: times?, variable, steps })
     }
 
-    fn for_each(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+    fn for_each(&mut self, step: &step::Step, node: &YamlNode) -> Option<FlowStep> {
         let place = at(node, &["for_each"]);
         let items = self.json(&step.for_each.as_ref()?.0, place);
         if let Some(text) = step.for_each.as_ref()?.0.as_str()
@@ -189,10 +194,10 @@ impl Compiler<'_> {
         let steps = self.with_variable(Some(&variable), |compiler| {
             compiler.within(step.steps.as_deref(), "for_each", node)
         });
-        Some(Flow::ForEach { items: items?, variable, steps })
+        Some(FlowStep::ForEach { items: items?, variable, steps })
     }
 
-    fn loop_variable(&mut self, name: Option<&str>, node: &Node) -> Option<Arc<str>> {
+    fn loop_variable(&mut self, name: Option<&str>, node: &YamlNode) -> Option<Arc<str>> {
         let name = name?;
         let before = self.faults.len();
         self.variable_name(name, at(node, &["as"]).span.clone());
@@ -209,7 +214,7 @@ impl Compiler<'_> {
         compiled
     }
 
-    fn choice(&mut self, alternatives: &[config::Alternative], node: &Node) -> Option<Flow> {
+    fn choice(&mut self, alternatives: &[config::Alternative], node: &YamlNode) -> Option<FlowStep> {
         self.uses_seed = true;
         let mut compiled = Vec::new();
         let mut sum = 0.0;
@@ -226,10 +231,10 @@ impl Compiler<'_> {
             self.faults.push(fault.help("give at least one of them a weight above 0"));
             return None;
         }
-        Some(Flow::Choice(compiled))
+        Some(FlowStep::Choice(compiled))
     }
 
-    fn group(&mut self, step: &step::Step, kind: &'static str, node: &Node) -> Option<Flow> {
+    fn group(&mut self, step: &step::Step, kind: &'static str, node: &YamlNode) -> Option<FlowStep> {
         let name = step.group.as_ref().or(step.together.as_ref())?;
         let (name, index) = self.register(name, at(node, &[kind]));
         let known = self.known.clone();
@@ -246,11 +251,11 @@ impl Compiler<'_> {
         }
         let together = (kind == "together").then(|| steps.iter().map(sets).collect());
         self.known.extend(known);
-        Some(Flow::Group(Group { name, index, steps, together }))
+        Some(FlowStep::Group(StepGroup { name, index, steps, together }))
     }
 
     /// Steps that run at the same time: none can use what another one extracts.
-    fn side_by_side(&mut self, step: &step::Step, node: &Node) -> Vec<Step> {
+    fn side_by_side(&mut self, step: &step::Step, node: &YamlNode) -> Vec<PlanStep> {
         let place = at(node, &["steps"]);
         let Some(steps) = step.steps.as_deref().filter(|steps| !steps.is_empty()) else {
             return self.within(step.steps.as_deref(), "together", node);
@@ -270,7 +275,7 @@ impl Compiler<'_> {
     pub(super) fn assignments(
         &mut self,
         written: &Assignments,
-        node: &Node,
+        node: &YamlNode,
     ) -> Vec<(Arc<str>, JsonTemplate)> {
         let mut compiled = Vec::new();
         for (name, value) in written {
@@ -287,19 +292,19 @@ impl Compiler<'_> {
 }
 
 /// The variables that a step and the steps within it may set.
-fn sets(step: &Step) -> Vec<Arc<str>> {
+fn sets(step: &PlanStep) -> Vec<Arc<str>> {
     let mut names = Vec::new();
     visit(std::slice::from_ref(step), &mut |step| match step {
-        Step::Action(action) => {
+        PlanStep::Action(action) => {
             names.extend(action.extracts.iter().map(|extract| Arc::clone(&extract.variable)))
         }
-        Step::Flow(flow) => match &**flow {
-            Flow::Set(values) | Flow::Include { with: values, .. } => {
+        PlanStep::Flow(flow) => match &**flow {
+            FlowStep::Set(values) | FlowStep::Include { with: values, .. } => {
                 names.extend(values.iter().map(|(name, _)| Arc::clone(name)));
             }
             _ => {}
         },
-        Step::Think(_) => {}
+        PlanStep::Think(_) => {}
     });
     names
 }

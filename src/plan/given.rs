@@ -11,13 +11,13 @@ use super::references::{self, Env};
 
 /// The value of a variable, as given on the command line.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct CommandLineValue {
     value: Secret,
     /// True if the command line refers to the value instead of containing it.
     referred: bool,
 }
 
-impl Given {
+impl CommandLineValue {
     /// Parses a name and its value. A file is relative to the current directory; its first line is the value.
     ///
     /// # Errors
@@ -113,8 +113,8 @@ mod tests {
             ("n=env:SET", "of the environment", true),
             (of_file.as_str(), "of a file", true),
         ] {
-            let (name, given) =
-                Given::parse(text, Env::new(&env)).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+            let (name, given) = CommandLineValue::parse(text, Env::new(&env))
+                .unwrap_or_else(|problem| panic!("{text}: {problem}"));
             assert_eq!((&*name, given.expose(), given.referred), ("n", value, referred), "{text}");
             assert_eq!(given.shown("n", false), if referred { MASK } else { value }, "{text}");
             assert_eq!(given.shown("n", true), MASK, "{text}");
@@ -137,7 +137,7 @@ mod tests {
             ("n=env:EMPTY", "is empty"),
             ("n=@no/such/file", "cannot read no/such/file"),
         ] {
-            let found = Given::parse(text, Env::new(&env)).unwrap_err().to_string();
+            let found = CommandLineValue::parse(text, Env::new(&env)).unwrap_err().to_string();
             assert!(found.contains(problem), "{text}: {found}");
         }
     }

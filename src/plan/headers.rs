@@ -61,7 +61,7 @@ pub(super) fn header(name: &str, value: &str) -> Result<(http::HeaderName, http:
 /// Parses the name and the value of a header of requests. The value of a header with templates may be empty.
 ///
 /// # Errors
-/// As [`header`]; or `bench` writes this header itself: a second one, or another value, would make a server wait for a
+/// As [`header`]; or `bench` writes this header itself. A second one, or another value, would make a server wait for a
 /// body that never ends or answer in another protocol (RFC 9112, section 6.3; RFC 9110, section 7.8).
 pub(super) fn request_header(
     name: &str,
@@ -83,7 +83,7 @@ pub(super) fn request_header(
     Err(Complaint::new(what, remedy))
 }
 
-/// As [`request_header`], for one of so many lines.
+/// As [`request_header`], for one of `lines` lines.
 ///
 /// # Errors
 /// As [`request_header`]; or the header can only be sent once.

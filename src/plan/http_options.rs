@@ -6,18 +6,18 @@ use client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Resend};
 use client::url::Origin;
 use config::http::{self, Http};
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::at;
 
-use super::Workload;
+use super::WorkloadPlan;
 use super::compiler::Compiler;
-use super::deployment::Deployment;
+use super::deployment::ResolvedDeployment;
 use terms::runner::Model;
 
 /// The HTTP options of a run. `literals` are the origins of the scenario's targets and complete URLs.
 pub(super) fn options(
     scenario: Option<&Http>,
-    deployment: &Deployment,
+    deployment: &ResolvedDeployment,
     literals: Vec<Origin>,
 ) -> HttpOptions {
     let scenario = scenario.copied().unwrap_or_default();
@@ -61,8 +61,8 @@ pub(super) fn options(
 
 impl Compiler<'_> {
     /// Reports cookies of virtual users for a runner that has none.
-    pub(super) fn what_cookies_need(&mut self, workloads: &[Workload], root: &Node) {
-        let open = |workload: &&Workload| matches!(workload.runner.model, Model::Open(_));
+    pub(super) fn what_cookies_need(&mut self, workloads: &[WorkloadPlan], root: &YamlNode) {
+        let open = |workload: &&WorkloadPlan| matches!(workload.runner.model, Model::Open(_));
         if self.http.cookies == Some(http::Cookies::User)
             && let Some(workload) = workloads.iter().find(open)
         {

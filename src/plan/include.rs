@@ -8,20 +8,20 @@ use std::io::Read as _;
 use std::path::Path;
 
 use config::step::flow::StepsFile;
-use config::{Document, Rejected, schema, step};
-use text::diagnostics::{Fault, Source};
+use config::{Document, RejectedFile, schema, step};
+use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
 use text::yaml;
 use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
-use super::step::flow::Flow;
+use super::step::flow::FlowStep;
 
 /// How deep files may include others.
 const FILES_MAX: usize = 10;
 
 impl Compiler<'_> {
-    pub(super) fn include(&mut self, step: &step::Step, node: &yaml::Node) -> Option<Flow> {
+    pub(super) fn include(&mut self, step: &step::Step, node: &yaml::YamlNode) -> Option<FlowStep> {
         let named = step.include.as_deref()?;
         let span = at(node, &["include"]).span.clone();
         let folder = self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder);
@@ -34,13 +34,13 @@ impl Compiler<'_> {
         }
         let document = match read(&path) {
             Ok(document) => document,
-            Err(Unread::Missing(error)) => {
+            Err(StepsFileError::Missing(error)) => {
                 let fault = Fault::error(span, format!("cannot read {}: {error}", path.display()));
                 self.faults.push(fault.help("name a file relative to this one"));
                 return None;
             }
-            Err(Unread::Rejected(rejected)) => {
-                let Rejected { source, faults } = *rejected;
+            Err(StepsFileError::Rejected(rejected)) => {
+                let RejectedFile { source, faults } = *rejected;
                 self.faults.extend(faults.into_iter().map(|fault| moved(fault, &source, &span)));
                 return None;
             }
@@ -74,16 +74,16 @@ impl Compiler<'_> {
             let fault = Fault::error(key_span(node, "with"), "`with` is empty");
             self.faults.push(fault.help("add a parameter, or remove the key"));
         }
-        Some(Flow::Include { with, steps: compiled })
+        Some(FlowStep::Include { with, steps: compiled })
     }
 
     /// Reports parameters that no text of the file mentions.
     fn unused_parameters<'n>(
         &mut self,
-        (file, root): (&str, &yaml::Node),
+        (file, root): (&str, &yaml::YamlNode),
         given: impl Iterator<Item = &'n String>,
         defaults: impl Iterator<Item = &'n String>,
-        node: &yaml::Node,
+        node: &yaml::YamlNode,
     ) {
         let mut used = BTreeSet::new();
         words(at(root, &["steps"]), &mut used);
@@ -114,15 +114,15 @@ impl Compiler<'_> {
 }
 
 /// All keys, and all words in texts that may be names of variables.
-fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
+fn words<'n>(node: &'n yaml::YamlNode, found: &mut BTreeSet<&'n str>) {
     match &node.kind {
-        yaml::Kind::Text { text, .. } => {
+        yaml::YamlValue::Text { text, .. } => {
             found.extend(
                 text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()),
             );
         }
-        yaml::Kind::List(items) => items.iter().for_each(|item| words(item, found)),
-        yaml::Kind::Map(entries) => {
+        yaml::YamlValue::List(items) => items.iter().for_each(|item| words(item, found)),
+        yaml::YamlValue::Map(entries) => {
             for (key, value) in entries {
                 found.insert(&key.name);
                 words(value, found);
@@ -137,36 +137,36 @@ fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
 ///
 /// # Errors
 /// What is wrong with its structure.
-pub fn count(source: Source) -> Result<usize, Rejected> {
+pub fn count(source: SourceText) -> Result<usize, RejectedFile> {
     let document: Document<StepsFile> = config::read(source, &schema::STEPS)?;
     Ok(document.value.steps.len())
 }
 
 /// True for a file of steps, which a scenario includes: neither a scenario nor a deployment has this key.
 #[must_use]
-pub fn is_steps(root: &yaml::Node) -> bool {
+pub fn is_steps(root: &yaml::YamlNode) -> bool {
     root.entries().iter().any(|(key, _)| key.name == "steps")
 }
 
-enum Unread {
+enum StepsFileError {
     Missing(std::io::Error),
-    Rejected(Box<Rejected>),
+    Rejected(Box<RejectedFile>),
 }
 
-fn read(path: &Path) -> Result<Document<StepsFile>, Unread> {
+fn read(path: &Path) -> Result<Document<StepsFile>, StepsFileError> {
     let mut bytes = Vec::new();
     let limit = yaml::BYTES_MAX as u64 + 1;
     let file = text::files::open_named(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    file.map_err(Unread::Missing)?;
+    file.map_err(StepsFileError::Missing)?;
     let source = yaml::source(&path.display().to_string(), &bytes).map_err(|faulty| {
         let (source, fault) = *faulty;
-        Unread::Rejected(Box::new(Rejected { source, faults: vec![fault] }))
+        StepsFileError::Rejected(Box::new(RejectedFile { source, faults: vec![fault] }))
     })?;
-    config::read(source, &schema::STEPS).map_err(|rejected| Unread::Rejected(Box::new(rejected)))
+    config::read(source, &schema::STEPS).map_err(|rejected| StepsFileError::Rejected(Box::new(rejected)))
 }
 
 /// A fault of an included file, at the place that names it.
-pub(crate) fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
+pub(crate) fn moved(fault: Fault, source: &SourceText, span: &std::ops::Range<usize>) -> Fault {
     let place = match &fault.span {
         Some(inner) => {
             let before = source.text.get(..inner.start).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! JSON with templates in it, compiled into fixed text and the values to fill in.
 
 use text::digits;
-use text::template::{Engine, TemplateError, Text, Variables};
+use text::template::{CompiledText, Engine, TemplateError, Variables};
 
 /// A JSON value with templates, which are filled in for every use.
 pub struct JsonTemplate {
@@ -12,7 +12,7 @@ enum Segment {
     /// Fixed JSON text.
     Raw(String),
     /// A value to fill in.
-    Value(Text),
+    Value(CompiledText),
 }
 
 impl JsonTemplate {
@@ -27,7 +27,7 @@ impl JsonTemplate {
     }
 
     /// The templates to fill in.
-    pub fn texts(&self) -> impl Iterator<Item = &Text> {
+    pub fn texts(&self) -> impl Iterator<Item = &CompiledText> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Value(text) => Some(text),
             Segment::Raw(_) => None,
@@ -76,7 +76,7 @@ fn compile_into(
 ) -> Result<(), TemplateError> {
     match value {
         serde_json::Value::String(text) => match engine.compile(text)? {
-            Text::Literal(text) => push_raw(segments, &serde_json::Value::from(&*text).to_string()),
+            CompiledText::Literal(text) => push_raw(segments, &serde_json::Value::from(&*text).to_string()),
             text => segments.push(Segment::Value(text)),
         },
         serde_json::Value::Array(items) => {

@@ -47,8 +47,8 @@ use std::time::Duration;
 
 use base::ids::mix;
 use client::options::HttpOptions;
-use deployment::Deployment;
-use step::Step;
+use deployment::ResolvedDeployment;
+use step::PlanStep;
 use terms::runner::Runner;
 use terms::sla::Sla;
 use text::template::Value;
@@ -69,13 +69,13 @@ pub struct Plan {
     /// The values from `--set`.
     pub set: BTreeMap<String, String>,
     /// The deployment to test.
-    pub deployment: Deployment,
+    pub deployment: ResolvedDeployment,
     /// Why iterations are not profiled; `None` when they are.
     pub profiling_off: Option<String>,
     /// The headers that carry the trace; none if nothing is profiled.
     pub propagation: propagation::Propagation,
     /// What runs before the load; `None` if it is switched off.
-    pub probe: Option<probe::Probe>,
+    pub probe: Option<probe::ProbePlan>,
     /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
     pub control: terms::control::ControlShare,
     /// The seed of rows and of generated values, if the scenario or the caller sets it.
@@ -87,15 +87,14 @@ pub struct Plan {
     /// How requests use HTTP.
     pub http: HttpOptions,
     /// Actions before the load.
-    pub setup: Vec<Step>,
-    /// The workloads.
-    pub workloads: Vec<Workload>,
+    pub setup: Vec<PlanStep>,
+    pub workloads: Vec<WorkloadPlan>,
     /// True if the workloads run at the same time, false if one after another.
     pub parallel: bool,
     /// Actions after the load.
-    pub teardown: Vec<Step>,
+    pub teardown: Vec<PlanStep>,
     /// Which traces are fetched after the load.
-    pub traces: Traces,
+    pub traces: TraceFetchPlan,
     /// The time limit of the whole run.
     pub timeout: Option<Duration>,
     /// How long running iterations may continue after a stop.
@@ -117,7 +116,7 @@ impl Plan {
 
 /// Which traces are fetched after the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traces {
+pub struct TraceFetchPlan {
     /// The largest number of slow iterations of the run, and also of typical ones. 0 fetches no traces.
     pub slow: u32,
     /// The largest number of other iterations.
@@ -126,8 +125,7 @@ pub struct Traces {
     pub settle: Duration,
 }
 
-/// A workload.
-pub struct Workload {
+pub struct WorkloadPlan {
     /// The workload's name.
     pub name: String,
     /// When its iterations start.
@@ -135,7 +133,7 @@ pub struct Workload {
     /// How long after the workload before it ended, or with parallel workloads after the load began, it starts.
     pub start_after: Duration,
     /// What an iteration does.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// The data that its templates use.
     pub data: Vec<Arc<data::Feeder>>,
     /// The criteria that its results must meet.
@@ -146,10 +144,10 @@ pub struct Workload {
     pub contexts: Option<Arc<contexts::Contexts>>,
 }
 
-impl Workload {
+impl WorkloadPlan {
     /// The workload's actions and groups, in the order of their numbers.
     #[must_use]
-    pub fn named(&self) -> Vec<step::Named> {
+    pub fn named(&self) -> Vec<step::NamedStep> {
         step::named(&self.steps)
     }
 

@@ -70,7 +70,7 @@ impl LoadShape {
     /// # Errors
     /// As [`Self::apply`].
     pub fn replace(&self, runner: &Runner) -> Result<Runner, Complaint> {
-        let had = Had::of(runner);
+        let had = RunnerSettings::of(runner);
         let (times, duration) = self.length(&had);
         let concurrency = self.concurrency.or(had.concurrency);
         let duration = duration.map(DurationOrSeconds);
@@ -104,7 +104,7 @@ impl LoadShape {
     }
 
     /// Times and duration: the caller's, or if neither is given, the runner's.
-    fn length(&self, had: &Had) -> (Option<u64>, Option<Duration>) {
+    fn length(&self, had: &RunnerSettings) -> (Option<u64>, Option<Duration>) {
         match (self.times, self.duration) {
             (None, None) => (had.times, had.duration),
             given => given,
@@ -112,8 +112,8 @@ impl LoadShape {
     }
 }
 
-/// What a runner says, as far as another one can say it too.
-struct Had {
+/// The settings of a runner that another one can have too.
+struct RunnerSettings {
     concurrency: Option<u32>,
     times: Option<u64>,
     duration: Option<Duration>,
@@ -122,7 +122,7 @@ struct Had {
     open: Rps,
 }
 
-impl Had {
+impl RunnerSettings {
     fn of(runner: &Runner) -> Self {
         let open = Rps {
             rps: Rate::Constant(0.0),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use text::template::Text;
+use text::template::CompiledText;
 
 /// How to repeat the request of an action.
-pub struct Poll {
+pub struct PollPolicy {
     /// The condition that ends it; `None` means that all checks pass.
-    pub until: Option<Text>,
+    pub until: Option<CompiledText>,
     /// The condition that fails it.
-    pub fail_if: Option<Text>,
+    pub fail_if: Option<CompiledText>,
     /// The pause between an answer and the next attempt.
     pub interval: Duration,
     /// The time from the first attempt after which it fails.

@@ -4,8 +4,8 @@ use config::probe::{PAIRS_MAX, PAIRS_MIN, Probe as Written};
 
 use super::Plan;
 
-/// The index of the probe in place of a workload's: there are fewer workloads. Values that are made up differ from those
-/// of the load.
+/// The index of the probe in place of a workload's: there are fewer workloads. Values that are made up differ from the
+/// load's.
 pub const PROBE: u16 = u16::MAX - 1;
 /// `{{ iteration }}` in the first iteration of the probe; its pairs count on. It is higher than the numbers of loads, so
 /// that names made of it are free, and fits into 32 bits.
@@ -16,14 +16,14 @@ pub const ITERATIONS_MIN: u64 = 10;
 
 /// What the scenario says of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct ProbePlan {
     /// How many pairs of iterations with and without profiling follow.
     pub pairs: u32,
     /// True if the scenario asks for it: then it runs before a small load, and without a collector, too.
     pub asked: bool,
 }
 
-impl Probe {
+impl ProbePlan {
     /// The probe of a scenario; `None` if it has none.
     #[must_use]
     pub fn of(written: Option<Written>) -> Option<Self> {
@@ -39,11 +39,11 @@ impl Probe {
 }
 
 impl Plan {
-    /// The probe, if one is to run; `can_ask`: whether there is a collector to ask, or a receiver; `strict`: whether the
-    /// run must end without its trace, and so has a probe before a small load too.
+    /// The probe, if one is to run. `can_ask`: whether there is a collector to ask, or a receiver. `strict`: whether
+    /// the run must end without the probe's trace, and so has a probe before a small load too.
     #[must_use]
-    pub fn wanted_probe(&self, can_ask: bool, strict: bool) -> Option<Probe> {
-        let planned: Option<u64> = self.workloads.iter().map(super::Workload::planned).sum();
+    pub fn wanted_probe(&self, can_ask: bool, strict: bool) -> Option<ProbePlan> {
+        let planned: Option<u64> = self.workloads.iter().map(super::WorkloadPlan::planned).sum();
         let is_small = !strict && planned.is_some_and(|planned| planned < ITERATIONS_MIN);
         let probe = self.probe.filter(|_| self.profiling_off.is_none())?;
         (probe.asked && (can_ask || probe.pairs > 0) || can_ask && !is_small).then_some(probe)

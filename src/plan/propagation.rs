@@ -7,7 +7,7 @@ use base::secret::{Secret, redacted_url};
 use config::deployment::TraceHeader;
 use osprofiler::driver::Collector;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::item;
 
 /// The headers of a profiled request to a target.
@@ -95,9 +95,9 @@ impl Propagation {
 
 /// Faults of the list of headers, with their places.
 #[inline]
-pub(super) fn faults(headers: &[TraceHeader], has_key: bool, node: &Node) -> Vec<Fault> {
+pub(super) fn faults(headers: &[TraceHeader], has_key: bool, node: &YamlNode) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let mut fault = |place: &Node, what: &str, remedy: &str| {
+    let mut fault = |place: &YamlNode, what: &str, remedy: &str| {
         faults.push(Fault::error(place.span.clone(), what).help(remedy));
     };
     if headers.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::complaint::Complaint;
 use base::masking;
 use config::reference::Reference;
-use config::referred::Referred;
+use config::referred::TextReference;
 use text::diagnostics::Fault;
 use text::template::Value;
 
@@ -16,8 +16,8 @@ use super::references::resolve;
 impl Compiler<'_> {
     /// Resolves the references that stand in place of texts. A reference that cannot be resolved is a fault, and the
     /// rest is checked as if it could.
-    pub(super) fn refer(&mut self, referred: &[Referred], folder: &Path) {
-        for Referred { variable, reference, span } in referred {
+    pub(super) fn refer(&mut self, referred: &[TextReference], folder: &Path) {
+        for TextReference { variable, reference, span } in referred {
             if !self.known.insert(variable.clone()) {
                 continue;
             }

@@ -10,31 +10,31 @@ use sha2::{Digest as _, Sha256};
 use ::config::end::End;
 use ::config::kept;
 use ::config::scenario::{self as config, Scenario};
-use ::config::{Document, Rejected, runner as config_runner, schema, step as config_step};
+use ::config::{Document, RejectedFile, runner as config_runner, schema, step as config_step};
 use base::hex;
 use base::masking::{self, names_secret};
 use client::url::BaseUrl;
-use text::diagnostics::{Fault, Source};
+use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
 use text::template::{self, Engine, Value};
-use text::yaml::{self, Node};
+use text::yaml::{self, YamlNode};
 use text::yaml_place::{at, first_key, item, key_span};
 
 use super::compiler::Compiler;
 use super::contexts::{self, Contexts};
 use super::data::Feeder;
-use super::deployment::{Auth, Deployment};
-use super::given::Given;
+use super::deployment::{Auth, ResolvedDeployment};
+use super::given::CommandLineValue;
 use super::nesting::Nesting;
-use super::probe::Probe;
+use super::probe::ProbePlan;
 use super::propagation::Propagation;
 use super::references::{self, Env};
-use super::step::{self, Step};
-use super::{Plan, Traces, Workload};
+use super::step::{self, PlanStep};
+use super::{Plan, TraceFetchPlan, WorkloadPlan};
 use terms::control::ControlShare;
 use terms::runner::{Model, Runner};
 use terms::sla::Sla;
-use terms::tags::Names;
+use terms::tags::ActionNames;
 use terms::threshold::Metric;
 
 pub use super::compiler::{BUILT_IN, RUN};
@@ -50,24 +50,24 @@ const ACTIONS_MAX: usize = 1000;
 ///
 /// # Errors
 /// Every fault found.
-pub fn read(source: Source) -> Result<Document<Scenario>, Rejected> {
+pub fn read(source: SourceText) -> Result<Document<Scenario>, RejectedFile> {
     ::config::read(source, &schema::SCENARIO)
 }
 
 /// The deployment file that a scenario names, and the place of the name. The path is relative to the scenario.
 #[must_use]
-pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::Range<usize>)> {
+pub fn named_deployment(file: &Path, root: &YamlNode) -> Option<(PathBuf, std::ops::Range<usize>)> {
     let node = root.get("deployment")?;
-    let yaml::Kind::Text { text, .. } = &node.kind else { return None };
+    let yaml::YamlValue::Text { text, .. } = &node.kind else { return None };
     let folder = file.parent().unwrap_or(Path::new(""));
     Some((folder.join(text), node.span.clone()))
 }
 
 /// Options from the command line.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct PlanOptions {
     /// Variables given with `--set`.
-    pub set: BTreeMap<String, Given>,
+    pub set: BTreeMap<String, CommandLineValue>,
     /// The seed given with `--seed`.
     pub seed: Option<u64>,
     /// True if `--no-profile` was given.
@@ -85,8 +85,8 @@ pub struct Options {
 pub fn build(
     file: &Path,
     document: &Document<Scenario>,
-    deployment: Deployment,
-    options: &Options,
+    deployment: ResolvedDeployment,
+    options: &PlanOptions,
     env: Env<'_>,
 ) -> Result<Plan, Vec<Fault>> {
     let value = &document.value;
@@ -102,14 +102,15 @@ pub fn build(
     let literals = actions.map(|action| action.call.base().origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
-    let (has_key, collector) = (deployment.hmac_key.is_some(), deployment.connection_string.as_ref());
+    let (has_key, collector) = (deployment.hmac_key().is_some(), deployment.connection_string.as_ref());
     let receives = !deployment.spans.receive.is_empty();
     let propagation = Propagation::of(deployment.spans.headers.as_deref(), has_key, collector, receives);
     let profiling_off = profiling_off(&deployment, propagation, value, options);
     if profiling_off.is_none() {
         warnings.extend(propagation.warning(has_key, collector));
     }
-    let needs_sample = |workload: &Workload| workload.sla.needs_traces() || workload.asynchronous.is_some();
+    let needs_sample =
+        |workload: &WorkloadPlan| workload.sla.needs_traces() || workload.asynchronous.is_some();
     let sampled = workloads.iter().any(needs_sample);
     let is_asynchronous = workloads.iter().any(|workload| workload.asynchronous.is_some());
     let mut plan = Plan {
@@ -122,7 +123,7 @@ pub fn build(
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
             _ => ControlShare::NONE,
         },
-        probe: Probe::of(value.probe).filter(|_| !options.no_probe),
+        probe: ProbePlan::of(value.probe).filter(|_| !options.no_probe),
         propagation: if profiling_off.is_none() { propagation } else { Propagation::NONE },
         profiling_off,
         http: super::http_options::options(value.http.as_ref(), &deployment, literals),
@@ -146,7 +147,7 @@ pub fn build(
 
 /// `sampled`: a threshold on traces or asynchronous work needs a random sample of iterations. Of asynchronous work, only
 /// that sample says which iterations are slow, so it is larger.
-fn traces(written: config::Trace, sampled: bool, is_asynchronous: bool) -> Traces {
+fn traces(written: config::Trace, sampled: bool, is_asynchronous: bool) -> TraceFetchPlan {
     let limit = written.limit.unwrap_or(TRACES_LIMIT);
     let sample = written.limit.unwrap_or(if is_asynchronous { 2 * TRACES_LIMIT } else { TRACES_LIMIT });
     let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
@@ -155,17 +156,17 @@ fn traces(written: config::Trace, sampled: bool, is_asynchronous: bool) -> Trace
         config::Fetch::Slow => (limit, sample),
         config::Fetch::All => (limit, sample),
     };
-    Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
+    TraceFetchPlan { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
 }
 
-/// Finds the faults of a scenario whose deployment cannot be used. Without a `stand_in` for it, those of its targets are
-/// not found.
+/// Finds the faults of a scenario whose deployment cannot be used. Without a `stand_in` for it, the faults of its
+/// targets are not found.
 #[must_use]
 pub fn faults_without_deployment(
     file: &Path,
     document: &Document<Scenario>,
-    stand_in: Option<&Deployment>,
-    options: &Options,
+    stand_in: Option<&ResolvedDeployment>,
+    options: &PlanOptions,
     env: Env<'_>,
 ) -> Vec<Fault> {
     compile(file, document, stand_in, None, options, env).1
@@ -174,9 +175,9 @@ pub fn faults_without_deployment(
 /// Adds faults from the readable part of a rejected scenario, so that all faults are reported at once.
 pub fn find_further(
     file: &Path,
-    rejected: &mut Rejected,
-    deployment: Option<&Deployment>,
-    options: &Options,
+    rejected: &mut RejectedFile,
+    deployment: Option<&ResolvedDeployment>,
+    options: &PlanOptions,
     env: Env<'_>,
 ) {
     let Some(rest) = ::config::salvage::<Scenario>(rejected, &schema::SCENARIO) else { return };
@@ -189,7 +190,7 @@ pub fn find_further(
 type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp>);
 
 /// A workload, as written.
-struct Written<'a> {
+struct WrittenWorkload<'a> {
     load: Load<'a>,
     start_after: Duration,
     end: Option<End>,
@@ -201,9 +202,9 @@ struct Written<'a> {
 /// The compiled parts of a plan.
 struct Parts {
     variables: Vec<(Arc<str>, Value)>,
-    setup: Vec<Step>,
-    workloads: Vec<Workload>,
-    teardown: Vec<Step>,
+    setup: Vec<PlanStep>,
+    workloads: Vec<WorkloadPlan>,
+    teardown: Vec<PlanStep>,
     uses_seed: bool,
     /// The texts of included files.
     included: Vec<String>,
@@ -222,9 +223,9 @@ fn sha256(text: &str, included: &[String]) -> String {
 fn compile(
     file: &Path,
     document: &Document<Scenario>,
-    deployment: Option<&Deployment>,
-    whole: Option<&Node>,
-    options: &Options,
+    deployment: Option<&ResolvedDeployment>,
+    whole: Option<&YamlNode>,
+    options: &PlanOptions,
     env: Env<'_>,
 ) -> (Parts, Vec<Fault>, Vec<String>) {
     let (value, root) = (&document.value, &document.root);
@@ -272,10 +273,10 @@ fn compile(
 
 /// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
 fn profiling_off(
-    deployment: &Deployment,
+    deployment: &ResolvedDeployment,
     propagation: Propagation,
     scenario: &Scenario,
-    options: &Options,
+    options: &PlanOptions,
 ) -> Option<String> {
     let reason = if options.no_profile {
         "switched off with --no-profile"
@@ -293,7 +294,7 @@ fn profiling_off(
 }
 
 /// The values of `--set`, as results may show them.
-fn shown(scenario: &Scenario, options: &Options) -> BTreeMap<String, String> {
+fn shown(scenario: &Scenario, options: &PlanOptions) -> BTreeMap<String, String> {
     let declared = |name: &str| {
         let variable = scenario.variables.as_ref().and_then(|variables| variables.get(name));
         variable.and_then(config::variable_reference).is_some()
@@ -321,8 +322,8 @@ impl Compiler<'_> {
         &mut self,
         file: &Path,
         value: &Scenario,
-        root: &Node,
-        options: &Options,
+        root: &YamlNode,
+        options: &PlanOptions,
         env: Env<'_>,
     ) -> Vec<(Arc<str>, Value)> {
         let folder = file.parent().unwrap_or(Path::new(""));
@@ -377,7 +378,7 @@ impl Compiler<'_> {
     }
 
     /// Reports thresholds for which nothing would be measured.
-    fn what_thresholds_need(&mut self, value: &Scenario, root: &Node, workloads: &[Workload]) {
+    fn what_thresholds_need(&mut self, value: &Scenario, root: &YamlNode, workloads: &[WorkloadPlan]) {
         let mut need = |span: std::ops::Range<usize>, message: String, help: &str| {
             self.faults.push(Fault::error(span, message).help(help));
         };
@@ -401,10 +402,10 @@ impl Compiler<'_> {
     fn workloads(
         &mut self,
         value: &Scenario,
-        root: &Node,
+        root: &YamlNode,
         known: &BTreeSet<String>,
         data: &[Arc<Feeder>],
-    ) -> Vec<Workload> {
+    ) -> Vec<WorkloadPlan> {
         let single = [
             ("runner", value.runner.is_some()),
             ("iteration", value.iteration.is_some()),
@@ -425,7 +426,7 @@ impl Compiler<'_> {
                 let load = (Some(runner), value.warm_up);
                 let start_after = Duration::ZERO;
                 let (end, sla) = (value.end, value.sla.as_ref());
-                let written = Written { load, start_after, end, steps, sla, contexts: shared };
+                let written = WrittenWorkload { load, start_after, end, steps, sla, contexts: shared };
                 return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
             self.incomplete(value, root, &single[..2]);
@@ -454,7 +455,7 @@ impl Compiler<'_> {
                 );
             }
             self.known.clone_from(known);
-            let written = Written {
+            let written = WrittenWorkload {
                 load: (config.runner.as_ref(), config.warm_up),
                 start_after: config.start_after.map_or(Duration::ZERO, |wait| wait.0),
                 end: config.end,
@@ -469,7 +470,7 @@ impl Compiler<'_> {
 
     /// Finds the faults of a scenario that has neither a whole workload nor a list of them. `needed`: the keys that it
     /// needs, and whether they are there.
-    fn incomplete(&mut self, value: &Scenario, root: &Node, needed: &[(&str, bool)]) {
+    fn incomplete(&mut self, value: &Scenario, root: &YamlNode, needed: &[(&str, bool)]) {
         // A key with a fault has already been reported.
         let missing: Vec<&str> = needed
             .iter()
@@ -492,12 +493,12 @@ impl Compiler<'_> {
     fn workload(
         &mut self,
         name: &str,
-        written: &Written<'_>,
+        written: &WrittenWorkload<'_>,
         data: &[Arc<Feeder>],
-        node: &Node,
-    ) -> Option<Workload> {
+        node: &YamlNode,
+    ) -> Option<WorkloadPlan> {
         self.data_used.clear();
-        let Written { load, start_after, end, steps, sla, ref contexts } = *written;
+        let WrittenWorkload { load, start_after, end, steps, sla, ref contexts } = *written;
         self.know_contexts(contexts.as_ref());
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
@@ -525,13 +526,13 @@ impl Compiler<'_> {
         let draws = matches!(&runner.model, Model::Open(open) if open.random);
         self.uses_seed |= draws || step::draws(&steps);
         let contexts = contexts.clone();
-        let workload = Workload { name, runner, start_after, steps, data, sla, asynchronous, contexts };
+        let workload = WorkloadPlan { name, runner, start_after, steps, data, sla, asynchronous, contexts };
         self.enough_rows(&workload, node);
         Some(workload)
     }
 
     /// The runner of the workload at `node`, with its warm-up.
-    fn runner(&mut self, (config, warm_up): Load<'_>, node: &Node) -> Option<Runner> {
+    fn runner(&mut self, (config, warm_up): Load<'_>, node: &YamlNode) -> Option<Runner> {
         let config = config?;
         let runner_node = at(node, &["runner"]);
         let kind = runner_node.entries().first().map_or(runner_node, |(_, kind)| kind);
@@ -578,7 +579,7 @@ impl Compiler<'_> {
     }
 
     /// Reports a duration of zero, which is a mistake: every request would fail, or none would be sent.
-    pub(super) fn above_zero(&mut self, duration: Option<Duration>, node: &Node, name: &str) {
+    pub(super) fn above_zero(&mut self, duration: Option<Duration>, node: &YamlNode, name: &str) {
         if duration.is_some_and(|duration| duration.is_zero()) {
             let fault = Fault::error(node.span.clone(), format!("`{name}` is zero"));
             self.faults.push(fault.help(format!("give it a length, such as 5s, or remove `{name}`")));
@@ -586,7 +587,12 @@ impl Compiler<'_> {
     }
 
     /// The criteria of the workload at `node`.
-    fn sla(&mut self, sla: Option<&config::Sla>, node: &Node, names: Option<&Names>) -> Option<Sla> {
+    fn sla(
+        &mut self,
+        sla: Option<&config::Sla>,
+        node: &YamlNode,
+        names: Option<&ActionNames>,
+    ) -> Option<Sla> {
         let resolved = Sla::resolve(sla, at(node, &["sla"]), names);
         resolved.map_err(|faults| self.faults.extend(faults)).ok()
     }

@@ -6,10 +6,10 @@
 
 use base::complaint::Complaint;
 
-use super::{Plan, Workload};
+use super::{Plan, WorkloadPlan};
 use terms::runner::Model;
 
-/// More shards than anybody starts; a larger number is a slip.
+/// The most shards of a load; a larger number is a slip.
 const SHARDS_MAX: u32 = 100_000;
 
 /// A shard of a load.
@@ -115,7 +115,7 @@ impl Plan {
     /// Makes this the plan of a shard.
     ///
     /// # Errors
-    /// A workload has too few users for so many shards.
+    /// A workload has fewer users than there are shards.
     pub fn take_shard(&mut self, shard: Shard) -> Result<(), Complaint> {
         for workload in &self.workloads {
             let runner = &workload.runner;
@@ -137,7 +137,7 @@ impl Plan {
     /// How many iterations of one of its workloads this process plans, including the warm-up; `None` if only the clock
     /// bounds them.
     #[must_use]
-    pub fn planned(&self, workload: &Workload) -> Option<u64> {
+    pub fn planned(&self, workload: &WorkloadPlan) -> Option<u64> {
         workload.planned().map(|planned| self.shard.part_of(planned))
     }
 }

@@ -5,23 +5,21 @@ pub mod flow;
 use std::sync::Arc;
 
 use super::action::Action;
-use flow::{Flow, Group, Pause};
-use terms::tags::{Names, Tags};
+use flow::{FlowStep, Pause, StepGroup};
+use terms::tags::{ActionNames, Tags};
 
 /// One step of an iteration.
-pub enum Step {
+pub enum PlanStep {
     /// A request.
     Action(Box<Action>),
-    /// A pause.
     Think(Pause),
     /// A step that decides what comes next.
-    Flow(Box<Flow>),
+    Flow(Box<FlowStep>),
 }
 
 /// A row of the tables: an action or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its name.
+pub struct NamedStep {
     pub name: Arc<str>,
     /// Method and path of an action as written; [`GROUP`](terms::groups::GROUP) or [`TOGETHER`](terms::groups::TOGETHER) for a group.
     pub label: String,
@@ -31,10 +29,10 @@ pub struct Named {
 
 /// The actions among `steps` and in the steps within them, in the order of the file.
 #[must_use]
-pub fn actions(steps: &[Step]) -> Vec<&Action> {
+pub fn actions(steps: &[PlanStep]) -> Vec<&Action> {
     let mut found = Vec::new();
     visit(steps, &mut |step| {
-        if let Step::Action(action) = step {
+        if let PlanStep::Action(action) = step {
             found.push(&**action);
         }
     });
@@ -43,23 +41,23 @@ pub fn actions(steps: &[Step]) -> Vec<&Action> {
 
 /// Actions and groups, in the order of their numbers.
 #[must_use]
-pub fn named(steps: &[Step]) -> Vec<Named> {
+pub fn named(steps: &[PlanStep]) -> Vec<NamedStep> {
     let mut found = Vec::new();
     visit(steps, &mut |step| match step {
-        Step::Action(action) => {
+        PlanStep::Action(action) => {
             let (name, tags) = (Arc::clone(&action.name), action.tags.clone());
-            found.push(Named { name, label: action.label.clone(), tags });
+            found.push(NamedStep { name, label: action.label.clone(), tags });
         }
-        Step::Flow(flow) => found.extend(flow.named()),
-        Step::Think(_) => {}
+        PlanStep::Flow(flow) => found.extend(flow.named()),
+        PlanStep::Think(_) => {}
     });
     found
 }
 
 /// What criteria may name among these rows.
 #[must_use]
-pub fn names(rows: &[Named]) -> Names {
-    Names {
+pub fn names(rows: &[NamedStep]) -> ActionNames {
+    ActionNames {
         actions: rows.iter().map(|row| row.name.to_string()).collect(),
         tags: rows.iter().map(|row| row.tags.clone()).collect(),
     }
@@ -67,39 +65,39 @@ pub fn names(rows: &[Named]) -> Names {
 
 /// How many requests of one iteration can be under way at the same time.
 #[must_use]
-pub fn lanes(steps: &[Step]) -> u64 {
-    let of_step = |step: &Step| match step {
-        Step::Flow(flow) => match &**flow {
+pub fn lanes(steps: &[PlanStep]) -> u64 {
+    let of_step = |step: &PlanStep| match step {
+        PlanStep::Flow(flow) => match &**flow {
             // The lane around them keeps its connections.
-            Flow::Group(Group { steps, together: Some(_), .. }) => {
+            FlowStep::Group(StepGroup { steps, together: Some(_), .. }) => {
                 1 + steps.iter().map(|step| lanes(std::slice::from_ref(step))).sum::<u64>()
             }
             flow => flow.within().into_iter().map(lanes).max().unwrap_or(1),
         },
-        Step::Action(_) | Step::Think(_) => 1,
+        PlanStep::Action(_) | PlanStep::Think(_) => 1,
     };
     steps.iter().map(of_step).max().unwrap_or(1)
 }
 
 /// Whether random numbers decide what the steps do.
 #[must_use]
-pub fn draws(steps: &[Step]) -> bool {
+pub fn draws(steps: &[PlanStep]) -> bool {
     let mut draws = false;
     visit(steps, &mut |step| {
         draws |= match step {
-            Step::Think(pause) => !matches!(pause, Pause::Fixed(_)),
-            Step::Flow(flow) => matches!(**flow, Flow::Choice(_)),
-            Step::Action(_) => false,
+            PlanStep::Think(pause) => !matches!(pause, Pause::Fixed(_)),
+            PlanStep::Flow(flow) => matches!(**flow, FlowStep::Choice(_)),
+            PlanStep::Action(_) => false,
         };
     });
     draws
 }
 
 /// Every step, each before the steps within it.
-pub fn visit<'s>(steps: &'s [Step], seen: &mut dyn FnMut(&'s Step)) {
+pub fn visit<'s>(steps: &'s [PlanStep], seen: &mut dyn FnMut(&'s PlanStep)) {
     for step in steps {
         seen(step);
-        if let Step::Flow(flow) = step {
+        if let PlanStep::Flow(flow) = step {
             flow.within().into_iter().for_each(|steps| visit(steps, seen));
         }
     }

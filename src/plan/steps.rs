@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use config::step;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{item, key_span};
 
 use super::compiler::Compiler;
 use super::nesting::Nesting;
-use super::step::Step;
+use super::step::PlanStep;
 use super::step::flow;
 
 /// The most actions and groups of a workload.
@@ -19,13 +19,13 @@ const DEPTH_MAX: usize = 20;
 
 impl Compiler<'_> {
     /// Compiles the steps of setup, teardown or an iteration. Later steps can use the values that earlier steps extract.
-    pub(super) fn steps(&mut self, steps: &[step::Step], node: &Node) -> Vec<Step> {
+    pub(super) fn steps(&mut self, steps: &[step::Step], node: &YamlNode) -> Vec<PlanStep> {
         self.nesting = Nesting::default();
         self.block(steps, node)
     }
 
     /// Compiles a list of steps at any depth.
-    pub(super) fn block(&mut self, steps: &[step::Step], node: &Node) -> Vec<Step> {
+    pub(super) fn block(&mut self, steps: &[step::Step], node: &YamlNode) -> Vec<PlanStep> {
         if self.nesting.depth >= DEPTH_MAX {
             let fault =
                 Fault::error(node.span.clone(), format!("steps are nested more than {DEPTH_MAX} deep"));
@@ -43,7 +43,7 @@ impl Compiler<'_> {
     }
 
     /// The name of an action or a group, and its number.
-    pub(super) fn register(&mut self, name: &str, node: &Node) -> (Arc<str>, u16) {
+    pub(super) fn register(&mut self, name: &str, node: &YamlNode) -> (Arc<str>, u16) {
         let name: Arc<str> = match &self.nesting.prefix {
             Some(prefix) => Arc::from(format!("{prefix}: {name}")),
             None => Arc::from(name),
@@ -67,17 +67,17 @@ impl Compiler<'_> {
     }
 
     /// Compiles a step of those that run at the same time.
-    pub(super) fn nested_step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
+    pub(super) fn nested_step(&mut self, step: &step::Step, node: &YamlNode) -> Option<PlanStep> {
         self.block(std::slice::from_ref(step), node).pop()
     }
 
-    fn step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
+    fn step(&mut self, step: &step::Step, node: &YamlNode) -> Option<PlanStep> {
         let requests = self.calls(step, node);
         let kinds = flow::kinds(step);
         match (requests.as_slice(), kinds.as_slice()) {
             ([call], []) => {
                 flow::companions(call.key, node, &mut self.faults);
-                self.action(step, call, node).map(|action| Step::Action(Box::new(action)))
+                self.action(step, call, node).map(|action| PlanStep::Action(Box::new(action)))
             }
             ([], [kind]) => {
                 flow::companions(kind, node, &mut self.faults);
@@ -114,13 +114,13 @@ impl Compiler<'_> {
 }
 
 /// Which of two keys comes later in the file, with its place.
-fn later<'k>(node: &Node, one: &'k str, other: &'k str) -> (&'k str, std::ops::Range<usize>) {
+fn later<'k>(node: &YamlNode, one: &'k str, other: &'k str) -> (&'k str, std::ops::Range<usize>) {
     let (place, second) = (key_span(node, one), key_span(node, other));
     if place.start > second.start { (one, place) } else { (other, second) }
 }
 
 /// The place of an action's name, or of the request if it has no name.
-fn place_of_name(node: &Node) -> std::ops::Range<usize> {
+fn place_of_name(node: &YamlNode) -> std::ops::Range<usize> {
     let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
     name.unwrap_or(node).span.clone()
 }

@@ -2,7 +2,7 @@
 
 use config::step;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::compiler::Compiler;
@@ -15,7 +15,7 @@ const CHARS_MAX: usize = 100;
 
 impl Compiler<'_> {
     /// The tags of a step, with those of the groups around it. Its own value of a tag takes the place of a group's.
-    pub(super) fn tags(&mut self, step: &step::Step, node: &Node) -> Tags {
+    pub(super) fn tags(&mut self, step: &step::Step, node: &YamlNode) -> Tags {
         let mut tags = self.nesting.tags.clone();
         let Some(written) = &step.tags else { return tags };
         let place = at(node, &["tags"]);

@@ -3,9 +3,9 @@
 use client::url::BaseUrl;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::template::{self, Text};
+use text::template::{self, CompiledText};
 use text::template_names;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 
 use super::compiler::{BUILT_IN, Compiler};
 use super::json::JsonTemplate;
@@ -14,7 +14,7 @@ const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if 
 
 impl Compiler<'_> {
     /// Compiles a text and checks that it uses only known variables.
-    pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
+    pub(super) fn text(&mut self, text: &str, node: &YamlNode) -> Option<CompiledText> {
         let before = self.faults.len();
         self.known_names(text, node);
         match self.engine.compile(text) {
@@ -33,7 +33,7 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn json(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonTemplate> {
+    pub(super) fn json(&mut self, value: &serde_json::Value, node: &YamlNode) -> Option<JsonTemplate> {
         let before = self.faults.len();
         self.known_names_in(value, node);
         match JsonTemplate::compile(self.engine, value) {
@@ -53,7 +53,7 @@ impl Compiler<'_> {
     }
 
     /// Checks that the columns that a text takes from rows exist.
-    fn known_columns(&mut self, text: &str, node: &Node) {
+    fn known_columns(&mut self, text: &str, node: &YamlNode) {
         let mut faults = Vec::new();
         for (name, columns) in self.data_columns.iter().filter(|(name, _)| self.known.contains(*name)) {
             for member in template_names::members(text, name).into_iter().filter(|m| !columns.contains(*m)) {
@@ -70,7 +70,7 @@ impl Compiler<'_> {
     }
 
     /// Checks that the filters and tests in a text exist: the engine looks them up only when it evaluates them.
-    fn known_names(&mut self, text: &str, node: &Node) {
+    fn known_names(&mut self, text: &str, node: &YamlNode) {
         self.known_columns(text, node);
         for (kind, name) in template_names::named(text) {
             if self.engine.has(kind, name) {
@@ -85,7 +85,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn known_names_in(&mut self, json: &serde_json::Value, node: &Node) {
+    fn known_names_in(&mut self, json: &serde_json::Value, node: &YamlNode) {
         match json {
             serde_json::Value::String(text) => self.known_names(text, node),
             serde_json::Value::Array(items) => items.iter().for_each(|item| self.known_names_in(item, node)),
@@ -95,7 +95,7 @@ impl Compiler<'_> {
     }
 
     /// `calls`: whether the text calls a function of this name.
-    fn known_variables(&mut self, text: &Text, calls: &dyn Fn(&str) -> bool, node: &Node) {
+    fn known_variables(&mut self, text: &CompiledText, calls: &dyn Fn(&str) -> bool, node: &YamlNode) {
         self.uses_seed |= text.draws();
         for name in text.variables() {
             let span = find_in_node(node, &name);
@@ -138,10 +138,10 @@ impl Compiler<'_> {
 
     /// Refuses the deployment's credentials, such as `{{ auth.password }}`, in all texts below `node`, which are sent to a
     /// host that is not a target.
-    pub(super) fn refuse_credentials(&mut self, node: &Node, host: &BaseUrl) {
-        use text::yaml::Kind;
+    pub(super) fn refuse_credentials(&mut self, node: &YamlNode, host: &BaseUrl) {
+        use text::yaml::YamlValue;
         match &node.kind {
-            Kind::Text { text, .. } if template_names::uses(text, "auth") => {
+            YamlValue::Text { text, .. } if template_names::uses(text, "auth") => {
                 let message = format!(
                     "`auth` has the deployment's credentials, but {host} is not a target of the deployment"
                 );
@@ -149,8 +149,10 @@ impl Compiler<'_> {
                     "add the host to `targets` of the deployment if it may have them, or do not send `auth`";
                 self.faults.push(Fault::error(node.span.clone(), message).help(help));
             }
-            Kind::List(items) => items.iter().for_each(|item| self.refuse_credentials(item, host)),
-            Kind::Map(entries) => entries.iter().for_each(|(_, node)| self.refuse_credentials(node, host)),
+            YamlValue::List(items) => items.iter().for_each(|item| self.refuse_credentials(item, host)),
+            YamlValue::Map(entries) => {
+                entries.iter().for_each(|(_, node)| self.refuse_credentials(node, host))
+            }
             _ => {}
         }
     }
@@ -195,14 +197,14 @@ fn unknown_function(name: &str, span: std::ops::Range<usize>) -> Fault {
 }
 
 /// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
-fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
-    use text::yaml::Kind;
+fn find_in_node(node: &YamlNode, name: &str) -> std::ops::Range<usize> {
+    use text::yaml::YamlValue;
     match &node.kind {
-        Kind::List(items) => items
+        YamlValue::List(items) => items
             .iter()
             .find(|item| mentions(item, name))
             .map_or(node.span.clone(), |n| find_in_node(n, name)),
-        Kind::Map(entries) => {
+        YamlValue::Map(entries) => {
             let found = entries.iter().map(|(_, node)| node).find(|node| mentions(node, name));
             found.map_or(node.span.clone(), |node| find_in_node(node, name))
         }
@@ -210,12 +212,12 @@ fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
     }
 }
 
-fn mentions(node: &Node, name: &str) -> bool {
-    use text::yaml::Kind;
+fn mentions(node: &YamlNode, name: &str) -> bool {
+    use text::yaml::YamlValue;
     match &node.kind {
-        Kind::Text { text, .. } => text.contains('{') && text.contains(name),
-        Kind::List(items) => items.iter().any(|item| mentions(item, name)),
-        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node, name)),
+        YamlValue::Text { text, .. } => text.contains('{') && text.contains(name),
+        YamlValue::List(items) => items.iter().any(|item| mentions(item, name)),
+        YamlValue::Map(entries) => entries.iter().any(|(_, node)| mentions(node, name)),
         _ => false,
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::complaint::Complaint;
-use config::Rejected;
-use text::diagnostics::{Fault, Source};
+use config::RejectedFile;
+use text::diagnostics::{Fault, SourceText};
 use text::digits;
 use text::template::{self, Value};
-use text::yaml::{self, Kind, Node};
+use text::yaml::{self, YamlNode, YamlValue};
 
 /// Arguments by name. Those that were added later replace earlier ones.
 #[derive(Clone, Debug, Default)]
@@ -17,24 +17,24 @@ pub struct Arguments(BTreeMap<String, Value>);
 const HOW: &str = "write a map in JSON or YAML: {\"times\": 10}, or NAME=VALUE,NAME=VALUE";
 
 impl Arguments {
-    /// Adds those of a file: YAML or JSON.
+    /// Adds the arguments of a file: YAML or JSON.
     ///
     /// # Errors
     /// Its faults.
-    pub fn add_file(&mut self, source: Source) -> Result<(), Rejected> {
+    pub fn add_file(&mut self, source: SourceText) -> Result<(), RejectedFile> {
         let root = match parsed(&source) {
             Ok(root) => root,
-            Err(faults) => return Err(Rejected { source, faults }),
+            Err(faults) => return Err(RejectedFile { source, faults }),
         };
-        if !matches!(root.kind, Kind::Map(_)) {
+        if !matches!(root.kind, YamlValue::Map(_)) {
             let fault = Fault::error(root.span.clone(), "the arguments of a task are not a map").help(HOW);
-            return Err(Rejected { source, faults: vec![fault] });
+            return Err(RejectedFile { source, faults: vec![fault] });
         }
         self.add_map(&root);
         Ok(())
     }
 
-    /// Adds those of a text: YAML or JSON, or `NAME=VALUE,NAME=VALUE`.
+    /// Adds the arguments of a text: YAML or JSON, or `NAME=VALUE,NAME=VALUE`.
     ///
     /// # Errors
     /// What is wrong, and what to write.
@@ -42,8 +42,8 @@ impl Arguments {
         if text.len() > yaml::BYTES_MAX {
             return Err(Complaint::new("the arguments of the task are longer than 1 MiB", HOW));
         }
-        match parsed(&Source::new("--task-args", text)) {
-            Ok(root) if matches!(root.kind, Kind::Map(_)) => self.add_map(&root),
+        match parsed(&SourceText::new("--task-args", text)) {
+            Ok(root) if matches!(root.kind, YamlValue::Map(_)) => self.add_map(&root),
             parsed => {
                 let pairs: Option<Vec<_>> = text.split(',').map(|pair| pair.split_once('=')).collect();
                 let Some(pairs) = pairs else {
@@ -62,9 +62,9 @@ impl Arguments {
         Ok(())
     }
 
-    fn add_map(&mut self, root: &Node) {
+    fn add_map(&mut self, root: &YamlNode) {
         let entries = root.entries().iter();
-        let read = |node: &Node| digits::value(node.to_value()).unwrap_or_default();
+        let read = |node: &YamlNode| digits::value(node.to_value()).unwrap_or_default();
         self.0.extend(entries.map(|(key, node)| (key.name.clone(), template::from_json(&read(node)))));
     }
 
@@ -87,7 +87,7 @@ impl Arguments {
 }
 
 /// As Rally reads them.
-fn parsed(source: &Source) -> Result<Node, Vec<Fault>> {
+fn parsed(source: &SourceText) -> Result<YamlNode, Vec<Fault>> {
     match yaml::parse_all_as(source, yaml::Schema::Python) {
         (Some(root), faults) if faults.is_empty() => Ok(root),
         (_, faults) => Err(faults),
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn the_text_wins_over_the_file() {
         let mut arguments = Arguments::default();
-        assert!(arguments.add_file(Source::new("args.json", "{\"a\": 1, \"b\": 2}")).is_ok());
+        assert!(arguments.add_file(SourceText::new("args.json", "{\"a\": 1, \"b\": 2}")).is_ok());
         arguments.add_text("a: 5").unwrap();
         assert_eq!(arguments.names().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(arguments.variables()[0].1, Value::from(5));
-        assert!(arguments.add_file(Source::new("args.json", "- a")).is_err());
+        assert!(arguments.add_file(SourceText::new("args.json", "- a")).is_err());
     }
 }

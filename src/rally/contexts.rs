@@ -1,14 +1,14 @@
-//! Rally's contexts as those of a scenario, which have the same names and keys but for some old ones.
+//! Rally's contexts as contexts of a scenario, which have the same names and keys but for some old ones.
 
 use config::check::check;
-use text::diagnostics::{Fault, Shown};
-use text::yaml::{Kind, Node};
+use text::diagnostics::{Fault, SourceVisibility};
+use text::yaml::{YamlNode, YamlValue};
 
-use super::nodes::{At, as_text};
-use super::scenarios::Files;
-use super::task::{Named, known};
+use super::nodes::{NodeFactory, as_text};
+use super::scenarios::ArgumentFiles;
+use super::task::{NamedSettings, known};
 
-/// Those that a scenario has, too.
+/// The contexts that a scenario has, too.
 const OF_SCENARIOS: [&str; 6] = ["users", "quotas", "flavors", "images", "network", "volumes"];
 
 /// A context of Rally's own tests. It makes nothing, and can be told to fail.
@@ -29,13 +29,13 @@ const OF_IMAGES: [(&str, &str); 2] = [("image_container", "container_format"), (
 
 /// The contexts of a workload, as a scenario has them; adds faults.
 pub(super) fn contexts(
-    contexts: &[Named],
-    at: &At,
-    files: &Files<'_>,
-    shown: &Shown,
+    contexts: &[NamedSettings],
+    at: &NodeFactory,
+    files: &ArgumentFiles<'_>,
+    shown: &SourceVisibility,
     faults: &mut Vec<Fault>,
-) -> Option<Node> {
-    let mut entries: Vec<(String, Node)> = Vec::new();
+) -> Option<YamlNode> {
+    let mut entries: Vec<(String, YamlNode)> = Vec::new();
     for context in contexts {
         // `users@openstack` is `users` of a platform.
         let name = context.key.name.split('@').next().unwrap_or_default();
@@ -55,7 +55,7 @@ pub(super) fn contexts(
 }
 
 /// Refuses versions that our requests are not of.
-fn versions(context: &Named, faults: &mut Vec<Fault>) {
+fn versions(context: &NamedSettings, faults: &mut Vec<Fault>) {
     for (key, service) in context.settings.entries() {
         let spoken = SPOKEN.iter().find(|(name, _)| *name == key.name).map(|(_, versions)| *versions);
         for (setting, node) in service.entries() {
@@ -76,7 +76,7 @@ fn versions(context: &Named, faults: &mut Vec<Fault>) {
     }
 }
 
-fn dummy(context: &Named, shown: &Shown, faults: &mut Vec<Fault>) {
+fn dummy(context: &NamedSettings, shown: &SourceVisibility, faults: &mut Vec<Fault>) {
     let flag = serde_json::json!({ "type": "boolean" });
     let schema = serde_json::json!({
         "type": "object", "additionalProperties": false,
@@ -84,7 +84,7 @@ fn dummy(context: &Named, shown: &Shown, faults: &mut Vec<Fault>) {
     });
     faults.extend(check(&context.settings, &schema, shown));
     for (key, node) in context.settings.entries() {
-        if matches!(node.kind, Kind::Bool(true)) {
+        if matches!(node.kind, YamlValue::Bool(true)) {
             let message = format!("`{}` of the context `{DUMMY}` is not supported", key.name);
             faults.push(
                 Fault::error(key.span.clone(), message).help("remove it: nothing is made that could fail"),
@@ -94,16 +94,16 @@ fn dummy(context: &Named, shown: &Shown, faults: &mut Vec<Fault>) {
 }
 
 /// Images, with the keys of today; their file is looked for as Rally does.
-fn images(settings: &Node, files: &Files<'_>) -> Node {
+fn images(settings: &YamlNode, files: &ArgumentFiles<'_>) -> YamlNode {
     let mut settings = settings.clone();
-    let Kind::Map(entries) = &mut settings.kind else { return settings };
+    let YamlValue::Map(entries) = &mut settings.kind else { return settings };
     for (key, node) in entries {
         if let Some((_, today)) = OF_IMAGES.iter().find(|(old, _)| *old == key.name) {
             (*today).clone_into(&mut key.name);
         }
         let path = as_text(node).filter(|path| key.name == "image_url" && !path.contains("://"));
         if let Some(path) = path {
-            *node = At::of(node).text((files.find)(&path));
+            *node = NodeFactory::of(node).text((files.find)(&path));
         }
     }
     settings

@@ -3,7 +3,7 @@
 use config::check::check;
 use text::diagnostics::Fault;
 use text::shell;
-use text::yaml::{Kind, Node};
+use text::yaml::{YamlNode, YamlValue};
 
 use super::nodes::{as_text, without_nulls};
 use super::schema::TRIGGERS;
@@ -12,7 +12,6 @@ use super::task::{self, known};
 /// The most hooks of a workload.
 const HOOKS_MAX: usize = 100;
 
-/// A hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// What it is for; may be empty.
@@ -48,11 +47,11 @@ impl Unit {
 pub struct Trigger {
     /// What it counts.
     pub unit: Unit,
-    values: Values,
+    values: TriggerSchedule,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Values {
+enum TriggerSchedule {
     /// In order, each once.
     These(Vec<u64>),
     Every {
@@ -77,15 +76,15 @@ impl std::fmt::Display for Trigger {
             Unit::Time => ("after ", " s"),
         };
         match &self.values {
-            Values::These(values) => {
+            TriggerSchedule::These(values) => {
                 let named: Vec<String> = values.iter().take(NAMED_MAX).map(u64::to_string).collect();
                 let more = if values.len() > NAMED_MAX { " …" } else { "" };
                 write!(formatter, "{before}{}{more}{after}:", named.join(", "))
             }
-            Values::Every { start, step, end: u64::MAX } => {
+            TriggerSchedule::Every { start, step, end: u64::MAX } => {
                 write!(formatter, "{before}{start}{after} and every {step}{after} from there:")
             }
-            Values::Every { start, step, end } => {
+            TriggerSchedule::Every { start, step, end } => {
                 write!(formatter, "{before}{start}{after} and every {step}{after} up to {end}{after}:")
             }
         }
@@ -97,8 +96,8 @@ impl Trigger {
     #[must_use]
     pub fn next(&self, least: u64) -> Option<u64> {
         match &self.values {
-            Values::These(values) => values.iter().copied().find(|value| *value >= least),
-            Values::Every { start, step, end } => {
+            TriggerSchedule::These(values) => values.iter().copied().find(|value| *value >= least),
+            TriggerSchedule::Every { start, step, end } => {
                 let steps = least.saturating_sub(*start).div_ceil(*step);
                 let value = start.checked_add(steps.checked_mul(*step)?)?;
                 (value <= *end).then_some(value)
@@ -108,7 +107,7 @@ impl Trigger {
 }
 
 /// The hooks of a workload; adds the faults of those that cannot be used.
-pub(super) fn read(hooks: &[task::Hook], faults: &mut Vec<Fault>) -> Vec<Hook> {
+pub(super) fn read(hooks: &[task::TaskHook], faults: &mut Vec<Fault>) -> Vec<Hook> {
     if let Some(first) = hooks.get(HOOKS_MAX) {
         let message = format!("more than {HOOKS_MAX} hooks in one workload");
         faults.push(Fault::error(first.action.key.span.clone(), message).help("remove some"));
@@ -116,7 +115,7 @@ pub(super) fn read(hooks: &[task::Hook], faults: &mut Vec<Fault>) -> Vec<Hook> {
     hooks.iter().filter_map(|hook| one(hook, faults)).collect()
 }
 
-fn one(hook: &task::Hook, faults: &mut Vec<Fault>) -> Option<Hook> {
+fn one(hook: &task::TaskHook, faults: &mut Vec<Fault>) -> Option<Hook> {
     let program = known(&hook.action, "the hook", [("sys_call", ())].into_iter(), faults)
         .and_then(|()| program(&hook.action.settings, faults));
     let trigger =
@@ -125,9 +124,9 @@ fn one(hook: &task::Hook, faults: &mut Vec<Fault>) -> Option<Hook> {
     Some(Hook { description: hook.description.clone(), program: program?, trigger: trigger? })
 }
 
-fn program(node: &Node, faults: &mut Vec<Fault>) -> Option<Vec<String>> {
+fn program(node: &YamlNode, faults: &mut Vec<Fault>) -> Option<Vec<String>> {
     let words = match &node.kind {
-        Kind::Text { text, .. } => split(text),
+        YamlValue::Text { text, .. } => split(text),
         _ => Err("`sys_call` needs a command as text"),
     };
     match words {
@@ -149,36 +148,38 @@ fn program(node: &Node, faults: &mut Vec<Fault>) -> Option<Vec<String>> {
 
 fn trigger(
     name: &str,
-    settings: &Node,
+    settings: &YamlNode,
     schema: &serde_json::Value,
     faults: &mut Vec<Fault>,
 ) -> Option<Trigger> {
     let settings = without_nulls(settings);
-    let found = check(&settings, schema, &text::diagnostics::Shown::default());
+    let found = check(&settings, schema, &text::diagnostics::SourceVisibility::default());
     if !found.is_empty() {
         faults.extend(found);
         return None;
     }
     let unit = settings.get("unit").and_then(as_text);
     let unit = if unit.as_deref() == Some("time") { Unit::Time } else { Unit::Iteration };
-    let whole = |node: &Node| if let Kind::Int(value) = node.kind { u64::try_from(value).ok() } else { None };
+    let whole = |node: &YamlNode| {
+        if let YamlValue::Int(value) = node.kind { u64::try_from(value).ok() } else { None }
+    };
     let number = |key: &str| settings.get(key).and_then(whole);
     let least = if unit == Unit::Time { 0 } else { 1 };
-    let mut below = |node: &Node| {
+    let mut below = |node: &YamlNode| {
         let fault = Fault::error(node.span.clone(), "iterations count from 1");
         faults.push(fault.help("write 1 or more"));
     };
     let values = if name == "event" {
-        let list = settings.get("at").map(Node::items).unwrap_or_default();
+        let list = settings.get("at").map(YamlNode::items).unwrap_or_default();
         list.iter().filter(|node| whole(node).is_some_and(|value| value < least)).for_each(&mut below);
         let mut values: Vec<u64> = list.iter().filter_map(whole).collect();
         values.sort_unstable();
         values.dedup();
-        Values::These(values)
+        TriggerSchedule::These(values)
     } else {
         settings.get("start").filter(|node| whole(node).is_some_and(|value| value < least)).map(&mut below);
         let start = number("start").unwrap_or(least).max(least);
-        Values::Every { start, step: number("step")?.max(1), end: number("end").unwrap_or(u64::MAX) }
+        TriggerSchedule::Every { start, step: number("step")?.max(1), end: number("end").unwrap_or(u64::MAX) }
     };
     Some(Trigger { unit, values })
 }
@@ -256,9 +257,9 @@ mod tests {
 
     #[test]
     fn triggers_give_their_values_in_order() {
-        let every = |start, step, end| Values::Every { start, step, end };
+        let every = |start, step, end| TriggerSchedule::Every { start, step, end };
         for (values, expected) in [
-            (Values::These(vec![2, 5, 9]), &[2, 5, 9][..]),
+            (TriggerSchedule::These(vec![2, 5, 9]), &[2, 5, 9][..]),
             (every(1, 3, 8), &[1, 4, 7]),
             (every(4, 10, u64::MAX), &[4, 14, 24]),
             (every(0, u64::MAX, u64::MAX), &[0, u64::MAX]),

@@ -1,13 +1,13 @@
 //! Puts files into the template of a task in the places where it includes or imports them.
 //!
-//! As in Jinja2, what an included file sets stays in it, and of an imported file only macros and variables are used, not
-//! its text; it does not see the task's variables, unless it is imported `with context`. What is in the text knows from
+//! As in Jinja2, what an included file sets stays in it. Of an imported file, only macros and variables are used, not
+//! its text. It does not see the task's variables, unless it is imported `with context`. What is in the text knows from
 //! which line of which file it came.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use text::template::document::Document;
+use text::template::document::DocumentTemplate;
 use text::yaml;
 
 /// How many files may be included, each counted as often as it is.
@@ -16,7 +16,7 @@ const FILES_MAX: usize = 100;
 const UNUSED: &str = "text_of_imported";
 
 /// A template with its files.
-pub(super) struct Whole {
+pub(super) struct JoinedTemplate {
     pub(super) text: String,
     /// For each line of the text.
     pub(super) origins: Vec<Origin>,
@@ -46,23 +46,26 @@ impl Origin {
 }
 
 /// A line of the task's file, from 0, and what is wrong there.
-pub(super) type AtLine = (usize, String);
+pub(super) type LineFault = (usize, String);
 
 /// A statement that names another file, and whether that sees the variables around the statement.
-struct Statement<'t> {
+struct InclusionStatement<'t> {
     file: &'t str,
     with_context: bool,
-    what: What<'t>,
+    what: InclusionKind<'t>,
 }
 
-enum What<'t> {
+enum InclusionKind<'t> {
     Include { may_be_missing: bool },
     Import { name: &'t str },
     From { names: Vec<(&'t str, &'t str)> },
 }
 
 /// The template with its files; `read` gives the text of one by its name.
-pub(super) fn whole(text: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Whole, AtLine> {
+pub(super) fn whole(
+    text: &str,
+    read: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<JoinedTemplate, LineFault> {
     let first = Origin { line: 0, within: None };
     let mut joiner = Joiner {
         read,
@@ -74,7 +77,7 @@ pub(super) fn whole(text: &str, read: &dyn Fn(&str) -> Result<String, String>) -
     };
     joiner.add(text, None, 0)?;
     let Joiner { text, origins, own, unseen, .. } = joiner;
-    Ok(Whole { text, origins, own, unseen })
+    Ok(JoinedTemplate { text, origins, own, unseen })
 }
 
 struct Joiner<'a> {
@@ -88,7 +91,7 @@ struct Joiner<'a> {
 
 impl Joiner<'_> {
     /// Adds a text: that of a file which the task includes in its line `home`, or the task's own.
-    fn add(&mut self, text: &str, file: Option<&Arc<str>>, home: usize) -> Result<(), AtLine> {
+    fn add(&mut self, text: &str, file: Option<&Arc<str>>, home: usize) -> Result<(), LineFault> {
         let origin = |line: usize| match file {
             None => Origin { line, within: None },
             Some(file) => Origin { line: home, within: Some((Arc::clone(file), line)) },
@@ -125,19 +128,26 @@ impl Joiner<'_> {
         Ok(())
     }
 
-    fn expand(&mut self, statement: &Statement<'_>, tag: &str, home: usize) -> Result<(), AtLine> {
+    fn expand(
+        &mut self,
+        statement: &InclusionStatement<'_>,
+        tag: &str,
+        home: usize,
+    ) -> Result<(), LineFault> {
         self.files += 1;
         if self.files > FILES_MAX {
             return Err((home, format!("the task includes more than {FILES_MAX} files")));
         }
         let file = statement.file;
         let content = match (self.read)(file) {
-            Err(_) if matches!(statement.what, What::Include { may_be_missing: true }) => String::new(),
+            Err(_) if matches!(statement.what, InclusionKind::Include { may_be_missing: true }) => {
+                String::new()
+            }
             read => read.map_err(|why| (home, format!("cannot include `{file}`: {why}")))?,
         };
         // As Jinja2 does.
         let content = content.strip_suffix('\n').unwrap_or(&content);
-        // Blanks beside the statement go where it says so; those of the file stay.
+        // Blanks beside the statement go where it says so; blanks of the file stay.
         let (open, close) = (if tag.starts_with("{%-") { "{%-" } else { "{%" }, close_of(tag));
         let unseen = if statement.with_context { Vec::new() } else { unseen(content) };
         let (before, after) = statement.around(content, self.files, &unseen);
@@ -150,12 +160,12 @@ impl Joiner<'_> {
     }
 }
 
-impl Statement<'_> {
+impl InclusionStatement<'_> {
     /// The template code before and after the text of a file: the rest of the statement that is open, and the beginnings of
     /// those that follow. `number` tells imported files apart.
     fn around(&self, content: &str, number: usize, unseen: &[String]) -> (String, Vec<String>) {
         let hides: Vec<String> = unseen.iter().map(|name| format!("{name}=({{}}).unseen")).collect();
-        if let What::Include { .. } = self.what {
+        if let InclusionKind::Include { .. } = self.what {
             let space = if hides.is_empty() { "" } else { " " };
             return (format!(" with {}{space}%}}", hides.join(", ")), vec!["{% endwith ".to_owned()]);
         }
@@ -178,13 +188,13 @@ impl Statement<'_> {
     /// The names that an import defines, each with its value.
     fn names(&self, content: &str) -> Vec<(String, String)> {
         match &self.what {
-            What::Include { .. } => Vec::new(),
-            What::Import { name } => {
+            InclusionKind::Include { .. } => Vec::new(),
+            InclusionKind::Import { name } => {
                 let pairs: Vec<String> =
                     defined(content).iter().map(|name| format!("{name}={name}")).collect();
                 vec![((*name).to_owned(), format!("namespace({})", pairs.join(", ")))]
             }
-            What::From { names } => {
+            InclusionKind::From { names } => {
                 names.iter().map(|(name, own)| ((*own).to_owned(), (*name).to_owned())).collect()
             }
         }
@@ -194,16 +204,16 @@ impl Statement<'_> {
     fn names_only(&self) -> String {
         let set = |name: &str| format!("{{% set {name} = 0 %}}");
         match &self.what {
-            What::Include { .. } => String::new(),
-            What::Import { name } => set(name),
-            What::From { names } => names.iter().map(|(_, own)| set(own)).collect(),
+            InclusionKind::Include { .. } => String::new(),
+            InclusionKind::Import { name } => set(name),
+            InclusionKind::From { names } => names.iter().map(|(_, own)| set(own)).collect(),
         }
     }
 }
 
 /// The variables of a file that it does not set itself; none of one that names further files.
 fn unseen(content: &str) -> Vec<String> {
-    let Ok(document) = Document::compile(content) else { return Vec::new() };
+    let Ok(document) = DocumentTemplate::compile(content) else { return Vec::new() };
     let defined = defined(content);
     document.variables().iter().filter(|name| !defined.contains(&name.as_str())).cloned().collect()
 }
@@ -230,7 +240,7 @@ pub(super) fn names_a_file(tag: &str) -> bool {
 }
 
 /// The statement of a tag, if it names another file.
-fn statement(tag: &str) -> Option<Statement<'_>> {
+fn statement(tag: &str) -> Option<InclusionStatement<'_>> {
     let inner = tag.strip_prefix("{%")?.strip_suffix("%}")?;
     let inner = inner.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
     let (word, rest) = inner.split_at(inner.find(|c: char| !c.is_alphanumeric())?);
@@ -242,19 +252,21 @@ fn statement(tag: &str) -> Option<Statement<'_>> {
         (None, None) => (rest, None),
     };
     let what = match word {
-        "include" if rest.is_empty() => What::Include { may_be_missing: false },
-        "include" if rest == "ignore missing" => What::Include { may_be_missing: true },
-        "import" => {
-            What::Import { name: Some(rest.strip_prefix("as")?.trim()).filter(|name| is_name(name))? }
-        }
+        "include" if rest.is_empty() => InclusionKind::Include { may_be_missing: false },
+        "include" if rest == "ignore missing" => InclusionKind::Include { may_be_missing: true },
+        "import" => InclusionKind::Import {
+            name: Some(rest.strip_prefix("as")?.trim()).filter(|name| is_name(name))?,
+        },
         "from" => {
             let list = rest.strip_prefix("import")?.trim().trim_end_matches(',');
-            What::From { names: list.split(',').map(|item| pair(item.trim())).collect::<Option<Vec<_>>>()? }
+            InclusionKind::From {
+                names: list.split(',').map(|item| pair(item.trim())).collect::<Option<Vec<_>>>()?,
+            }
         }
         _ => return None,
     };
-    let with_context = context.unwrap_or(matches!(what, What::Include { .. }));
-    Some(Statement { file, with_context, what })
+    let with_context = context.unwrap_or(matches!(what, InclusionKind::Include { .. }));
+    Some(InclusionStatement { file, with_context, what })
 }
 
 fn is_name(text: &str) -> bool {
@@ -297,7 +309,7 @@ fn defined(text: &str) -> Vec<&str> {
     names
 }
 
-/// The text without its statements and comments, and with `0` for each expression, as far as blanks and lines go.
+/// The text with `0` for each expression, and with only the line breaks of its statements and comments.
 pub(super) fn without_tags(text: &str) -> String {
     let (mut output, mut rest) = (String::with_capacity(text.len()), text);
     while !rest.is_empty() {
@@ -320,8 +332,11 @@ pub(super) fn includes_files(text: &str) -> bool {
         let length = tag_length(rest);
         let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
         rest = after;
-        found =
-            length.is_some() && matches!(statement(part), Some(Statement { what: What::Include { .. }, .. }));
+        found = length.is_some()
+            && matches!(
+                statement(part),
+                Some(InclusionStatement { what: InclusionKind::Include { .. }, .. })
+            );
     }
     found
 }
@@ -362,7 +377,7 @@ pub(super) fn tag_length(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn joined(text: &str) -> Result<Whole, AtLine> {
+    fn joined(text: &str) -> Result<JoinedTemplate, LineFault> {
         whole(text, &|name| match name {
             "part.yaml" => Ok("one\ntwo\n".to_owned()),
             "outer.yaml" => Ok("{% include 'part.yaml' %}".to_owned()),
@@ -432,7 +447,7 @@ mod tests {
         ] {
             let text = format!("{{% set y = 1 %}}{statements}");
             let whole = whole(&text, &read).ok().unwrap();
-            let rendered = Document::compile(&whole.text).unwrap().render(Vec::new()).unwrap();
+            let rendered = DocumentTemplate::compile(&whole.text).unwrap().render(Vec::new()).unwrap();
             assert_eq!(rendered, expected, "{text}: {}", whole.text);
         }
     }

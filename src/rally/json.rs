@@ -9,12 +9,12 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::report::{Part, Task, detail, holds, time};
+use super::report::{TaskPart, TaskReport, detail, holds, time};
 use measure::errors::{Failure, NumberedFailure};
 use measure::ids::RunIds;
 use measure::log::{HookRun, LogError, RallyWorkload, RunLog, Visitor};
-use measure::rows::{Row, Rows};
-use measure::sample::{ActionSample, Ended};
+use measure::rows::{Rows, SampleRow};
+use measure::sample::{ActionSample, CompletionStatus};
 use results::model::{Counts, Distribution, Results, Workload};
 
 /// The version of Rally's format.
@@ -32,7 +32,7 @@ pub fn write(
     hooks: &[HookRun],
     output: &mut (dyn Write + Send),
 ) -> Result<(), LogError> {
-    let task = Task::new(&log.header, results, hooks);
+    let task = TaskReport::new(&log.header, results, hooks);
     let mut writer = Writer::new(task, log.ids(), output);
     writer.begin().map_err(LogError::Visitor)?;
     log.visit(&mut [&mut writer])?;
@@ -48,7 +48,7 @@ pub fn hooks(log: &RunLog) -> Result<Vec<HookRun>, LogError> {
 }
 
 struct Writer<'a> {
-    task: Task<'a>,
+    task: TaskReport<'a>,
     ids: RunIds,
     output: &'a mut (dyn Write + Send),
     failures: HashMap<u32, Failure>,
@@ -58,12 +58,12 @@ struct Writer<'a> {
     open: Option<usize>,
     /// How many workloads were begun.
     begun: usize,
-    seen: Seen,
+    seen: RallyIterationTotals,
 }
 
 /// What was seen of a workload's iterations.
 #[derive(Default)]
-struct Seen {
+struct RallyIterationTotals {
     rows: u64,
     failed: u64,
     least_ns: Option<u64>,
@@ -74,12 +74,12 @@ struct Seen {
 }
 
 impl<'a> Writer<'a> {
-    fn new(task: Task<'a>, ids: RunIds, output: &'a mut (dyn Write + Send)) -> Self {
+    fn new(task: TaskReport<'a>, ids: RunIds, output: &'a mut (dyn Write + Send)) -> Self {
         let subtasks = task.task.subtasks.iter().enumerate();
         let places = subtasks
             .flat_map(|(index, subtask)| (0..subtask.workloads.len()).map(move |position| (index, position)))
             .collect();
-        let (failures, seen) = (HashMap::new(), Seen::default());
+        let (failures, seen) = (HashMap::new(), RallyIterationTotals::default());
         Self { task, ids, output, failures, places, open: None, begun: 0, seen }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
             figures.map(|figures| self.task.span_of(figures))
         };
         let facts = json!({
-            "uuid": self.task.id(Part::Subtask, index),
+            "uuid": self.task.id(TaskPart::Subtask, index),
             "title": subtask.title,
             "description": subtask.description,
             "status": self.task.status(),
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         };
         let index = self.begun;
         let facts = json!({
-            "uuid": self.task.id(Part::Workload, index),
+            "uuid": self.task.id(TaskPart::Workload, index),
             "description": workload.description,
             "runner": { workload.runner_type.as_str(): workload.runner },
             "hooks": self.hooks(index, workload),
@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
         write!(self.output, "{}", &text[1..])
     }
 
-    fn row(&mut self, row: Row<'_>) -> io::Result<()> {
+    fn row(&mut self, row: SampleRow<'_>) -> io::Result<()> {
         let head = row.head;
         let workload = usize::from(head.workload);
         // An iteration of the warm-up, or one that did not run to its end, has no place in Rally's report.
@@ -273,7 +273,7 @@ impl<'a> Writer<'a> {
         seen.least_ns = Some(seen.least_ns.map_or(head.duration_ns, |least| least.min(head.duration_ns)));
         seen.most_ns = Some(seen.most_ns.map_or(head.duration_ns, |most| most.max(head.duration_ns)));
         seen.began_ns = Some(seen.began_ns.map_or(head.start_ns, |began| began.min(head.start_ns)));
-        seen.failed += u64::from(head.ended == Ended::Failed);
+        seen.failed += u64::from(head.ended == CompletionStatus::Failed);
         seen.rows += 1;
         for action in row.actions {
             let around =
@@ -281,9 +281,11 @@ impl<'a> Writer<'a> {
             seen.parents.entry(action.action).or_insert_with(|| around().map(|around| around.action));
         }
         let began = self.task.header.started_unix_ns;
-        let error = match self.failures.get(&head.error).filter(|_| head.ended == Ended::Failed) {
+        let error = match self.failures.get(&head.error).filter(|_| head.ended == CompletionStatus::Failed) {
             Some(failure) => vec![failure.class.to_string(), failure.message.clone(), String::new()],
-            None if head.ended == Ended::Failed => vec!["failed".to_owned(), String::new(), String::new()],
+            None if head.ended == CompletionStatus::Failed => {
+                vec!["failed".to_owned(), String::new(), String::new()]
+            }
             None => Vec::new(),
         };
         let text = json!({
@@ -299,7 +301,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Where Rally's plugin for OSProfiler puts the trace id.
-    fn trace(&self, row: Row<'_>, workload: usize) -> Vec<Value> {
+    fn trace(&self, row: SampleRow<'_>, workload: usize) -> Vec<Value> {
         let header = self.task.header;
         if header.profiling_off.is_some() || self.ids.is_control(row.head) {
             return Vec::new();
@@ -311,14 +313,14 @@ impl<'a> Writer<'a> {
                 "trace_id": [self.ids.trace_id(row.head)],
                 "conn_str": header.collector,
                 "taskID": header.run_id,
-                "workload_uuid": self.task.id(Part::Workload, workload),
+                "workload_uuid": self.task.id(TaskPart::Workload, workload),
                 "iteration": row.head.number + 1,
             },
         })]
     }
 
     /// The actions of an iteration, each with those within it.
-    fn atomic_actions(&self, row: Row<'_>) -> Vec<Value> {
+    fn atomic_actions(&self, row: SampleRow<'_>) -> Vec<Value> {
         let names = self.task.header.workloads.get(usize::from(row.head.workload));
         let mut within: HashMap<u32, Vec<&ActionSample>> = HashMap::new();
         let is_there =
@@ -362,7 +364,7 @@ impl Tree<'_> {
                 "started_at": seconds(self.began, action.offset_ns),
                 "finished_at": seconds(self.began, action.offset_ns.saturating_add(action.duration_ns)),
             });
-            if action.ended != Ended::Ok {
+            if action.ended != CompletionStatus::Ok {
                 value["failed"] = true.into();
             }
             value

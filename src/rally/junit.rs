@@ -1,13 +1,13 @@
 //! A run as JUnit XML in the shape of Rally's `junit-xml`: a suite for the task, a case for each workload.
 
-use super::report::{Part, Task, detail, holds, time};
+use super::report::{TaskPart, TaskReport, detail, holds, time};
 use measure::log::{Header, HookRun};
 use results::model::Results;
 
 /// The XML.
 #[must_use]
 pub fn render(header: &Header, results: &Results, hooks: &[HookRun]) -> String {
-    let task = Task::new(header, results, hooks);
+    let task = TaskReport::new(header, results, hooks);
     let (began, ended) = task.span_s();
     let (mut cases, mut tests, mut failures) = (String::new(), 0, 0);
     for (first, subtask) in task.subtasks() {
@@ -20,7 +20,7 @@ pub fn render(header: &Header, results: &Results, hooks: &[HookRun]) -> String {
             let attributes = format!(
                 "classname=\"{}\" id=\"{}\" name=\"{}\" time=\"{:.2}\" timestamp=\"{}\"",
                 escaped(class),
-                task.id(Part::Workload, first + offset),
+                task.id(TaskPart::Workload, first + offset),
                 escaped(name),
                 figures.duration_s,
                 time(task.span_of(figures).0)

@@ -26,49 +26,48 @@ use serde_json::Value;
 
 use base::masking::{self, names_secret};
 use config::scenario::Scenario;
-use config::{Document, Rejected, from_node, schema as config_schema};
+use config::{Document, RejectedFile, from_node, schema as config_schema};
 use measure::log::{RallySubtask, RallyTask, RallyWorkload};
-use text::diagnostics::{Fault, Shown, Source};
-use text::yaml::{self, Kind, Node};
+use text::diagnostics::{Fault, SourceText, SourceVisibility};
+use text::yaml::{self, YamlNode, YamlValue};
 
 use hooks::Hook;
-use nodes::{At, to_json};
-use scenarios::Around;
-use task::{Named, Subtask, Workload};
-use template::Rendered;
+use nodes::{NodeFactory, to_json};
+use scenarios::ScenarioEnvironment;
+use task::{NamedSettings, Subtask, TaskWorkload};
+use template::RenderedTask;
 
-pub use scenarios::{Files, names as scenario_names};
+pub use scenarios::{ArgumentFiles, names as scenario_names};
 
 /// What stands for a value that must not be shown.
 const HIDDEN: &str = "***";
 
 /// A task file as a scenario.
 pub struct Task {
-    /// The scenario.
     pub document: Document<Scenario>,
     /// What Rally's reports repeat of the file.
     pub record: RallyTask,
     /// The hooks of each workload.
     pub hooks: Vec<Vec<Hook>>,
-    /// Where its requests go, as far as the file says it: scheme and authority, each once.
+    /// Where its requests go, if the file says it: scheme and authority, each once.
     pub origins: Vec<String>,
     /// The first scenario whose requests go to services of a cloud's catalog, if there is one.
     pub needs_cloud: Option<String>,
     /// What the user should know: sentences without a full stop.
     pub warnings: Vec<String>,
     /// Leads from the rendered text back to the file.
-    pub rendered: Rendered,
+    pub rendered: RenderedTask,
 }
 
 /// Whether a text is a task file rather than one of `bench`'s own: it has subtasks, or lists under names of scenarios.
 #[must_use]
 pub fn is_task(text: &str) -> bool {
     const OURS: [&str; 6] = ["iteration", "runner", "workloads", "targets", "deployment", "openstack"];
-    if let (Some(root), _) = yaml::parse_all(&Source::new("", text)) {
+    if let (Some(root), _) = yaml::parse_all(&SourceText::new("", text)) {
         if OURS.iter().any(|key| root.get(key).is_some()) {
             return false;
         }
-        let is_list = |node: &Node| matches!(node.kind, Kind::List(_) | Kind::Null);
+        let is_list = |node: &YamlNode| matches!(node.kind, YamlValue::List(_) | YamlValue::Null);
         if root
             .entries()
             .iter()
@@ -117,10 +116,14 @@ fn is_scenario(name: &str) -> bool {
 ///
 /// # Errors
 /// All its faults, at their places in the file as it was written.
-pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Result<Task, Rejected> {
+pub fn read(
+    rendered: RenderedTask,
+    fallback_title: &str,
+    files: &ArgumentFiles<'_>,
+) -> Result<Task, RejectedFile> {
     let (root, mut faults) = yaml::parse_all_as(&rendered.source, yaml::Schema::Python);
     let mut source = rendered.source.clone();
-    let Some(root) = root else { return Err(rendered.at_home(Rejected { source, faults })) };
+    let Some(root) = root else { return Err(rendered.at_home(RejectedFile { source, faults })) };
     source.shown = shown(&root);
     let task = task::read(&root, &source, &mut faults);
     let mut translator = Translator {
@@ -132,13 +135,13 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Resu
         number: 0,
         hooks: Vec::new(),
         origins: Vec::new(),
-        setup: Once::default(),
-        teardown: Once::default(),
+        setup: SharedStepLists::default(),
+        teardown: SharedStepLists::default(),
         needs_cloud: None,
         warnings: Vec::new(),
     };
     let title = Some(task.title.trim()).filter(|title| !title.is_empty()).unwrap_or(fallback_title);
-    let at = At(yaml_start(&root));
+    let at = NodeFactory(yaml_start(&root));
     let (mut workloads, mut subtasks) = (Vec::new(), Vec::new());
     for subtask in &task.subtasks {
         subtasks.push(translator.subtask(subtask, &mut workloads));
@@ -150,7 +153,7 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Resu
     }));
     let scenario = at.map(keys);
     if !faults.is_empty() {
-        return Err(rendered.at_home(Rejected { source, faults }));
+        return Err(rendered.at_home(RejectedFile { source, faults }));
     }
     let document = from_node::<Scenario>(source, scenario, faults, &config_schema::SCENARIO)
         .map_err(|rejected| rendered.at_home(rejected))?;
@@ -161,24 +164,24 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Resu
     Ok(Task { document, record, hooks, origins, needs_cloud, warnings, rendered })
 }
 
-fn yaml_start(root: &Node) -> std::ops::Range<usize> {
+fn yaml_start(root: &YamlNode) -> std::ops::Range<usize> {
     root.entries().first().map_or(root.span.clone(), |(key, _)| key.span.clone())
 }
 
-impl At {
+impl NodeFactory {
     /// A title: in one line.
-    fn literal_title(&self, title: &str) -> Node {
+    fn literal_title(&self, title: &str) -> YamlNode {
         self.text(title.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 
 /// Steps that run once for all workloads: lists of them, with names.
 #[derive(Default)]
-struct Once(Vec<(String, Vec<Node>)>);
+struct SharedStepLists(Vec<(String, Vec<YamlNode>)>);
 
-impl Once {
+impl SharedStepLists {
     /// Adds named lists of steps, each before those that follow it; a list with a name that is there is not added again.
-    fn add(&mut self, lists: Vec<(String, Vec<Node>)>) {
+    fn add(&mut self, lists: Vec<(String, Vec<YamlNode>)>) {
         let mut at = self.0.len();
         for (name, steps) in lists.into_iter().rev() {
             match self.0.iter().position(|(known, _)| !name.is_empty() && *known == name) {
@@ -188,15 +191,15 @@ impl Once {
         }
     }
 
-    fn steps(self) -> Vec<Node> {
+    fn steps(self) -> Vec<YamlNode> {
         self.0.into_iter().flat_map(|(_, steps)| steps).collect()
     }
 }
 
-/// Makes workloads of a task into those of a scenario.
+/// Makes workloads of a task into workloads of a scenario.
 struct Translator<'a> {
-    shown: &'a Shown,
-    files: &'a Files<'a>,
+    shown: &'a SourceVisibility,
+    files: &'a ArgumentFiles<'a>,
     faults: &'a mut Vec<Fault>,
     names: BTreeSet<String>,
     /// The number after the last one that a workload of each scenario has in its name.
@@ -205,14 +208,14 @@ struct Translator<'a> {
     number: usize,
     hooks: Vec<Vec<Hook>>,
     origins: Vec<String>,
-    setup: Once,
-    teardown: Once,
+    setup: SharedStepLists,
+    teardown: SharedStepLists,
     needs_cloud: Option<String>,
     warnings: Vec<String>,
 }
 
 impl Translator<'_> {
-    fn subtask(&mut self, subtask: &Subtask, workloads: &mut Vec<Node>) -> RallySubtask {
+    fn subtask(&mut self, subtask: &Subtask, workloads: &mut Vec<YamlNode>) -> RallySubtask {
         let mut records = Vec::new();
         for workload in &subtask.workloads {
             if let Some((node, record)) = self.workload(workload) {
@@ -224,13 +227,13 @@ impl Translator<'_> {
         RallySubtask { title, description, workloads: records }
     }
 
-    fn workload(&mut self, workload: &Workload) -> Option<(Node, RallyWorkload)> {
-        let Named { key, settings } = &workload.scenario;
-        let at = At(key.span.clone());
+    fn workload(&mut self, workload: &TaskWorkload) -> Option<(YamlNode, RallyWorkload)> {
+        let NamedSettings { key, settings } = &workload.scenario;
+        let at = NodeFactory(key.span.clone());
         let scenario = scenarios::find(&workload.scenario, self.faults);
         let name = self.name(&key.name);
         self.number += 1;
-        let around = Around {
+        let around = ScenarioEnvironment {
             number: self.number,
             name: &name,
             place: key.span.clone(),
@@ -258,8 +261,8 @@ impl Translator<'_> {
         }
         let of_scenario = |warning: String| format!("{}: {warning}", key.name);
         self.warnings.extend(expanded.warnings.into_iter().map(of_scenario));
-        let written = |named: &Named| (named.key.name.clone(), to_json(&named.settings));
-        let hook = |hook: &task::Hook| {
+        let written = |named: &NamedSettings| (named.key.name.clone(), to_json(&named.settings));
+        let hook = |hook: &task::TaskHook| {
             let (action, trigger) = (written(&hook.action), written(&hook.trigger));
             let one = |(name, settings)| Value::Object([(name, settings)].into_iter().collect());
             serde_json::json!({ "description": hook.description, "action": one(action), "trigger": one(trigger) })
@@ -303,11 +306,11 @@ impl Translator<'_> {
 }
 
 /// The parts of a task that messages may show: everything but what may be secret.
-fn shown(root: &Node) -> Shown {
-    fn visit(node: &Node, secret: bool, shown: &mut Shown) {
+fn shown(root: &YamlNode) -> SourceVisibility {
+    fn visit(node: &YamlNode, secret: bool, shown: &mut SourceVisibility) {
         match &node.kind {
-            Kind::List(items) => items.iter().for_each(|item| visit(item, secret, shown)),
-            Kind::Map(entries) => {
+            YamlValue::List(items) => items.iter().for_each(|item| visit(item, secret, shown)),
+            YamlValue::Map(entries) => {
                 for (key, value) in entries {
                     if !secret {
                         shown.public.push(key.span.clone());
@@ -319,7 +322,7 @@ fn shown(root: &Node) -> Shown {
             _ => shown.public.push(node.span.clone()),
         }
     }
-    let mut parts = Shown::default();
+    let mut parts = SourceVisibility::default();
     visit(root, false, &mut parts);
     parts
 }

@@ -9,7 +9,7 @@ use measure::log::{Header, HookRun, RallySubtask, RallyTask, RallyWorkload};
 use results::model::{Criterion, Outcome, Results, RunStatus, Severity, Workload};
 
 /// A run in Rally's terms.
-pub(super) struct Task<'a> {
+pub(super) struct TaskReport<'a> {
     pub(super) header: &'a Header,
     pub(super) results: &'a Results,
     pub(super) hooks: &'a [HookRun],
@@ -18,12 +18,12 @@ pub(super) struct Task<'a> {
 
 /// What an id belongs to, besides the run.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum TaskPart {
     Subtask = 1,
     Workload = 2,
 }
 
-impl<'a> Task<'a> {
+impl<'a> TaskReport<'a> {
     pub(super) fn new(header: &'a Header, results: &'a Results, hooks: &'a [HookRun]) -> Self {
         let task = header.rally.clone().unwrap_or_else(|| of_scenario(header));
         Self { header, results, hooks, task }
@@ -40,7 +40,7 @@ impl<'a> Task<'a> {
     }
 
     /// An id that is the same in each report of the run.
-    pub(super) fn id(&self, part: Part, index: usize) -> Uuid {
+    pub(super) fn id(&self, part: TaskPart, index: usize) -> Uuid {
         Uuid::from_u128(self.header.run_id.as_u128() ^ ((part as u128) << 32 | index as u128))
     }
 

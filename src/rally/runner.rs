@@ -1,17 +1,22 @@
-//! Rally's runners as those of a scenario, which have the same names and keys.
+//! Rally's runners as runners of a scenario, which have the same names and keys.
 
 use config::check::check;
-use text::diagnostics::{Fault, Shown};
-use text::yaml::{Key, Kind, Node};
+use text::diagnostics::{Fault, SourceVisibility};
+use text::yaml::{YamlKey, YamlNode, YamlValue};
 
-use super::nodes::{At, as_number, without_nulls};
+use super::nodes::{NodeFactory, as_number, without_nulls};
 use super::schema::RUNNERS;
-use super::task::{Named, known};
+use super::task::{NamedSettings, known};
 
 /// The runner of a scenario; without one, a single iteration. Adds faults.
-pub(super) fn runner(named: Option<&Named>, at: &At, shown: &Shown, faults: &mut Vec<Fault>) -> Option<Node> {
+pub(super) fn runner(
+    named: Option<&NamedSettings>,
+    at: &NodeFactory,
+    shown: &SourceVisibility,
+    faults: &mut Vec<Fault>,
+) -> Option<YamlNode> {
     let Some(named) = named else { return Some(at.map([("serial", at.map([("times", at.int(1))]))])) };
-    let at = At(named.key.span.clone());
+    let at = NodeFactory(named.key.span.clone());
     let settings = without_nulls(&named.settings);
     let runners = RUNNERS.iter().map(|(name, schema)| (*name, (*name, schema)));
     let (name, schema) = known(named, "the runner", runners, faults)?;
@@ -69,8 +74,8 @@ pub(super) fn runner(named: Option<&Named>, at: &At, shown: &Shown, faults: &mut
 
 /// The entries of a map that are being changed.
 struct Entries {
-    at: At,
-    settings: Node,
+    at: NodeFactory,
+    settings: YamlNode,
 }
 
 impl Entries {
@@ -81,14 +86,14 @@ impl Entries {
         }
     }
 
-    fn add(&mut self, name: &str, node: Node) {
-        if let Kind::Map(entries) = &mut self.settings.kind {
-            entries.push((Key { name: name.to_owned(), span: node.span.clone() }, node));
+    fn add(&mut self, name: &str, node: YamlNode) {
+        if let YamlValue::Map(entries) = &mut self.settings.kind {
+            entries.push((YamlKey { name: name.to_owned(), span: node.span.clone() }, node));
         }
     }
 
     fn remove(&mut self, name: &str) {
-        if let Kind::Map(entries) = &mut self.settings.kind {
+        if let YamlValue::Map(entries) = &mut self.settings.kind {
             entries.retain(|(key, _)| key.name != name);
         }
     }

@@ -3,19 +3,18 @@
 use serde_json::Value;
 
 use config::check::check;
-use text::diagnostics::{Fault, Source};
+use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
-use text::yaml::{Key, Kind, Node};
+use text::yaml::{YamlKey, YamlNode, YamlValue};
 use text::yaml_place::{at, key_span};
 
-use super::nodes::{At, as_text, without_nulls};
+use super::nodes::{NodeFactory, as_text, without_nulls};
 use super::schema;
 
 /// The most workloads of a task.
 const WORKLOADS_MAX: usize = 1000;
 
-/// A task.
-pub(super) struct Task {
+pub(super) struct ParsedTask {
     pub(super) title: String,
     pub(super) description: String,
     pub(super) tags: Vec<String>,
@@ -27,36 +26,36 @@ pub(super) struct Task {
 pub(super) struct Subtask {
     pub(super) title: String,
     pub(super) description: String,
-    pub(super) workloads: Vec<Workload>,
+    pub(super) workloads: Vec<TaskWorkload>,
 }
 
 /// A name and what belongs to it: `constant: {times: 5}`.
 #[derive(Clone)]
-pub(super) struct Named {
-    pub(super) key: Key,
-    pub(super) settings: Node,
+pub(super) struct NamedSettings {
+    pub(super) key: YamlKey,
+    pub(super) settings: YamlNode,
 }
 
-pub(super) struct Workload {
-    pub(super) scenario: Named,
+pub(super) struct TaskWorkload {
+    pub(super) scenario: NamedSettings,
     pub(super) description: Option<String>,
-    pub(super) runner: Option<Named>,
-    pub(super) sla: Option<Node>,
+    pub(super) runner: Option<NamedSettings>,
+    pub(super) sla: Option<YamlNode>,
     /// By the names that they have in the file.
-    pub(super) contexts: Vec<Named>,
-    pub(super) hooks: Vec<Hook>,
+    pub(super) contexts: Vec<NamedSettings>,
+    pub(super) hooks: Vec<TaskHook>,
 }
 
-pub(super) struct Hook {
+pub(super) struct TaskHook {
     pub(super) description: String,
-    pub(super) action: Named,
-    pub(super) trigger: Named,
+    pub(super) action: NamedSettings,
+    pub(super) trigger: NamedSettings,
 }
 
 /// Reads a task; adds its faults of structure.
-pub(super) fn read(root: &Node, source: &Source, faults: &mut Vec<Fault>) -> Task {
+pub(super) fn read(root: &YamlNode, source: &SourceText, faults: &mut Vec<Fault>) -> ParsedTask {
     let before = faults.len();
-    let mut reader = Reader { source, faults, warnings: Vec::new() };
+    let mut reader = TaskReader { source, faults, warnings: Vec::new() };
     let mut task = match root.get("version") {
         None if root.get("subtasks").is_some() => reader.v2(root),
         None => reader.v1(root),
@@ -85,29 +84,32 @@ pub(super) fn read(root: &Node, source: &Source, faults: &mut Vec<Fault>) -> Tas
     task
 }
 
-struct Reader<'a> {
-    source: &'a Source,
+struct TaskReader<'a> {
+    source: &'a SourceText,
     faults: &'a mut Vec<Fault>,
     warnings: Vec<String>,
 }
 
-impl Reader<'_> {
+impl TaskReader<'_> {
     /// True if a node has the structure that a schema says.
-    fn fits(&mut self, node: &Node, schema: &Value) -> bool {
+    fn fits(&mut self, node: &YamlNode, schema: &Value) -> bool {
         let found = check(node, schema, &self.source.shown);
         let fits = found.is_empty();
         self.faults.extend(found);
         fits
     }
 
-    fn nothing(&self) -> Task {
+    fn nothing(&self) -> ParsedTask {
         let (title, description) = (String::new(), String::new());
-        Task { title, description, tags: Vec::new(), subtasks: Vec::new(), warnings: Vec::new() }
+        ParsedTask { title, description, tags: Vec::new(), subtasks: Vec::new(), warnings: Vec::new() }
     }
 
-    fn v2(&mut self, root: &Node) -> Task {
-        let task =
-            Task { title: text(root, "title"), description: text(root, "description"), ..self.nothing() };
+    fn v2(&mut self, root: &YamlNode) -> ParsedTask {
+        let task = ParsedTask {
+            title: text(root, "title"),
+            description: text(root, "description"),
+            ..self.nothing()
+        };
         if !self.fits(&without_nulls(root), &schema::V2) {
             // The subtasks may have faults, too, if they can be read.
             at(root, &["subtasks"]).items().iter().for_each(|node| drop(self.subtask(node)));
@@ -115,17 +117,17 @@ impl Reader<'_> {
         }
         let tags = at(root, &["tags"]).items().iter().filter_map(as_text).collect();
         let subtasks = at(root, &["subtasks"]).items().iter().filter_map(|node| self.subtask(node)).collect();
-        Task { tags, subtasks, ..task }
+        ParsedTask { tags, subtasks, ..task }
     }
 
-    fn subtask(&mut self, node: &Node) -> Option<Subtask> {
+    fn subtask(&mut self, node: &YamlNode) -> Option<Subtask> {
         let node = &without_nulls(node);
         let (title, description) = (text(node, "title"), text(node, "description"));
         if let Some(list) = node.get("workloads") {
             if !self.fits(node, &schema::SUBTASK_OF_MANY) {
                 return None;
             }
-            if matches!(node.get("run_in_parallel").map(|node| &node.kind), Some(Kind::Bool(true))) {
+            if matches!(node.get("run_in_parallel").map(|node| &node.kind), Some(YamlValue::Bool(true))) {
                 self.warnings.push(format!(
                     "`run_in_parallel` of the subtask {title} has no effect, as in Rally: its workloads run one after another"
                 ));
@@ -138,48 +140,48 @@ impl Reader<'_> {
             return None;
         }
         let workload = workload_v2(node)?;
-        Some(Subtask { title, description, workloads: vec![Workload { description: None, ..workload }] })
+        Some(Subtask { title, description, workloads: vec![TaskWorkload { description: None, ..workload }] })
     }
 
-    fn v1(&mut self, root: &Node) -> Task {
-        let task = Task { title: "Task (adopted from task format v1)".to_owned(), ..self.nothing() };
+    fn v1(&mut self, root: &YamlNode) -> ParsedTask {
+        let task = ParsedTask { title: "Task (adopted from task format v1)".to_owned(), ..self.nothing() };
         if !self.fits(root, &schema::V1) {
             return task;
         }
-        let subtask = |(key, list): &(Key, Node)| {
+        let subtask = |(key, list): &(YamlKey, YamlNode)| {
             let workloads = list.items().iter().map(|node| workload_v1(key, node)).collect();
             Subtask { title: key.name.clone(), description: String::new(), workloads }
         };
-        Task { subtasks: root.entries().iter().map(subtask).collect(), ..task }
+        ParsedTask { subtasks: root.entries().iter().map(subtask).collect(), ..task }
     }
 }
 
-fn text(node: &Node, key: &str) -> String {
+fn text(node: &YamlNode, key: &str) -> String {
     node.get(key).and_then(as_text).unwrap_or_default()
 }
 
 /// The only entry of a map.
-fn sole(node: &Node) -> Option<Named> {
+fn sole(node: &YamlNode) -> Option<NamedSettings> {
     let (key, settings) = node.entries().first()?;
-    Some(Named { key: key.clone(), settings: or_empty(settings) })
+    Some(NamedSettings { key: key.clone(), settings: or_empty(settings) })
 }
 
 /// A value that was left out is an empty map.
-fn or_empty(node: &Node) -> Node {
-    if matches!(node.kind, Kind::Null) { At::of(node).map([]) } else { node.clone() }
+fn or_empty(node: &YamlNode) -> YamlNode {
+    if matches!(node.kind, YamlValue::Null) { NodeFactory::of(node).map([]) } else { node.clone() }
 }
 
-fn contexts(node: Option<&Node>) -> Vec<Named> {
-    let entries = node.map(Node::entries).unwrap_or_default().iter();
-    entries.map(|(key, settings)| Named { key: key.clone(), settings: settings.clone() }).collect()
+fn contexts(node: Option<&YamlNode>) -> Vec<NamedSettings> {
+    let entries = node.map(YamlNode::entries).unwrap_or_default().iter();
+    entries.map(|(key, settings)| NamedSettings { key: key.clone(), settings: settings.clone() }).collect()
 }
 
-fn workload_v2(node: &Node) -> Option<Workload> {
-    let hook = |node: &Node| {
+fn workload_v2(node: &YamlNode) -> Option<TaskWorkload> {
+    let hook = |node: &YamlNode| {
         let (action, trigger) = (sole(node.get("action")?)?, sole(node.get("trigger")?)?);
-        Some(Hook { description: text(node, "description"), action, trigger })
+        Some(TaskHook { description: text(node, "description"), action, trigger })
     };
-    Some(Workload {
+    Some(TaskWorkload {
         scenario: sole(node.get("scenario")?)?,
         description: Some(text(node, "description")).filter(|text| !text.is_empty()),
         runner: node.get("runner").and_then(sole),
@@ -189,32 +191,32 @@ fn workload_v2(node: &Node) -> Option<Workload> {
     })
 }
 
-fn workload_v1(scenario: &Key, node: &Node) -> Workload {
-    let named = |node: &Node, name: &str, settings: Node| {
+fn workload_v1(scenario: &YamlKey, node: &YamlNode) -> TaskWorkload {
+    let named = |node: &YamlNode, name: &str, settings: YamlNode| {
         let name_node = at(node, &[name]);
-        let key = Key { name: as_text(name_node).unwrap_or_default(), span: name_node.span.clone() };
-        Named { key, settings }
+        let key = YamlKey { name: as_text(name_node).unwrap_or_default(), span: name_node.span.clone() };
+        NamedSettings { key, settings }
     };
     let runner = node.get("runner").map(|runner| {
         let mut settings = without_nulls(runner);
-        if let Kind::Map(entries) = &mut settings.kind {
+        if let YamlValue::Map(entries) = &mut settings.kind {
             entries.retain(|(key, _)| key.name != "type");
         }
         named(runner, "type", settings)
     });
-    let hook = |node: &Node| {
+    let hook = |node: &YamlNode| {
         let trigger = at(node, &["trigger"]);
-        Hook {
+        TaskHook {
             description: text(node, "description"),
             action: named(node, "name", at(node, &["args"]).clone()),
             trigger: named(trigger, "name", at(trigger, &["args"]).clone()),
         }
     };
-    let hooks = node.get("hooks").map(Node::items).unwrap_or_default();
-    Workload {
-        scenario: Named {
+    let hooks = node.get("hooks").map(YamlNode::items).unwrap_or_default();
+    TaskWorkload {
+        scenario: NamedSettings {
             key: scenario.clone(),
-            settings: node.get("args").map_or_else(|| At(scenario.span.clone()).map([]), or_empty),
+            settings: node.get("args").map_or_else(|| NodeFactory(scenario.span.clone()).map([]), or_empty),
         },
         description: Some(text(node, "description")).filter(|text| !text.is_empty()),
         runner,
@@ -226,7 +228,7 @@ fn workload_v1(scenario: &Key, node: &Node) -> Workload {
 
 /// The settings of something that has a name among those `known`, with their structure; adds faults otherwise.
 pub(super) fn known<'k, T>(
-    named: &Named,
+    named: &NamedSettings,
     what: &str,
     known: impl Iterator<Item = (&'k str, T)> + Clone,
     faults: &mut Vec<Fault>,

@@ -5,31 +5,31 @@
 
 use std::collections::BTreeSet;
 
-use config::Rejected;
-use text::diagnostics::{Fault, Shown, Source};
-use text::template::document::{Document, DocumentError};
+use config::RejectedFile;
+use text::diagnostics::{Fault, SourceText, SourceVisibility};
+use text::template::document::{DocumentError, DocumentTemplate};
 use text::yaml;
 
 use super::args::Arguments;
-use super::included::{self, Origin, Whole, has_default, tag_length};
+use super::included::{self, JoinedTemplate, Origin, has_default, tag_length};
 
-/// Begins and ends a mark. Both are private to whoever uses them, and no file has them.
+/// Begins and ends a mark. Both are for private use in Unicode, and no file has them.
 const MARK: (char, char) = ('\u{e000}', '\u{e001}');
 
 /// A rendered task file.
 #[derive(Clone, Debug)]
-pub struct Rendered {
+pub struct RenderedTask {
     /// The rendered text, under the file's name.
-    pub source: Source,
+    pub source: SourceText,
     /// The file as it was written; `None` if rendering changes nothing.
-    written: Option<Written>,
+    written: Option<TemplateSource>,
     /// What the user should know: sentences without a full stop.
     pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-struct Written {
-    source: Source,
+struct TemplateSource {
+    source: SourceText,
     /// For each line of the rendered text, from 0, where it came from.
     lines: Vec<Origin>,
 }
@@ -39,21 +39,21 @@ struct Written {
 /// # Errors
 /// Faults of the template, and variables without a value.
 pub fn render(
-    source: Source,
+    source: SourceText,
     arguments: &Arguments,
     include: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Rendered, Rejected> {
+) -> Result<RenderedTask, RejectedFile> {
     if !["{{", "{%", "{#"].iter().any(|mark| source.text.contains(mark)) {
         // Rally renders it, too, and Jinja2 does not keep the end of the last line: a text block there loses it.
         let text = source.text.strip_suffix('\n').unwrap_or(&source.text).to_owned();
-        return Ok(Rendered::plain(Source { text, ..source }));
+        return Ok(RenderedTask::plain(SourceText { text, ..source }));
     }
     let whole = match included::whole(&source.text, include) {
         Ok(whole) => whole,
         Err((line, message)) => {
             let help = "check the name; it counts from the task file's directory";
             let fault = Fault::error(line_span(&source.text, line), message).help(help);
-            return Err(Rejected { source, faults: vec![fault] });
+            return Err(RejectedFile { source, faults: vec![fault] });
         }
     };
     let fail = |error: DocumentError| {
@@ -63,9 +63,9 @@ pub fn render(
             Some(origin) => Fault::error(line_span(&source.text, origin.line), origin.named(message)),
             None => Fault::file(message),
         };
-        Err(Rejected { source: source.clone(), faults: vec![fault.help("correct the template")] })
+        Err(RejectedFile { source: source.clone(), faults: vec![fault.help("correct the template")] })
     };
-    let document = match Document::compile(&whole.text) {
+    let document = match DocumentTemplate::compile(&whole.text) {
         Ok(document) => document,
         Err(error) => return fail(error),
     };
@@ -74,7 +74,7 @@ pub fn render(
         Err(error) => return fail(error),
     };
     if !missing.is_empty() {
-        return Err(Rejected { faults: faults_of_missing(&missing, &source.text, arguments), source });
+        return Err(RejectedFile { faults: faults_of_missing(&missing, &source.text, arguments), source });
     }
     let plain = match document.render(arguments.variables()) {
         Ok(text) => text,
@@ -82,7 +82,7 @@ pub fn render(
     };
     if plain.len() > yaml::BYTES_MAX {
         let fault = Fault::file("the rendered task is larger than 1 MiB").help("shorten its loops");
-        return Err(Rejected { source, faults: vec![fault] });
+        return Err(RejectedFile { source, faults: vec![fault] });
     }
     let lines = lines(&whole, &plain, arguments);
     let empty = |name| {
@@ -95,28 +95,28 @@ pub fn render(
         )
     });
     let warnings = empty_names.into_iter().map(empty).chain(unseen).collect();
-    let rendered = Source { text: plain, ..source.clone() };
-    Ok(Rendered { source: rendered, written: Some(Written { source, lines }), warnings })
+    let rendered = SourceText { text: plain, ..source.clone() };
+    Ok(RenderedTask { source: rendered, written: Some(TemplateSource { source, lines }), warnings })
 }
 
-impl Rendered {
+impl RenderedTask {
     /// A task whose text is used as it is.
     #[must_use]
-    pub fn plain(source: Source) -> Self {
+    pub fn plain(source: SourceText) -> Self {
         Self { source, written: None, warnings: Vec::new() }
     }
 
     /// Faults of the rendered text at their places in the file.
     #[must_use]
-    pub fn at_home(&self, rejected: Rejected) -> Rejected {
+    pub fn at_home(&self, rejected: RejectedFile) -> RejectedFile {
         let Some(written) = &self.written else { return rejected };
-        let Rejected { source: rendered, faults } = rejected;
+        let RejectedFile { source: rendered, faults } = rejected;
         if written.lines.is_empty() {
             let name = format!("{} as it is rendered", rendered.name);
-            return Rejected { source: Source { name, ..rendered }, faults };
+            return RejectedFile { source: SourceText { name, ..rendered }, faults };
         }
         let places = Places { written, rendered: &rendered.text };
-        let mut shown = Shown {
+        let mut shown = SourceVisibility {
             public: rendered.shown.public.iter().filter_map(|span| places.exact(span)).collect(),
             secret: rendered.shown.secret.iter().filter_map(|span| places.exact(span)).collect(),
         };
@@ -132,21 +132,21 @@ impl Rendered {
         // A statement that names a file is no secret.
         let spans = faults.iter().filter_map(|fault| fault.span.clone());
         shown.public.extend(spans.filter(|span| included::names_a_file(&written.source.text[span.clone()])));
-        Rejected { source: Source { shown, ..written.source.clone() }, faults }
+        RejectedFile { source: SourceText { shown, ..written.source.clone() }, faults }
     }
 }
 
 /// Where parts of the rendered text stand in the file.
 struct Places<'a> {
-    written: &'a Written,
+    written: &'a TemplateSource,
     rendered: &'a str,
 }
 
-type Span = std::ops::Range<usize>;
+type TemplateRange = std::ops::Range<usize>;
 
 impl Places<'_> {
     /// The place of a part of a line that rendering did not change.
-    fn exact(&self, span: &Span) -> Option<Span> {
+    fn exact(&self, span: &TemplateRange) -> Option<TemplateRange> {
         let start = span.start.min(self.rendered.len());
         let line_start = self.rendered[..start].rfind('\n').map_or(0, |at| at + 1);
         let line = self.rendered[line_start..].split('\n').next().unwrap_or_default();
@@ -158,7 +158,7 @@ impl Places<'_> {
     }
 
     /// That place, or the whole line.
-    fn nearest(&self, span: &Span) -> Span {
+    fn nearest(&self, span: &TemplateRange) -> TemplateRange {
         self.exact(span).unwrap_or_else(|| {
             let start = span.start.min(self.rendered.len());
             let home = self.home(start);
@@ -175,13 +175,13 @@ impl Places<'_> {
     }
 
     /// The line of the task's file from which it came.
-    fn home(&self, at: usize) -> Span {
+    fn home(&self, at: usize) -> TemplateRange {
         line_span(&self.written.source.text, self.origin(at).line)
     }
 }
 
 /// The bytes of a line, counted from 0, without its end.
-fn line_span(text: &str, line: usize) -> Span {
+fn line_span(text: &str, line: usize) -> TemplateRange {
     let mut start = 0;
     for (number, content) in text.split('\n').enumerate() {
         if number == line {
@@ -195,9 +195,9 @@ fn line_span(text: &str, line: usize) -> Span {
 /// The variables that a template needs and the arguments do not give. As in Rally, a variable that the template sets, or
 /// for which it has a default, is not needed, and one that only included files use is empty: those come second.
 fn missing(
-    document: &Document,
+    document: &DocumentTemplate,
     arguments: &Arguments,
-    whole: &Whole,
+    whole: &JoinedTemplate,
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), DocumentError> {
     let has_default = |name: &str| has_default(&whole.text, name);
     let needed = document.variables().iter().filter(|name| !arguments.has(name) && !has_default(name));
@@ -205,7 +205,7 @@ fn missing(
     if needed.is_empty() || whole.own == whole.text {
         return Ok((needed, BTreeSet::new()));
     }
-    let own = Document::compile(&whole.own)?;
+    let own = DocumentTemplate::compile(&whole.own)?;
     Ok(needed.into_iter().partition(|name| own.variables().contains(name)))
 }
 
@@ -233,11 +233,11 @@ fn faults_of_missing(missing: &BTreeSet<String>, text: &str, arguments: &Argumen
 }
 
 /// For each line of the rendered text, where it came from; empty if that cannot be told.
-fn lines(whole: &Whole, plain: &str, arguments: &Arguments) -> Vec<Origin> {
+fn lines(whole: &JoinedTemplate, plain: &str, arguments: &Arguments) -> Vec<Origin> {
     if whole.text.contains([MARK.0, MARK.1]) {
         return Vec::new();
     }
-    let Ok(document) = Document::compile(&marked(&whole.text)) else { return Vec::new() };
+    let Ok(document) = DocumentTemplate::compile(&marked(&whole.text)) else { return Vec::new() };
     let Ok(marked) = document.render(arguments.variables()) else { return Vec::new() };
     let (unmarked, lines) = unmarked(&marked);
     if unmarked != plain {
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    fn rendered(text: &str, arguments: &str) -> Result<Rendered, Rejected> {
+    fn rendered(text: &str, arguments: &str) -> Result<RenderedTask, RejectedFile> {
         let mut given = Arguments::default();
         given.add_text(arguments).unwrap();
         let include = |name: &str| {
@@ -307,7 +307,7 @@ mod tests {
             _ => Err("no such file".to_owned()),
         }
         };
-        render(Source::new("task.yaml", text), &given, &include)
+        render(SourceText::new("task.yaml", text), &given, &include)
     }
 
     #[test]
@@ -319,7 +319,8 @@ mod tests {
         {
             let at = rendered.source.text.rfind(part).unwrap();
             let fault = Fault::error(at..at + part.len(), "no");
-            let home = rendered.at_home(Rejected { source: rendered.source.clone(), faults: vec![fault] });
+            let home =
+                rendered.at_home(RejectedFile { source: rendered.source.clone(), faults: vec![fault] });
             assert_eq!(&home.source.text[home.faults[0].span.clone().unwrap()], expected, "{part}");
         }
     }
@@ -330,7 +331,7 @@ mod tests {
         let rendered = rendered(text, "{n: 2}").ok().unwrap();
         let at = rendered.source.text.find("wrong").unwrap();
         let rejected =
-            Rejected { source: rendered.source.clone(), faults: vec![Fault::error(at..at + 5, "no")] };
+            RejectedFile { source: rendered.source.clone(), faults: vec![Fault::error(at..at + 5, "no")] };
         let home = rendered.at_home(rejected);
         let fault = &home.faults[0];
         assert_eq!(fault.message, "no (line 4 of macros.yaml)");
@@ -393,7 +394,7 @@ mod tests {
                 let Some(written) = &rendered.written else { return Ok(()) };
                 let lines = rendered.source.text.split('\n').count();
                 prop_assert_eq!(written.lines.len(), lines, "{:?}", text);
-                let home = rendered.at_home(Rejected {
+                let home = rendered.at_home(RejectedFile {
                     faults: vec![Fault::error(0..rendered.source.text.len(), "x")],
                     source: rendered.source.clone(),
                 });

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn read_text(text: &str) -> Result<Task, Rejected> {
-    let files = Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
-    read(Rendered::plain(Source::new("task.yaml", text)), "fallback", &files)
+fn read_text(text: &str) -> Result<Task, RejectedFile> {
+    let files = ArgumentFiles { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
+    read(RenderedTask::plain(SourceText::new("task.yaml", text)), "fallback", &files)
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
+use osprofiler::spans::otlp::{ExportAnswer, PartialSuccess};
 use prost::Message;
 use serde_json::json;
 
@@ -22,7 +23,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum ExportRefusal {
     #[error("{0}")]
     Malformed(String),
     #[error("{0}")]
@@ -48,7 +49,7 @@ pub(super) enum Code {
     Unavailable = 14,
 }
 
-impl From<WireError> for Refusal {
+impl From<WireError> for ExportRefusal {
     fn from(error: WireError) -> Self {
         match error {
             WireError::Malformed(_) => Self::Malformed(error.to_string()),
@@ -57,7 +58,7 @@ impl From<WireError> for Refusal {
     }
 }
 
-impl Refusal {
+impl ExportRefusal {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
@@ -85,10 +86,10 @@ impl Refusal {
 
     /// `google.rpc.Status` in protobuf.
     pub(super) fn protobuf(&self) -> Vec<u8> {
-        let mut status = Status { code: self.code() as i32, message: self.message(), details: Vec::new() };
+        let mut status = RpcStatus { code: self.code() as i32, message: self.message(), details: Vec::new() };
         if matches!(self, Self::Busy) {
             let delay = Duration { seconds: i64::from(RETRY_SECONDS) };
-            status.details.push(Any {
+            status.details.push(StatusDetail {
                 type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
                 value: RetryInfo { retry_delay: Some(delay) }.encode_to_vec(),
             });
@@ -104,8 +105,10 @@ impl Refusal {
 
 /// `ExportTraceServiceResponse` in protobuf, which is also an empty answer for metrics and logs.
 pub(super) fn accepted_protobuf(invalid_spans: u64) -> Vec<u8> {
-    let partial = |rejected| PartialSuccess { rejected, message: invalid_ids(invalid_spans) };
-    let partial_success = Some(invalid_spans).filter(|invalid| *invalid > 0).map(partial);
+    let partial_success = (invalid_spans > 0).then(|| PartialSuccess {
+        rejected_spans: i64::try_from(invalid_spans).unwrap_or(i64::MAX),
+        error_message: invalid_ids(invalid_spans),
+    });
     ExportAnswer { partial_success }.encode_to_vec()
 }
 
@@ -164,31 +167,17 @@ impl Body for AnswerBody {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct ExportAnswer {
-    #[prost(message, optional, tag = "1")]
-    partial_success: Option<PartialSuccess>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PartialSuccess {
-    #[prost(uint64, tag = "1")]
-    rejected: u64,
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Status {
+struct RpcStatus {
     #[prost(int32, tag = "1")]
     code: i32,
     #[prost(string, tag = "2")]
     message: String,
     #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
+    details: Vec<StatusDetail>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Any {
+struct StatusDetail {
     #[prost(string, tag = "1")]
     type_url: String,
     #[prost(bytes = "vec", tag = "2")]

@@ -7,7 +7,7 @@ use super::rate::{PerSecond, SpanRate};
 
 /// What a receiver has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ReceiverCounts {
     /// Connections that were accepted.
     pub connections: u64,
     /// Connections that were closed while idle, to make room for others.
@@ -31,14 +31,14 @@ pub struct Counts {
     /// Requests with metrics or logs, which are not kept.
     pub other_signals: u64,
     /// Requests that were refused.
-    pub refused: Refused,
+    pub refused: RefusalCounts,
     /// What was passed on.
-    pub forward: Forwarded,
+    pub forward: ForwardCounts,
 }
 
 /// Requests that were refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusalCounts {
     /// The body was not what it should be.
     pub malformed: u64,
     /// The body was too large, as sent or decompressed, or had too many spans.
@@ -51,7 +51,7 @@ pub struct Refused {
     pub incomplete: u64,
 }
 
-impl Refused {
+impl RefusalCounts {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -61,7 +61,7 @@ impl Refused {
 
 /// What was passed on to another backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Forwarded {
+pub struct ForwardCounts {
     /// Requests that the backend accepted.
     pub requests: u64,
     /// The spans in them.
@@ -72,7 +72,7 @@ pub struct Forwarded {
     pub dropped_spans: u64,
 }
 
-/// The counters behind [`Counts`].
+/// The counters behind [`ReceiverCounts`].
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) connections: AtomicU64,
@@ -104,9 +104,9 @@ pub(super) fn add(counter: &AtomicU64, number: u64) {
 }
 
 impl Counters {
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> ReceiverCounts {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
-        Counts {
+        ReceiverCounts {
             connections: of(&self.connections),
             connections_evicted: of(&self.connections_evicted),
             requests: of(&self.requests),
@@ -118,14 +118,14 @@ impl Counters {
             foreign_spans: of(&self.foreign_spans),
             invalid_spans: of(&self.invalid_spans),
             other_signals: of(&self.other_signals),
-            refused: Refused {
+            refused: RefusalCounts {
                 malformed: of(&self.malformed),
                 too_large: of(&self.too_large),
                 unsupported: of(&self.unsupported),
                 busy: of(&self.busy),
                 incomplete: of(&self.incomplete),
             },
-            forward: Forwarded {
+            forward: ForwardCounts {
                 requests: of(&self.forwarded_requests),
                 spans: of(&self.forwarded_spans),
                 dropped_requests: of(&self.dropped_requests),

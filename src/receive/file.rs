@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use super::Taker;
 use super::wire::request_of;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::spans::{protobuf, read};
 use text::files::create_private;
 
 /// Messages that wait to be written.
 const MESSAGES_MAX: usize = 4_096;
-/// Their bytes.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
 /// How long lines wait in memory.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -33,7 +32,7 @@ const TRACES_COUNTED_MAX: usize = 1_000_000;
 
 /// What a file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct SpanFileSummary {
     /// Spans that were written.
     pub spans: u64,
     /// Their traces; at most a million are counted.
@@ -48,19 +47,19 @@ pub struct Written {
 
 /// A file that takes every span.
 pub struct SpanFile {
-    shared: Arc<Shared>,
-    queue: Mutex<Option<SyncSender<Message>>>,
-    thread: Mutex<Option<JoinHandle<Written>>>,
+    shared: Arc<SpanFileState>,
+    queue: Mutex<Option<SyncSender<SpanBatch>>>,
+    thread: Mutex<Option<JoinHandle<SpanFileSummary>>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SpanFileState {
     waiting_bytes: AtomicU64,
     spans: AtomicU64,
     dropped_spans: AtomicU64,
 }
 
-struct Message {
+struct SpanBatch {
     trace_id: u128,
     spans: u32,
     resource_spans: Vec<u8>,
@@ -71,12 +70,12 @@ impl SpanFile {
     /// each record before it is written.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn create(path: &Path, bytes_max: u64, clean: fn(&mut Record)) -> io::Result<Self> {
+    /// An I/O error of the file system, or the thread cannot be started.
+    pub fn create(path: &Path, bytes_max: u64, clean: fn(&mut TraceRecord)) -> io::Result<Self> {
         let file = create_private(path)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SpanFileState::default());
         let (queue, messages) = sync_channel(MESSAGES_MAX);
-        let writer = Writer {
+        let writer = SpanFileWriter {
             file,
             bytes_max,
             clean,
@@ -84,7 +83,7 @@ impl SpanFile {
             buffer: Vec::with_capacity(WRITE_BYTES * 2),
             buffered_spans: 0,
             traces: HashSet::new(),
-            written: Written::default(),
+            written: SpanFileSummary::default(),
         };
         let thread =
             std::thread::Builder::new().name("spans".to_owned()).spawn(move || writer.run(&messages))?;
@@ -98,11 +97,11 @@ impl SpanFile {
     }
 
     /// Writes what waits and closes the file. A second call returns nothing.
-    pub fn finish(&self) -> Written {
+    pub fn finish(&self) -> SpanFileSummary {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let written = thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Written { dropped_spans: self.shared.dropped_spans.load(Relaxed), ..written }
+        SpanFileSummary { dropped_spans: self.shared.dropped_spans.load(Relaxed), ..written }
     }
 }
 
@@ -115,7 +114,7 @@ impl Taker for SpanFile {
         let bytes = resource_spans.len() as u64;
         self.shared.spans.fetch_add(u64::from(spans), Relaxed);
         let waiting = self.shared.waiting_bytes.fetch_add(bytes, Relaxed) + bytes;
-        let message = Message { trace_id, spans, resource_spans: resource_spans.to_vec() };
+        let message = SpanBatch { trace_id, spans, resource_spans: resource_spans.to_vec() };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = waiting <= WAITING_BYTES_MAX
             && queue.as_ref().is_some_and(|queue| queue.try_send(message).is_ok());
@@ -126,20 +125,20 @@ impl Taker for SpanFile {
     }
 }
 
-struct Writer {
+struct SpanFileWriter {
     file: File,
     bytes_max: u64,
-    clean: fn(&mut Record),
-    shared: Arc<Shared>,
+    clean: fn(&mut TraceRecord),
+    shared: Arc<SpanFileState>,
     /// Whole lines that wait to be written.
     buffer: Vec<u8>,
     buffered_spans: u64,
     traces: HashSet<u128>,
-    written: Written,
+    written: SpanFileSummary,
 }
 
-impl Writer {
-    fn run(mut self, messages: &Receiver<Message>) -> Written {
+impl SpanFileWriter {
+    fn run(mut self, messages: &Receiver<SpanBatch>) -> SpanFileSummary {
         loop {
             match messages.recv_timeout(FLUSH_EVERY) {
                 Ok(message) => {
@@ -159,7 +158,7 @@ impl Writer {
         }
     }
 
-    fn add(&mut self, message: &Message) {
+    fn add(&mut self, message: &SpanBatch) {
         let before = self.buffer.len();
         if self.written.error.is_some() || self.lines(message).is_none() {
             self.buffer.truncate(before);
@@ -173,7 +172,7 @@ impl Writer {
     }
 
     /// Appends a line for each record; `None` if that is not possible.
-    fn lines(&mut self, message: &Message) -> Option<()> {
+    fn lines(&mut self, message: &SpanBatch) -> Option<()> {
         let spans = protobuf::decode(&request_of(&[message.resource_spans.as_slice()])).ok()?;
         for mut record in read::records(&read::base_id(message.trace_id, &spans), &spans) {
             (self.clean)(&mut record);

@@ -1,8 +1,8 @@
 //! Passes what was received on to the backend that the service had before, by OTLP/HTTP.
 //!
-//! Bodies go on as they came, with their content type, encoding and headers; those of gRPC as protobuf. The queue is
-//! bounded in requests and bytes. A request that the backend cannot take now (429, 502, 503, 504, no connection) is
-//! tried again with growing pauses; what is dropped is counted, in requests and spans.
+//! Bodies go on as they came, with their content type, encoding and headers; bodies of gRPC go on as protobuf. The
+//! queue is bounded in requests and bytes. A request that the backend cannot take now (429, 502, 503, 504, no
+//! connection) is tried again with growing pauses; what is dropped is counted, in requests and spans.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ use osprofiler::spans::protobuf;
 
 /// Where to pass everything on to.
 #[derive(Clone)]
-pub struct Target {
+pub struct ForwardTarget {
     url: Url,
     client: PlainClient,
 }
@@ -60,7 +60,7 @@ impl Default for ForwardLimits {
     }
 }
 
-impl Target {
+impl ForwardTarget {
     /// A backend by its base URL, such as `http://127.0.0.1:4318`: `/v1/traces` is added. The client must not be used
     /// elsewhere: its connections live as long as the receiver.
     ///
@@ -87,7 +87,7 @@ impl Target {
 }
 
 /// A request to pass on.
-pub(super) struct Passed {
+pub(super) struct ForwardRequest {
     /// Such as `v1/traces`.
     pub(super) path: &'static str,
     pub(super) content_type: &'static str,
@@ -108,12 +108,12 @@ pub(super) struct Forward {
 /// The end of the queue where requests are put.
 #[derive(Clone)]
 pub(super) struct Queue {
-    sender: mpsc::Sender<Waiting>,
-    shared: Arc<Shared>,
+    sender: mpsc::Sender<QueuedRequest>,
+    shared: Arc<ForwardState>,
 }
 
-struct Shared {
-    target: Target,
+struct ForwardState {
+    target: ForwardTarget,
     limits: ForwardLimits,
     counters: Arc<Counters>,
     /// What waits.
@@ -123,15 +123,15 @@ struct Shared {
 }
 
 /// A request in the queue. However it ends, it is counted once.
-struct Waiting {
-    passed: Passed,
+struct QueuedRequest {
+    passed: ForwardRequest,
     bytes: u64,
-    shared: Arc<Shared>,
+    shared: Arc<ForwardState>,
     /// How many of its spans the backend rejected, once it has accepted the request.
     rejected: Option<u64>,
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         let counters = &self.shared.counters;
         self.shared.bytes.fetch_sub(self.bytes, Relaxed);
@@ -152,12 +152,12 @@ impl Drop for Waiting {
 
 impl Queue {
     /// Puts a request into the queue, or drops it if there is no room.
-    pub(super) fn push(&self, mut passed: Passed) {
+    pub(super) fn push(&self, mut passed: ForwardRequest) {
         passed.headers = self.shared.passed_on(&passed.headers);
         let head: usize = passed.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let bytes = (passed.body.len() + head) as u64;
         let before = self.shared.bytes.fetch_add(bytes, Relaxed);
-        let waiting = Waiting { passed, bytes, shared: Arc::clone(&self.shared), rejected: None };
+        let waiting = QueuedRequest { passed, bytes, shared: Arc::clone(&self.shared), rejected: None };
         if before + bytes <= self.shared.limits.bytes_max {
             // A full queue gives it back, and that drops it.
             drop(self.sender.try_send(waiting));
@@ -171,8 +171,8 @@ impl Queue {
     }
 }
 
-impl Shared {
-    /// The headers that go on with a request: all but those of the connection and of the body's form.
+impl ForwardState {
+    /// The headers that go on with a request: all but headers of the connection and of the body's form.
     fn passed_on(&self, headers: &HeaderMap) -> HeaderMap {
         let named: Vec<String> = headers
             .get_all(CONNECTION)
@@ -218,9 +218,9 @@ const SENDERS: usize = 4;
 
 impl Forward {
     /// Starts the tasks, on the current runtime.
-    pub(super) fn start(target: Target, limits: ForwardLimits, counters: Arc<Counters>) -> Self {
+    pub(super) fn start(target: ForwardTarget, limits: ForwardLimits, counters: Arc<Counters>) -> Self {
         let name = format!("bench-receiver-{:016x}", fastrand::u64(..));
-        let shared = Arc::new(Shared { target, limits, counters, bytes: AtomicU64::new(0), name });
+        let shared = Arc::new(ForwardState { target, limits, counters, bytes: AtomicU64::new(0), name });
         let (sender, receiver) = mpsc::channel(limits.requests_max.max(1));
         let (receiver, ending) = (Arc::new(Mutex::new(receiver)), CancellationToken::new());
         let mut tasks = JoinSet::new();
@@ -245,7 +245,7 @@ impl Forward {
     }
 }
 
-async fn empty(receiver: Arc<Mutex<mpsc::Receiver<Waiting>>>, ending: CancellationToken) {
+async fn empty(receiver: Arc<Mutex<mpsc::Receiver<QueuedRequest>>>, ending: CancellationToken) {
     loop {
         let next = {
             let mut receiver = receiver.lock().await;
@@ -264,7 +264,7 @@ async fn empty(receiver: Arc<Mutex<mpsc::Receiver<Waiting>>>, ending: Cancellati
 }
 
 /// What the backend said to a request.
-enum Said {
+enum BackendReply {
     /// Taken, but for this number of spans.
     Accepted(u64),
     /// Not now; in this time, if it says when.
@@ -272,29 +272,29 @@ enum Said {
     Never,
 }
 
-impl Waiting {
+impl QueuedRequest {
     async fn send(&mut self) {
         let limits = self.shared.limits;
         let mut pause = limits.first_pause;
         for attempt in 1..=limits.attempts_max {
             match self.attempt().await {
-                Said::Accepted(rejected) => {
+                BackendReply::Accepted(rejected) => {
                     self.rejected = Some(rejected);
                     return;
                 }
-                Said::Later(_) if attempt == limits.attempts_max => return,
-                Said::Later(asked) => {
+                BackendReply::Later(_) if attempt == limits.attempts_max => return,
+                BackendReply::Later(asked) => {
                     // Not all at the same moment.
                     let spread = pause.mul_f64(0.5 + fastrand::f64());
                     tokio::time::sleep(asked.unwrap_or(spread).min(limits.pause_max)).await;
                     pause = (pause * 2).min(limits.pause_max);
                 }
-                Said::Never => return,
+                BackendReply::Never => return,
             }
         }
     }
 
-    async fn attempt(&self) -> Said {
+    async fn attempt(&self) -> BackendReply {
         let passed = &self.passed;
         let mut headers = passed.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(passed.content_type));
@@ -306,23 +306,23 @@ impl Waiting {
         match target.client.post_with(url.as_str(), headers, passed.body.clone()).await {
             Ok(answer) => said(&answer),
             // No connection, or it ended before the answer.
-            Err(_) => Said::Later(None),
+            Err(_) => BackendReply::Later(None),
         }
     }
 }
 
 /// Which answers mean what: the OTLP specification, "Failures" of OTLP/HTTP.
-fn said(answer: &PlainAnswer) -> Said {
+fn said(answer: &PlainAnswer) -> BackendReply {
     match answer.status {
         200..300 => {
             // Of an answer that cannot be read, all counts as accepted.
             let rejected = protobuf::decode_answer(&answer.body).ok().flatten();
-            Said::Accepted(rejected.map_or(0, |(spans, _)| u64::try_from(spans).unwrap_or(0)))
+            BackendReply::Accepted(rejected.map_or(0, |(spans, _)| u64::try_from(spans).unwrap_or(0)))
         }
         429 | 502 | 503 | 504 => {
             let seconds = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-            Said::Later(seconds.map(Duration::from_secs))
+            BackendReply::Later(seconds.map(Duration::from_secs))
         }
-        _ => Said::Never,
+        _ => BackendReply::Never,
     }
 }

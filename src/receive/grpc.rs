@@ -12,8 +12,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::answer::{AnswerBody, Refusal, accepted_protobuf};
-use super::intake::{Export, Format, Intake, Signal};
+use super::answer::{AnswerBody, ExportRefusal, accepted_protobuf};
+use super::intake::{BodyFormat, Export, Intake, Signal};
 use base::percent;
 
 const SERVICES: [(&str, Signal); 3] = [
@@ -43,7 +43,7 @@ pub(super) async fn answer(parts: Parts, mut body: Incoming, intake: &Intake) ->
         Ok(invalid) => accepted(invalid),
         Err(refusal) => {
             intake.count(&refusal);
-            if !matches!(refusal, Refusal::Incomplete) {
+            if !matches!(refusal, ExportRefusal::Incomplete) {
                 intake.discard(body).await;
             }
             refused(&refusal)
@@ -51,8 +51,8 @@ pub(super) async fn answer(parts: Parts, mut body: Incoming, intake: &Intake) ->
     }
 }
 
-async fn export(parts: &Parts, body: &mut Incoming, intake: &Intake) -> Result<u64, Refusal> {
-    let unsupported = |text: &str| Refusal::Unsupported(StatusCode::OK, text.to_owned());
+async fn export(parts: &Parts, body: &mut Incoming, intake: &Intake) -> Result<u64, ExportRefusal> {
+    let unsupported = |text: &str| ExportRefusal::Unsupported(StatusCode::OK, text.to_owned());
     let service = SERVICES.into_iter().find(|(path, _)| *path == parts.uri.path());
     let Some((_, signal)) = service.filter(|_| parts.method == Method::POST) else {
         return Err(unsupported("only the method Export of OTLP's services is known"));
@@ -64,17 +64,17 @@ async fn export(parts: &Parts, body: &mut Incoming, intake: &Intake) -> Result<u
     let arrived = intake.read(body).await?;
     let (body, is_compressed) = message(&arrived.bytes)?;
     if is_compressed && encoding == "identity" {
-        return Err(Refusal::Malformed(
+        return Err(ExportRefusal::Malformed(
             "the message is compressed, but grpc-encoding does not say how".to_owned(),
         ));
     }
-    let (format, headers) = (Format::Protobuf, &parts.headers);
+    let (format, headers) = (BodyFormat::Protobuf, &parts.headers);
     intake.accept(Export { signal, format, is_gzip: is_compressed, headers, body })
 }
 
 /// The only message of a body, and whether it is compressed.
-fn message(body: &Bytes) -> Result<(Bytes, bool), Refusal> {
-    let malformed = |text: &str| Refusal::Malformed(text.to_owned());
+fn message(body: &Bytes) -> Result<(Bytes, bool), ExportRefusal> {
+    let malformed = |text: &str| ExportRefusal::Malformed(text.to_owned());
     let Some((&[flag, a, b, c, d], content)) = body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err(malformed("the call has no complete message"));
     };
@@ -95,7 +95,7 @@ fn accepted(invalid: u64) -> Response<AnswerBody> {
     response(AnswerBody::new(framed, Some(trailers)))
 }
 
-fn refused(refusal: &Refusal) -> Response<AnswerBody> {
+fn refused(refusal: &ExportRefusal) -> Response<AnswerBody> {
     let mut response = response(AnswerBody::new(Vec::new(), None));
     let headers = response.headers_mut();
     headers.insert(STATUS, HeaderValue::from(refusal.code() as u16));

@@ -7,8 +7,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::answer::{AnswerBody, RETRY_SECONDS, Refusal, accepted_json, accepted_protobuf};
-use super::intake::{Export, Format, Intake, Signal};
+use super::answer::{AnswerBody, ExportRefusal, RETRY_SECONDS, accepted_json, accepted_protobuf};
+use super::intake::{BodyFormat, Export, Intake, Signal};
 
 /// Where a browser says that a request comes from (Fetch Metadata). Other clients leave it out.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -25,12 +25,12 @@ pub(super) async fn answer(parts: Parts, mut body: Incoming, intake: &Intake) ->
     let format = format(&parts.headers);
     match export(&parts, format, &mut body, intake).await {
         Ok((format, invalid)) => match format {
-            Format::Protobuf => response(StatusCode::OK, format, accepted_protobuf(invalid)),
-            Format::Json => response(StatusCode::OK, format, accepted_json(invalid)),
+            BodyFormat::Protobuf => response(StatusCode::OK, format, accepted_protobuf(invalid)),
+            BodyFormat::Json => response(StatusCode::OK, format, accepted_json(invalid)),
         },
         Err(refusal) => {
             intake.count(&refusal);
-            if !matches!(refusal, Refusal::Incomplete) {
+            if !matches!(refusal, ExportRefusal::Incomplete) {
                 intake.discard(body).await;
             }
             refused(&refusal, format)
@@ -40,22 +40,22 @@ pub(super) async fn answer(parts: Parts, mut body: Incoming, intake: &Intake) ->
 
 async fn export(
     parts: &Parts,
-    format: Option<Format>,
+    format: Option<BodyFormat>,
     body: &mut Incoming,
     intake: &Intake,
-) -> Result<(Format, u64), Refusal> {
+) -> Result<(BodyFormat, u64), ExportRefusal> {
     if is_of_page(&parts.headers) {
         let text = "spans of web pages are not received: leave out the headers Origin and Sec-Fetch-Site";
-        return Err(Refusal::Unsupported(StatusCode::FORBIDDEN, text.to_owned()));
+        return Err(ExportRefusal::Unsupported(StatusCode::FORBIDDEN, text.to_owned()));
     }
     let signal = signal(parts.uri.path())?;
     if parts.method != Method::POST {
         let text = format!("only POST is supported at /{}", signal.path());
-        return Err(Refusal::Unsupported(StatusCode::METHOD_NOT_ALLOWED, text));
+        return Err(ExportRefusal::Unsupported(StatusCode::METHOD_NOT_ALLOWED, text));
     }
     let format = format.ok_or_else(|| {
         let text = "the content type must be application/x-protobuf or application/json".to_owned();
-        Refusal::Unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+        ExportRefusal::Unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     })?;
     let is_gzip = is_gzip(&parts.headers)?;
     let arrived = intake.read(body).await?;
@@ -64,26 +64,26 @@ async fn export(
     Ok((format, invalid))
 }
 
-fn signal(path: &str) -> Result<Signal, Refusal> {
+fn signal(path: &str) -> Result<Signal, ExportRefusal> {
     let known = [Signal::Traces, Signal::Metrics, Signal::Logs];
     let signal = known.into_iter().find(|signal| path.strip_prefix('/') == Some(signal.path()));
     signal.ok_or_else(|| {
         let text = "spans are received at /v1/traces, and by OTLP/gRPC".to_owned();
-        Refusal::Unsupported(StatusCode::NOT_FOUND, text)
+        ExportRefusal::Unsupported(StatusCode::NOT_FOUND, text)
     })
 }
 
-fn format(headers: &HeaderMap) -> Option<Format> {
+fn format(headers: &HeaderMap) -> Option<BodyFormat> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     match value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/x-protobuf" | "application/protobuf" => Some(Format::Protobuf),
-        "application/json" => Some(Format::Json),
+        "application/x-protobuf" | "application/protobuf" => Some(BodyFormat::Protobuf),
+        "application/json" => Some(BodyFormat::Json),
         _ => None,
     }
 }
 
 /// Whether the body is compressed, by the only encoding that every exporter has.
-fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
+fn is_gzip(headers: &HeaderMap) -> Result<bool, ExportRefusal> {
     let mut codings = headers.get_all(CONTENT_ENCODING).iter().flat_map(|value| {
         let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
         text.split(',').map(|coding| coding.trim().to_owned()).collect::<Vec<_>>()
@@ -93,16 +93,16 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
         ("gzip" | "x-gzip", false) => Ok(true),
         _ => {
             let text = "the content encoding must be gzip or none".to_owned();
-            Err(Refusal::Unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+            Err(ExportRefusal::Unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
         }
     })
 }
 
-fn refused(refusal: &Refusal, format: Option<Format>) -> Response<AnswerBody> {
+fn refused(refusal: &ExportRefusal, format: Option<BodyFormat>) -> Response<AnswerBody> {
     let mut response = match format {
-        Some(Format::Protobuf) => response(refusal.status(), Format::Protobuf, refusal.protobuf()),
+        Some(BodyFormat::Protobuf) => response(refusal.status(), BodyFormat::Protobuf, refusal.protobuf()),
         // People read JSON more easily.
-        Some(Format::Json) | None => response(refusal.status(), Format::Json, refusal.json()),
+        Some(BodyFormat::Json) | None => response(refusal.status(), BodyFormat::Json, refusal.json()),
     };
     let headers = response.headers_mut();
     match refusal.status() {
@@ -120,7 +120,7 @@ fn refused(refusal: &Refusal, format: Option<Format>) -> Response<AnswerBody> {
     response
 }
 
-fn response(status: StatusCode, format: Format, body: Vec<u8>) -> Response<AnswerBody> {
+fn response(status: StatusCode, format: BodyFormat, body: Vec<u8>) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::new(body, None));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn content_types_are_read() {
         for (value, expected) in [
-            ("application/x-protobuf", Some(Format::Protobuf)),
-            ("Application/X-Protobuf", Some(Format::Protobuf)),
-            ("application/json; charset=utf-8", Some(Format::Json)),
-            ("application/json ;x", Some(Format::Json)),
+            ("application/x-protobuf", Some(BodyFormat::Protobuf)),
+            ("Application/X-Protobuf", Some(BodyFormat::Protobuf)),
+            ("application/json; charset=utf-8", Some(BodyFormat::Json)),
+            ("application/json ;x", Some(BodyFormat::Json)),
             ("application/jsonl", None),
             ("text/plain", None),
             ("", None),

@@ -16,11 +16,11 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 
 use super::Taker;
-use super::answer::{Refusal, limit_text};
+use super::answer::{ExportRefusal, limit_text};
 use super::counts::{Counters, add};
-use super::forward::{Passed, Queue};
-use super::links::{Links, Recent};
-use super::wire::Request;
+use super::forward::{ForwardRequest, Queue};
+use super::links::{Links, RecentRequests};
+use super::wire::WireRequest;
 use client::decode::decoded;
 use client::error::ClientError;
 use osprofiler::spans::translate;
@@ -73,21 +73,21 @@ pub(super) enum Signal {
 
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum BodyFormat {
     Protobuf,
     Json,
 }
 
 /// A body that has arrived, with its place in memory.
-pub(super) struct Arrived<'i> {
+pub(super) struct ArrivedBody<'i> {
     pub(super) bytes: Bytes,
-    _held: Held<'i>,
+    _held: BodyMemoryGuard<'i>,
 }
 
 /// A request of any protocol.
 pub(super) struct Export<'a> {
     pub(super) signal: Signal,
-    pub(super) format: Format,
+    pub(super) format: BodyFormat,
     pub(super) is_gzip: bool,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: Bytes,
@@ -102,40 +102,40 @@ pub(super) struct Intake {
     /// Bytes of bodies in memory.
     pub(super) held: AtomicU64,
     /// What is known of links to wanted traces.
-    pub(super) linked: Mutex<Linked>,
+    pub(super) linked: Mutex<LinkState>,
 }
 
 /// Traces that belong to wanted ones because of links, and requests in which more of their spans may be.
-pub(super) struct Linked {
+pub(super) struct LinkState {
     links: Links,
-    recent: Recent,
+    recent: RecentRequests,
 }
 
-impl Default for Linked {
+impl Default for LinkState {
     fn default() -> Self {
-        Self { links: Links::new(), recent: Recent::default() }
+        Self { links: Links::new(), recent: RecentRequests::default() }
     }
 }
 
 /// Bytes of a body in memory.
-struct Held<'i> {
+struct BodyMemoryGuard<'i> {
     held: &'i AtomicU64,
     bytes: u64,
 }
 
-impl Drop for Held<'_> {
+impl Drop for BodyMemoryGuard<'_> {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Relaxed);
     }
 }
 
 /// A body that is arriving; counted if it never does, even if its connection is gone.
-struct Arriving<'i> {
+struct ArrivalGuard<'i> {
     counters: &'i Counters,
     is_over: bool,
 }
 
-impl Drop for Arriving<'_> {
+impl Drop for ArrivalGuard<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             add(&self.counters.incomplete, 1);
@@ -154,7 +154,7 @@ impl Signal {
     }
 }
 
-impl Format {
+impl BodyFormat {
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",
@@ -173,10 +173,9 @@ impl Intake {
         Self { taker, counters, forward, limits, held: AtomicU64::new(0), linked: Mutex::default() }
     }
 
-    /// Reads a body.
-    pub(super) async fn read(&self, body: &mut Incoming) -> Result<Arrived<'_>, Refusal> {
-        let mut arriving = Arriving { counters: &self.counters, is_over: false };
-        let mut held = Held { held: &self.held, bytes: 0 };
+    pub(super) async fn read(&self, body: &mut Incoming) -> Result<ArrivedBody<'_>, ExportRefusal> {
+        let mut arriving = ArrivalGuard { counters: &self.counters, is_over: false };
+        let mut held = BodyMemoryGuard { held: &self.held, bytes: 0 };
         let end = Instant::now() + self.limits.body_time_max;
         let mut bytes = Vec::new();
         if body.size_hint().lower() > self.limits.body_bytes_max {
@@ -190,21 +189,21 @@ impl Intake {
             if held.bytes > self.limits.body_bytes_max || all > self.limits.bodies_bytes_max {
                 arriving.is_over = true;
                 let is_own = held.bytes > self.limits.body_bytes_max;
-                return Err(if is_own { self.too_large() } else { Refusal::Busy });
+                return Err(if is_own { self.too_large() } else { ExportRefusal::Busy });
             }
             bytes.extend_from_slice(&data);
         }
         arriving.is_over = true;
-        Ok(Arrived { bytes: Bytes::from(bytes), _held: held })
+        Ok(ArrivedBody { bytes: Bytes::from(bytes), _held: held })
     }
 
-    fn too_large(&self) -> Refusal {
+    fn too_large(&self) -> ExportRefusal {
         let limit = limit_text(self.limits.body_bytes_max);
-        Refusal::TooLarge(format!("the body is larger than {limit}; send smaller batches"))
+        ExportRefusal::TooLarge(format!("the body is larger than {limit}; send smaller batches"))
     }
 
     /// The next piece of a body; `None` at its end.
-    async fn piece(&self, body: &mut Incoming, end: Instant) -> Result<Option<Bytes>, Refusal> {
+    async fn piece(&self, body: &mut Incoming, end: Instant) -> Result<Option<Bytes>, ExportRefusal> {
         loop {
             let limit = end.min(Instant::now() + self.limits.pause_max);
             match tokio::time::timeout_at(limit, body.frame()).await {
@@ -215,7 +214,7 @@ impl Intake {
                     }
                 }
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(_))) | Err(_) => return Err(Refusal::Incomplete),
+                Ok(Some(Err(_))) | Err(_) => return Err(ExportRefusal::Incomplete),
             }
         }
     }
@@ -233,9 +232,9 @@ impl Intake {
     }
 
     /// Takes what a request brings. Returns how many of its spans have no valid ids.
-    pub(super) fn accept(&self, export: Export<'_>) -> Result<u64, Refusal> {
+    pub(super) fn accept(&self, export: Export<'_>) -> Result<u64, ExportRefusal> {
         if self.forward.as_ref().is_some_and(|forward| forward.is_own(export.headers)) {
-            return Err(Refusal::Loop);
+            return Err(ExportRefusal::Loop);
         }
         let counters = &self.counters;
         let (mut spans, mut invalid) = (0, 0);
@@ -247,7 +246,7 @@ impl Intake {
             add(&counters.other_signals, 1);
         }
         if let Some(forward) = &self.forward {
-            forward.push(Passed {
+            forward.push(ForwardRequest {
                 path: export.signal.path(),
                 content_type: export.format.content_type(),
                 is_gzip: export.is_gzip,
@@ -260,18 +259,19 @@ impl Intake {
     }
 
     /// Hands the spans of a body over. Returns how many there are, and how many of them have no valid ids.
-    fn traces(&self, export: &Export<'_>) -> Result<(u64, u64), Refusal> {
+    fn traces(&self, export: &Export<'_>) -> Result<(u64, u64), ExportRefusal> {
         let unpacked = self.unpacked(export)?.map(Bytes::from);
         let body = unpacked.unwrap_or_else(|| export.body.clone());
         let body = match export.format {
-            Format::Protobuf => body,
-            Format::Json => {
-                let malformed = |error| Refusal::Malformed(format!("the body is not OTLP's JSON: {error}"));
+            BodyFormat::Protobuf => body,
+            BodyFormat::Json => {
+                let malformed =
+                    |error| ExportRefusal::Malformed(format!("the body is not OTLP's JSON: {error}"));
                 Bytes::from(translate::to_protobuf(&body).map_err(malformed)?)
             }
         };
         let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
-        let request = Request::read(&body, &mut linked.links, |trace_id| self.taker.wants(trace_id));
+        let request = WireRequest::read(&body, &mut linked.links, |trace_id| self.taker.wants(trace_id));
         let added = linked.links.take_added();
         add(&self.counters.links_ignored, linked.links.take_ignored());
         let mut request = request?;
@@ -293,12 +293,12 @@ impl Intake {
     }
 
     /// Hands over what came in earlier requests of traces that, as is known now, belong to wanted ones.
-    fn earlier(&self, recent: &Recent, added: &[(u128, u128)]) {
+    fn earlier(&self, recent: &RecentRequests, added: &[(u128, u128)]) {
         let mut links = Links::only(added);
         let bodies: Vec<&Bytes> = recent.with(&links).collect();
         for body in bodies {
-            // Spans that nobody wanted were not checked when they came.
-            let Ok(request) = Request::read(body, &mut links, |_| false) else {
+            // Spans that were not wanted were not checked when they came.
+            let Ok(request) = WireRequest::read(body, &mut links, |_| false) else {
                 add(&self.counters.links_ignored, 1);
                 continue;
             };
@@ -310,32 +310,32 @@ impl Intake {
     }
 
     /// The body decompressed, if it was compressed.
-    fn unpacked(&self, export: &Export<'_>) -> Result<Option<Vec<u8>>, Refusal> {
+    fn unpacked(&self, export: &Export<'_>) -> Result<Option<Vec<u8>>, ExportRefusal> {
         if !export.is_gzip {
             return Ok(None);
         }
         let coding = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static("gzip"))]);
         let limit = self.limits.decompressed_bytes_max;
         decoded(Some(&coding), &export.body, limit).map_err(|error| match error {
-            ClientError::BodyTooLarge { .. } => Refusal::TooLarge(format!(
+            ClientError::BodyTooLarge { .. } => ExportRefusal::TooLarge(format!(
                 "the body is larger than {} when decompressed; send smaller batches",
                 limit_text(limit)
             )),
-            _ => Refusal::Malformed("the body is not valid gzip".to_owned()),
+            _ => ExportRefusal::Malformed("the body is not valid gzip".to_owned()),
         })
     }
 
     /// Counts a refused request.
-    pub(super) fn count(&self, refusal: &Refusal) {
+    pub(super) fn count(&self, refusal: &ExportRefusal) {
         let counters = &self.counters;
         counters.first_refusal.get_or_init(|| refusal.to_string().chars().take(REASON_CHARS_MAX).collect());
         match refusal {
-            Refusal::Malformed(_) | Refusal::Loop => add(&counters.malformed, 1),
-            Refusal::TooLarge(_) => add(&counters.too_large, 1),
-            Refusal::Busy => add(&counters.busy, 1),
-            Refusal::Unsupported(..) => add(&counters.unsupported, 1),
+            ExportRefusal::Malformed(_) | ExportRefusal::Loop => add(&counters.malformed, 1),
+            ExportRefusal::TooLarge(_) => add(&counters.too_large, 1),
+            ExportRefusal::Busy => add(&counters.busy, 1),
+            ExportRefusal::Unsupported(..) => add(&counters.unsupported, 1),
             // Counted by the body that did not arrive.
-            Refusal::Incomplete => {}
+            ExportRefusal::Incomplete => {}
         }
     }
 }

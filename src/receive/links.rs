@@ -1,9 +1,10 @@
 //! Links from other traces to wanted ones, and the requests that came before them.
 //!
 //! A consumer of messages often begins a trace of its own, and its first span has a link to the span that sent the
-//! message. That span and all others of its trace belong to the wanted trace. [`Links`] remembers such traces: a bounded
-//! number, the oldest are forgotten. Spans are sent when they end, so those below the linking span come before it, often
-//! in a request of their own. [`Recent`] has the last requests with foreign spans, to look there again.
+//! message. That span and all others of its trace belong to the wanted trace. [`Links`] remembers such traces: a
+//! bounded number, the oldest are forgotten. Spans are sent when they end, so spans below the linking span come before
+//! it, often in a request of their own. [`RecentRequests`] has the last requests with foreign spans, to look there
+//! again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
@@ -14,21 +15,21 @@ use base::ids::mix;
 
 /// More links of a span are not read. OpenTelemetry's SDKs keep 128.
 pub const LINKS_OF_A_SPAN_MAX: usize = 1_024;
-/// A trace belongs to no more wanted ones: those of the messages that are consumed together.
+/// A trace belongs to no more wanted ones than this: the traces of the messages that are consumed together.
 const OWNERS_MAX: usize = 128;
 /// This many linked traces are remembered at least, and twice as many at most.
 const TRACES_MAX: usize = 1 << 15;
-/// This many owners of them are, roughly.
+/// This many of their owners are remembered, roughly.
 const OWNERS_IN_ALL_MAX: usize = 1 << 17;
-/// Bytes of the requests in [`Recent`].
+/// Bytes of the requests in [`RecentRequests`].
 const RECENT_BYTES_MAX: usize = 16 << 20;
 const RECENT_MAX: usize = 1_024;
 
 /// A hasher for numbers that are mixed with a secret one already.
 #[derive(Default)]
-struct Mixed(u64);
+struct MixedIdHasher(u64);
 
-impl Hasher for Mixed {
+impl Hasher for MixedIdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -47,15 +48,15 @@ impl Hasher for Mixed {
     }
 }
 
-/// Trace ids come from outside: without the key, anybody could make them collide.
-type Traces = HashMap<(u64, u128), Vec<u128>, BuildHasherDefault<Mixed>>;
+/// Trace ids come from outside: without the key, a sender could make them collide.
+type TraceOwners = HashMap<(u64, u128), Vec<u128>, BuildHasherDefault<MixedIdHasher>>;
 
 /// Which other traces belong to wanted ones.
 #[derive(Default)]
 pub struct Links {
     key: u64,
-    young: Traces,
-    old: Traces,
+    young: TraceOwners,
+    old: TraceOwners,
     /// Owners of the young ones.
     owners: usize,
     added: Vec<(u128, u128)>,
@@ -152,12 +153,12 @@ impl Links {
 }
 
 /// A request with foreign spans.
-struct Request {
+struct ForeignRequest {
     body: Bytes,
     traces: Vec<u128>,
 }
 
-impl Request {
+impl ForeignRequest {
     fn bytes(&self) -> usize {
         self.body.len() + self.traces.len() * size_of::<u128>()
     }
@@ -165,15 +166,15 @@ impl Request {
 
 /// The last requests that had spans of foreign traces, in protobuf, within a bound of bytes.
 #[derive(Default)]
-pub struct Recent {
-    requests: VecDeque<Request>,
+pub struct RecentRequests {
+    requests: VecDeque<ForeignRequest>,
     bytes: usize,
 }
 
-impl Recent {
-    /// Adds a request, and lets go of the oldest as far as needed. `traces`: its foreign ones, in any order.
+impl RecentRequests {
+    /// Adds a request, and lets go of the oldest ones where needed. `traces`: its foreign ones, in any order.
     pub fn push(&mut self, body: Bytes, traces: Vec<u128>) {
-        let request = Request { body, traces };
+        let request = ForeignRequest { body, traces };
         if request.bytes() > RECENT_BYTES_MAX {
             return;
         }
@@ -187,7 +188,7 @@ impl Recent {
 
     /// The requests with spans of the traces that `links` knows.
     pub fn with(&self, links: &Links) -> impl Iterator<Item = &Bytes> {
-        let has = |request: &&Request| request.traces.iter().any(|trace| links.knows(*trace));
+        let has = |request: &&ForeignRequest| request.traces.iter().any(|trace| links.knows(*trace));
         self.requests.iter().filter(has).map(|request| &request.body)
     }
 }
@@ -221,14 +222,14 @@ mod tests {
 
     #[test]
     fn recent_requests_are_found_by_their_traces() {
-        let mut recent = Recent::default();
+        let mut recent = RecentRequests::default();
         for number in 0..2 * RECENT_MAX as u128 {
             recent.push(Bytes::from(vec![number as u8; 3]), vec![number, 5]);
         }
         let found = |pairs: &[(u128, u128)]| recent.with(&Links::only(pairs)).count();
         let last = 2 * RECENT_MAX as u128 - 1;
         assert_eq!((found(&[(0, 1)]), found(&[(last, 1)]), found(&[(5, 1)])), (0, 1, RECENT_MAX));
-        let mut large = Recent::default();
+        let mut large = RecentRequests::default();
         for _ in 0..40 {
             large.push(Bytes::from(vec![0; 1 << 20]), vec![1]);
         }

@@ -12,7 +12,6 @@ const DESCRIPTORS_MAX: usize = 200_000;
 /// An address that cannot be listened at.
 #[derive(Debug)]
 pub struct ListenError {
-    /// The address.
     pub address: SocketAddr,
     /// The system's error.
     pub source: io::Error,

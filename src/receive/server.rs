@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Taker;
 use super::answer::AnswerBody;
-use super::counts::{Counters, Counts, add};
-use super::forward::{Forward, ForwardLimits, Target};
+use super::counts::{Counters, ReceiverCounts, add};
+use super::forward::{Forward, ForwardLimits, ForwardTarget};
 use super::intake::Intake;
 use super::{grpc, http as otlp_http};
 
@@ -48,9 +48,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// What a receiver does beyond receiving, and its bounds.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct ReceiverOptions {
     /// Where everything is passed on to.
-    pub forward: Option<Target>,
+    pub forward: Option<ForwardTarget>,
     /// Bounds of what is received.
     pub limits: Limits,
     /// Bounds of what is passed on.
@@ -74,7 +74,7 @@ impl Receiver {
     pub fn start(
         listeners: Vec<std::net::TcpListener>,
         taker: Arc<dyn Taker>,
-        options: Options,
+        options: ReceiverOptions,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let guard = runtime.enter();
@@ -100,7 +100,7 @@ impl Receiver {
 
     /// What it has done so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ReceiverCounts {
         self.counters.counts()
     }
 
@@ -111,7 +111,7 @@ impl Receiver {
     }
 
     /// Ends the thread: open requests and what waits to be passed on have a short time. Returns the final counts.
-    pub fn stop(mut self) -> Counts {
+    pub fn stop(mut self) -> ReceiverCounts {
         self.end();
         self.counts()
     }
@@ -135,7 +135,7 @@ impl Drop for Receiver {
 struct Work {
     listeners: Vec<TcpListener>,
     taker: Arc<dyn Taker>,
-    options: Options,
+    options: ReceiverOptions,
     counters: Arc<Counters>,
     stop: CancellationToken,
 }
@@ -143,12 +143,12 @@ struct Work {
 impl Work {
     fn run(self, runtime: &Runtime) {
         runtime.block_on(async {
-            let Options { forward, limits, forward_limits } = self.options;
+            let ReceiverOptions { forward, limits, forward_limits } = self.options;
             let forward =
                 forward.map(|target| Forward::start(target, forward_limits, Arc::clone(&self.counters)));
             let queue = forward.as_ref().map(Forward::queue);
             let intake = Intake::new(self.taker, self.counters, queue, limits);
-            let shared = Arc::new(Shared {
+            let shared = Arc::new(ReceiverState {
                 intake,
                 seats: Mutex::default(),
                 free: Arc::new(Semaphore::new(limits.connections_max.max(1))),
@@ -173,7 +173,7 @@ impl Work {
 }
 
 /// What all connections share.
-struct Shared {
+struct ReceiverState {
     intake: Intake,
     seats: Mutex<Seats>,
     free: Arc<Semaphore>,
@@ -197,7 +197,7 @@ struct Seat {
     evicted: CancellationToken,
 }
 
-impl Shared {
+impl ReceiverState {
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// A place for another connection, which ends one that is idle if there is none left.
-    async fn seat(self: &Arc<Self>) -> Option<Taken> {
+    async fn seat(self: &Arc<Self>) -> Option<SeatGuard> {
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
                 break permit;
@@ -228,7 +228,7 @@ impl Shared {
         seats.next += 1;
         seats.taken.insert(number, Arc::clone(&seat));
         drop(seats);
-        Some(Taken { number, seat, shared: Arc::clone(self), _permit: permit })
+        Some(SeatGuard { number, seat, shared: Arc::clone(self), _permit: permit })
     }
 
     fn evict(&self) {
@@ -246,37 +246,37 @@ impl Shared {
 }
 
 /// A place that is given back when it is dropped.
-struct Taken {
+struct SeatGuard {
     number: u64,
     seat: Arc<Seat>,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-impl Drop for Taken {
+impl Drop for SeatGuard {
     fn drop(&mut self) {
         self.shared.seats().taken.remove(&self.number);
     }
 }
 
 /// A request under way.
-struct UnderWay<'a>(&'a Seat, &'a Shared);
+struct RequestGuard<'a>(&'a Seat, &'a ReceiverState);
 
-impl<'a> UnderWay<'a> {
-    fn new(seat: &'a Seat, shared: &'a Shared) -> Self {
+impl<'a> RequestGuard<'a> {
+    fn new(seat: &'a Seat, shared: &'a ReceiverState) -> Self {
         seat.requests.fetch_add(1, Relaxed);
         Self(seat, shared)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.0.active_ms.store(self.1.now_ms(), Relaxed);
         self.0.requests.fetch_sub(1, Relaxed);
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ReceiverState>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -290,7 +290,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, taken: Taken) {
+async fn connection(stream: TcpStream, taken: SeatGuard) {
     let (shared, seat) = (&taken.shared, &taken.seat);
     // Without this, answers may wait for the client's acknowledgement. An error costs no more than that.
     let _ = stream.set_nodelay(true);
@@ -324,7 +324,7 @@ async fn connection(stream: TcpStream, taken: Taken) {
 }
 
 /// Serves a connection until it ends, or must end.
-async fn drive<C: Future>(connection: C, finish: impl FnOnce(Pin<&mut C>), taken: &Taken) {
+async fn drive<C: Future>(connection: C, finish: impl FnOnce(Pin<&mut C>), taken: &SeatGuard) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // The sender notices an error itself.
@@ -337,7 +337,7 @@ async fn drive<C: Future>(connection: C, finish: impl FnOnce(Pin<&mut C>), taken
 }
 
 /// Returns when a connection must end: it has been idle for too long, its place is needed, or the receiver stops.
-async fn must_end(shared: &Shared, seat: &Seat) {
+async fn must_end(shared: &ReceiverState, seat: &Seat) {
     let idle_max = shared.intake.limits.idle_max;
     let idle = async {
         loop {
@@ -378,10 +378,10 @@ async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
 
 async fn answer(
     request: Request<Incoming>,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     seat: Arc<Seat>,
 ) -> Result<Response<AnswerBody>, Infallible> {
-    let _under_way = UnderWay::new(&seat, &shared);
+    let _under_way = RequestGuard::new(&seat, &shared);
     let (parts, body) = request.into_parts();
     // A web page's call is refused in words of HTTP, which a browser shows.
     Ok(if grpc::is_call(&parts.headers) && !otlp_http::is_of_page(&parts.headers) {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::Taker;
-use super::counts::{Counters, Counts};
-use super::intake::{Export, Format, Intake, Limits, Signal};
+use super::counts::{Counters, ReceiverCounts};
+use super::intake::{BodyFormat, Export, Intake, Limits, Signal};
 
 /// Takes requests as a [`super::server::Receiver`] does, at once.
 pub struct Direct(Intake);
@@ -23,14 +23,14 @@ impl Direct {
     #[must_use]
     pub fn accept(&self, body: Vec<u8>) -> bool {
         let headers = &HeaderMap::new();
-        let (signal, format, body) = (Signal::Traces, Format::Protobuf, Bytes::from(body));
+        let (signal, format, body) = (Signal::Traces, BodyFormat::Protobuf, Bytes::from(body));
         let accepted = self.0.accept(Export { signal, format, is_gzip: false, headers, body });
         accepted.map_err(|refusal| self.0.count(&refusal)).is_ok()
     }
 
     /// What it has done so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ReceiverCounts {
         self.0.counters.counts()
     }
 }

@@ -10,13 +10,12 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::links::Links;
-use super::wire::{Request, SPANS_MAX, WireError};
+use super::wire::{SPANS_MAX, WireError, WireRequest};
 use base::hex;
 use osprofiler::spans::translate::{push_varint, to_protobuf};
-use osprofiler::spans::{Event, Kind, Span, json as osprofiler_json, protobuf};
+use osprofiler::spans::{SpanEvent, SpanKind, TraceSpan, json as osprofiler_json, protobuf};
 
-/// Spans by trace.
-type ByTrace = BTreeMap<u128, Vec<Span>>;
+type TraceSpanMap = BTreeMap<u128, Vec<TraceSpan>>;
 
 /// A field that holds bytes.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
@@ -41,9 +40,9 @@ fn valid(more: &[u8]) -> Vec<u8> {
 }
 
 /// What a request hands over; every message is of one trace and resource.
-fn delivered(body: &[u8], wants: impl Fn(u128) -> bool) -> Result<ByTrace, WireError> {
-    let request = Request::read(body, &mut Links::new(), &wants)?;
-    let (mut by_trace, mut number) = (ByTrace::new(), 0);
+fn delivered(body: &[u8], wants: impl Fn(u128) -> bool) -> Result<TraceSpanMap, WireError> {
+    let request = WireRequest::read(body, &mut Links::new(), &wants)?;
+    let (mut by_trace, mut number) = (TraceSpanMap::new(), 0);
     request.deliver(|trace_id, spans, message| {
         let decoded = protobuf::decode(&field(1, message)).unwrap();
         assert_eq!(decoded.len(), spans as usize);
@@ -56,13 +55,13 @@ fn delivered(body: &[u8], wants: impl Fn(u128) -> bool) -> Result<ByTrace, WireE
     Ok(by_trace)
 }
 
-fn sorted(mut by_trace: ByTrace) -> ByTrace {
+fn sorted(mut by_trace: TraceSpanMap) -> TraceSpanMap {
     by_trace.values_mut().for_each(|spans| spans.sort_by_key(|span| span.span_id));
     by_trace
 }
 
-fn by_trace(spans: impl IntoIterator<Item = Span>) -> ByTrace {
-    let mut by_trace = ByTrace::new();
+fn by_trace(spans: impl IntoIterator<Item = TraceSpan>) -> TraceSpanMap {
+    let mut by_trace = TraceSpanMap::new();
     for span in spans {
         by_trace.entry(span.trace_id).or_default().push(span);
     }
@@ -99,26 +98,26 @@ prop_compose! {
         error in proptest::option::of(".{0,3}"),
         resource in 0..3_u8,
         scope in "[ab]?",
-    ) -> Span {
-        Span {
+    ) -> TraceSpan {
+        TraceSpan {
             trace_id: ids.0 << 64 | ids.0,
             parent_id: ids.1.filter(|id| *id != 0),
             name,
-            kind: Kind::from_number(kind),
+            kind: SpanKind::from_number(kind),
             start_ns: times.0,
             end_ns: times.1,
             attributes,
-            events: event.into_iter().map(|(name, time_ns, attributes)| Event { name, time_ns, attributes }).collect(),
+            events: event.into_iter().map(|(name, time_ns, attributes)| SpanEvent { name, time_ns, attributes }).collect(),
             error,
             resource: Arc::new(Map::from_iter([("service.name".to_owned(), resource.into())])),
             scope: Arc::from(scope),
-            ..Span::default()
+            ..TraceSpan::default()
         }
     }
 }
 
 /// Spans with different ids.
-fn any_spans() -> impl Strategy<Value = Vec<Span>> {
+fn any_spans() -> impl Strategy<Value = Vec<TraceSpan>> {
     vec(any_span(), 0..12).prop_map(|mut spans| {
         spans.iter_mut().zip(1..).for_each(|(span, id)| span.span_id = id);
         spans
@@ -144,12 +143,12 @@ fn pairs_json(object: &Map<String, Value>) -> Value {
 }
 
 /// A request in JSON, with a resource for each span.
-fn request_json(spans: &[Span]) -> Value {
-    let event = |event: &Event| {
+fn request_json(spans: &[TraceSpan]) -> Value {
+    let event = |event: &SpanEvent| {
         let attributes = pairs_json(&event.attributes);
         json!({"timeUnixNano": event.time_ns, "name": event.name, "attributes": attributes})
     };
-    let group = |span: &Span| {
+    let group = |span: &TraceSpan| {
         json!({
             "resource": {"attributes": pairs_json(&span.resource)},
             "scopeSpans": [{"scope": {"name": &*span.scope}, "spans": [{
@@ -177,7 +176,7 @@ proptest! {
         let expected = by_trace(protobuf::decode(&body).unwrap().into_iter().filter(|span| wants(span.trace_id)));
         prop_assert_eq!(sorted(delivered(&body, wants).unwrap()), sorted(expected.clone()));
         prop_assert_eq!(sorted(expected), by_trace(spans.iter().filter(|span| wants(span.trace_id)).cloned()));
-        let request = Request::read(&body, &mut Links::new(), wants).unwrap();
+        let request = WireRequest::read(&body, &mut Links::new(), wants).unwrap();
         prop_assert_eq!(request.wanted() + request.foreign, spans.len() as u64);
         prop_assert_eq!(request.invalid, 0);
     }
@@ -195,7 +194,7 @@ proptest! {
         if joined {
             bodies = vec![bodies.concat()];
         }
-        let mut all = ByTrace::new();
+        let mut all = TraceSpanMap::new();
         for body in bodies {
             for (trace_id, spans) in delivered(&body, |_| true).unwrap() {
                 all.entry(trace_id).or_default().extend(spans);
@@ -219,7 +218,7 @@ proptest! {
         prop_assume!(!body.is_empty());
         let at = at.index(body.len());
         if cut { body.truncate(at) } else { body[at] = byte }
-        let request = Request::read(&body, &mut Links::new(), |_| true).map(|request| request.invalid);
+        let request = WireRequest::read(&body, &mut Links::new(), |_| true).map(|request| request.invalid);
         if delivered(&body, |_| true).is_ok() && request == Ok(0) {
             prop_assert!(protobuf::decode(&body).is_ok());
         }
@@ -264,7 +263,7 @@ fn spans_without_valid_ids_are_counted_and_no_others_suffer() {
         (Vec::new(), "nothing"),
     ] {
         let body = request(&[good.clone(), bad, good.clone()]);
-        let request = Request::read(&body, &mut Links::new(), |_| true).unwrap();
+        let request = WireRequest::read(&body, &mut Links::new(), |_| true).unwrap();
         assert_eq!((request.wanted(), request.invalid), (2, 1), "{name}");
         let taken = delivered(&body, |_| true).unwrap();
         assert_eq!(taken.values().map(Vec::len).sum::<usize>(), 2, "{name}");
@@ -303,11 +302,14 @@ fn malformed_requests_are_refused_as_a_whole() {
     ] {
         // Spans of other traces are not looked into so deeply.
         assert!(
-            matches!(Request::read(&body, &mut Links::new(), |_| true), Err(WireError::Malformed(_))),
+            matches!(WireRequest::read(&body, &mut Links::new(), |_| true), Err(WireError::Malformed(_))),
             "{name}"
         );
         let taken = [request(&[valid(&[])]), body].concat();
-        assert!(Request::read(&taken, &mut Links::new(), |_| true).is_err(), "{name} behind a good resource");
+        assert!(
+            WireRequest::read(&taken, &mut Links::new(), |_| true).is_err(),
+            "{name} behind a good resource"
+        );
     }
 }
 
@@ -338,7 +340,7 @@ fn spans_of_other_traces_cost_no_copy_and_no_check() {
     let mut asked = Vec::new();
     let spans = [valid(&field(5, &[0xff])), valid(&[]), span(&[7; 16], &[2; 8], &[])];
     let body = request(&spans);
-    let request = Request::read(&body, &mut Links::new(), |trace_id| {
+    let request = WireRequest::read(&body, &mut Links::new(), |trace_id| {
         asked.push(trace_id);
         false
     });
@@ -357,14 +359,14 @@ fn the_size_of_a_request_is_bounded() {
     };
     assert!(delivered(&nested(25), |_| true).is_ok());
     for depth in [40, 2_000] {
-        let error = Request::read(&nested(depth), &mut Links::new(), |_| true).unwrap_err();
+        let error = WireRequest::read(&nested(depth), &mut Links::new(), |_| true).unwrap_err();
         assert_eq!(error, WireError::Malformed("messages are nested too deeply"), "{depth}");
     }
     let spans = vec![Vec::new(); SPANS_MAX];
     let body = request(&spans);
-    assert_eq!(Request::read(&body, &mut Links::new(), |_| true).unwrap().invalid, SPANS_MAX as u64);
+    assert_eq!(WireRequest::read(&body, &mut Links::new(), |_| true).unwrap().invalid, SPANS_MAX as u64);
     let more = [body, request(&[Vec::new()])].concat();
-    assert_eq!(Request::read(&more, &mut Links::new(), |_| true).unwrap_err(), WireError::TooManySpans);
+    assert_eq!(WireRequest::read(&more, &mut Links::new(), |_| true).unwrap_err(), WireError::TooManySpans);
     // A resource of 1 MiB for each of 300 traces; of one trace, it is copied once.
     let resource = field(1, &field(1, &field(1, &vec![b'r'; 1 << 20])));
     for (traces, expected) in [(300_u64, Some(WireError::TooLarge)), (1, None)] {
@@ -373,13 +375,13 @@ fn the_size_of_a_request_is_bounded() {
             field(2, &span(&id, &[2; 8], &[]))
         });
         let body = field(1, &[resource.clone(), field(2, &spans.collect::<Vec<u8>>())].concat());
-        assert_eq!(Request::read(&body, &mut Links::new(), |_| true).err(), expected, "{traces}");
+        assert_eq!(WireRequest::read(&body, &mut Links::new(), |_| true).err(), expected, "{traces}");
     }
     let pieces = field(1, &[field(1, &[]).repeat(100), field(2, &field(2, &valid(&[])))].concat());
-    assert!(Request::read(&pieces, &mut Links::new(), |_| true).is_err());
+    assert!(WireRequest::read(&pieces, &mut Links::new(), |_| true).is_err());
     // Empty messages take no memory.
     let empty = field(1, &field(2, &[])).repeat(1_000_000);
-    assert_eq!(Request::read(&empty, &mut Links::new(), |_| true).unwrap().wanted(), 0);
+    assert_eq!(WireRequest::read(&empty, &mut Links::new(), |_| true).unwrap().wanted(), 0);
 }
 
 #[test]

@@ -3,16 +3,17 @@
 //! Of each span, only the ids are read, and the spans of each wanted trace are copied into a message of their own.
 //! Spans of other traces cost no more than that, unless they have links: those are read too, because a span with a link
 //! to a wanted trace belongs to it ([`Links`]). What is copied is checked to its last byte (field types, lengths,
-//! UTF-8, depth), so that whoever keeps it can decode it later. Nothing is copied before the whole request is known
-//! to be well-formed. Memory is bounded: nothing is kept of empty messages, and [`SPANS_MAX`] and
-//! [`COPIED_BYTES_MAX`] bound the rest.
+//! UTF-8, depth), so that it can be decoded later. Nothing is copied before the whole request is known to be
+//! well-formed. Memory is bounded: nothing is kept of empty messages, and [`SPANS_MAX`] and [`COPIED_BYTES_MAX`] bound
+//! the rest.
 //!
 //! Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding) and the tables of [`schema`].
 
 use std::ops::Range;
 
 use super::links::{LINKS_OF_A_SPAN_MAX, Links};
-use osprofiler::spans::schema::{self, Kind, Schema};
+use osprofiler::spans::otlp::varint;
+use osprofiler::spans::schema::{self, MessageFieldKind, Schema};
 use osprofiler::spans::translate::push_varint;
 
 /// The largest number of spans of a request.
@@ -21,7 +22,7 @@ pub const SPANS_MAX: usize = 500_000;
 pub const COPIED_BYTES_MAX: u64 = 256 << 20;
 /// The largest number of bytes of spans that are copied because of links: such a span may be copied for several traces.
 const LINKED_BYTES_MAX: usize = 64 << 20;
-/// So often is a request read again because a link was found after spans of its trace.
+/// How often a request is read again at most because a link was found after spans of its trace.
 const PASSES_MAX: usize = 4;
 /// The field of a span for its links.
 const LINKS: u32 = 13;
@@ -61,7 +62,7 @@ pub enum WireError {
 
 /// A request's spans, sorted by whether they are wanted.
 #[derive(Debug, Default)]
-pub struct Request<'a> {
+pub struct WireRequest<'a> {
     /// How many spans are of traces that are not wanted.
     pub foreign: u64,
     /// How many spans are of other traces and are handed over because of links.
@@ -71,7 +72,7 @@ pub struct Request<'a> {
     /// The traces that are not wanted, each at least once.
     pub foreign_traces: Vec<u128>,
     /// The wanted ones, in the order of their resources and then traces.
-    wanted: Vec<Wanted<'a>>,
+    wanted: Vec<WantedSpan<'a>>,
     /// How many of `wanted` are there because of links.
     copies: u64,
     /// Of resources and scopes with wanted spans: the fields that are not spans, with their keys.
@@ -79,7 +80,7 @@ pub struct Request<'a> {
 }
 
 #[derive(Debug)]
-struct Wanted<'a> {
+struct WantedSpan<'a> {
     /// The trace that it is handed over for.
     trace_id: u128,
     /// The places of its resource and scope in `heads`.
@@ -89,7 +90,7 @@ struct Wanted<'a> {
     field: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> WireRequest<'a> {
     /// Reads a request. `wants` is asked for the trace of each span, but not twice in a row for the same. Links to
     /// wanted traces are added to `links`.
     ///
@@ -101,7 +102,7 @@ impl<'a> Request<'a> {
         mut wants: impl FnMut(u128) -> bool,
     ) -> Result<Self, WireError> {
         for pass in 1.. {
-            let mut reading = Reading {
+            let mut reading = RequestReading {
                 request: Self::default(),
                 wants: &mut wants,
                 links,
@@ -149,7 +150,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn groups(&self) -> impl Iterator<Item = &[Wanted<'a>]> {
+    fn groups(&self) -> impl Iterator<Item = &[WantedSpan<'a>]> {
         self.wanted.chunk_by(|one, next| (one.resource, one.trace_id) == (next.resource, next.trace_id))
     }
 
@@ -173,12 +174,12 @@ impl<'a> Request<'a> {
 }
 
 /// The reading of a request.
-struct Reading<'a, 'l, W> {
-    request: Request<'a>,
+struct RequestReading<'a, 'l, W> {
+    request: WireRequest<'a>,
     wants: &'l mut W,
     links: &'l mut Links,
     /// The last trace, and whose it is.
-    last: Option<(u128, Whose)>,
+    last: Option<(u128, TraceOwnership)>,
     spans: usize,
     /// Bytes of spans that are handed over because of links.
     copied: usize,
@@ -186,7 +187,7 @@ struct Reading<'a, 'l, W> {
 
 /// Whose a trace is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum TraceOwnership {
     /// It is wanted.
     Own,
     /// It belongs to wanted ones because of links.
@@ -194,9 +195,9 @@ enum Whose {
     Foreign,
 }
 
-impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
+impl<'a, W: FnMut(u128) -> bool> RequestReading<'a, '_, W> {
     fn all(&mut self, body: &'a [u8]) -> Result<(), WireError> {
-        for field in Fields(body) {
+        for field in WireFields(body) {
             let field = field?;
             if field.number == 1 {
                 self.resource(field.message()?)?;
@@ -208,7 +209,7 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
     fn resource(&mut self, message: &'a [u8]) -> Result<(), WireError> {
         let from = self.request.wanted.len();
         let mut head = Vec::new();
-        for field in Fields(message) {
+        for field in WireFields(message) {
             let field = field?;
             if field.number == 2 {
                 self.scope(field.message()?)?;
@@ -223,7 +224,7 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
     fn scope(&mut self, message: &'a [u8]) -> Result<(), WireError> {
         let from = self.request.wanted.len();
         let mut head = Vec::new();
-        for field in Fields(message) {
+        for field in WireFields(message) {
             let field = field?;
             if field.number == 2 {
                 self.span(&field)?;
@@ -240,7 +241,7 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
         &mut self,
         spans: Range<usize>,
         head: Vec<&'a [u8]>,
-        set: impl Fn(&mut Wanted<'a>, u32),
+        set: impl Fn(&mut WantedSpan<'a>, u32),
     ) -> Result<(), WireError> {
         if spans.is_empty() {
             return Ok(());
@@ -259,7 +260,7 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
         let message = field.message()?;
         let (mut trace_id, mut span_id, mut parent_id) = (&[][..], &[][..], &[][..]);
         let mut has_links = false;
-        for part in Fields(message) {
+        for part in WireFields(message) {
             let part = part?;
             match part.number {
                 1 => trace_id = part.message()?,
@@ -278,43 +279,43 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
             Some((last, whose)) if last == trace_id => whose,
             _ => self.whose(trace_id),
         };
-        if has_links && whose != Whose::Own && self.follow(trace_id, message) {
-            whose = Whose::Linked;
+        if has_links && whose != TraceOwnership::Own && self.follow(trace_id, message) {
+            whose = TraceOwnership::Linked;
         }
         self.last = Some((trace_id, whose));
         match whose {
-            Whose::Own => {
+            TraceOwnership::Own => {
                 check(message, &schema::SPAN, 0)?;
-                self.request.wanted.push(Wanted { trace_id, resource: 0, scope: 0, field: field.whole });
+                self.request.wanted.push(WantedSpan { trace_id, resource: 0, scope: 0, field: field.whole });
             }
-            Whose::Linked => self.linked(trace_id, message, field.whole)?,
-            Whose::Foreign => self.request.foreign += 1,
+            TraceOwnership::Linked => self.linked(trace_id, message, field.whole)?,
+            TraceOwnership::Foreign => self.request.foreign += 1,
         }
         Ok(())
     }
 
-    fn whose(&mut self, trace_id: u128) -> Whose {
+    fn whose(&mut self, trace_id: u128) -> TraceOwnership {
         if (self.wants)(trace_id) {
-            Whose::Own
+            TraceOwnership::Own
         } else if self.links.knows(trace_id) {
-            Whose::Linked
+            TraceOwnership::Linked
         } else {
             self.request.foreign_traces.push(trace_id);
-            Whose::Foreign
+            TraceOwnership::Foreign
         }
     }
 
     /// Remembers the links of a span to wanted traces, or to those that belong to them. True if there are any.
     fn follow(&mut self, trace_id: u128, span: &[u8]) -> bool {
         // What is malformed is refused if it is handed over.
-        let links = Fields(span).flatten().filter(|field| field.number == LINKS);
+        let links = WireFields(span).flatten().filter(|field| field.number == LINKS);
         for (number, link) in links.enumerate() {
             if number == LINKS_OF_A_SPAN_MAX {
                 self.links.ignore();
                 break;
             }
             let Ok(link) = link.message() else { continue };
-            let id = Fields(link).flatten().find(|field| field.number == 1);
+            let id = WireFields(link).flatten().find(|field| field.number == 1);
             let id = id.and_then(|id| valid_trace_id(id.message().unwrap_or_default()));
             let Some(id) = id.filter(|id| *id != trace_id) else { continue };
             if (self.wants)(id) {
@@ -338,7 +339,7 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
         check(message, &schema::SPAN, 0)?;
         self.request.linked += 1;
         self.request.copies += owners.len() as u64;
-        let copies = owners.iter().map(|owner| Wanted { trace_id: *owner, resource: 0, scope: 0, field });
+        let copies = owners.iter().map(|owner| WantedSpan { trace_id: *owner, resource: 0, scope: 0, field });
         self.request.wanted.extend(copies);
         Ok(())
     }
@@ -376,7 +377,7 @@ fn append(message: &mut Vec<u8>, pieces: &[&[u8]]) {
 
 /// Checks a message and all messages in it.
 fn check(message: &[u8], schema: &'static Schema, depth: u32) -> Result<(), WireError> {
-    for field in Fields(message) {
+    for field in WireFields(message) {
         check_field(&field?, schema, depth)?;
     }
     Ok(())
@@ -385,15 +386,25 @@ fn check(message: &[u8], schema: &'static Schema, depth: u32) -> Result<(), Wire
 fn check_field(field: &WireField<'_>, schema: &'static Schema, depth: u32) -> Result<(), WireError> {
     let Some(known) = schema.field(field.number) else { return Ok(()) };
     match (known.kind, field.content) {
-        (Kind::Text, Content::Bytes(bytes)) => std::str::from_utf8(bytes)
+        (MessageFieldKind::Text, WireValue::Bytes(bytes)) => std::str::from_utf8(bytes)
             .map(|_| ())
             .map_err(|_| WireError::Malformed("a text is not valid UTF-8")),
-        (Kind::Message(inner), Content::Bytes(bytes)) if depth < DEPTH_MAX => check(bytes, inner, depth + 1),
-        (Kind::Message(_), Content::Bytes(_)) => Err(WireError::Malformed("messages are nested too deeply")),
-        (Kind::Bytes | Kind::Id, Content::Bytes(_))
-        | (Kind::Bool | Kind::Int64 | Kind::Uint32 | Kind::Enum(_), Content::Varint)
-        | (Kind::Double | Kind::Fixed64, Content::Fixed64)
-        | (Kind::Fixed32, Content::Fixed32) => Ok(()),
+        (MessageFieldKind::Message(inner), WireValue::Bytes(bytes)) if depth < DEPTH_MAX => {
+            check(bytes, inner, depth + 1)
+        }
+        (MessageFieldKind::Message(_), WireValue::Bytes(_)) => {
+            Err(WireError::Malformed("messages are nested too deeply"))
+        }
+        (MessageFieldKind::Bytes | MessageFieldKind::Id, WireValue::Bytes(_))
+        | (
+            MessageFieldKind::Bool
+            | MessageFieldKind::Int64
+            | MessageFieldKind::Uint32
+            | MessageFieldKind::Enum(_),
+            WireValue::Varint,
+        )
+        | (MessageFieldKind::Double | MessageFieldKind::Fixed64, WireValue::Fixed64)
+        | (MessageFieldKind::Fixed32, WireValue::Fixed32) => Ok(()),
         _ => Err(WireError::Malformed("a field has an unexpected type")),
     }
 }
@@ -401,13 +412,13 @@ fn check_field(field: &WireField<'_>, schema: &'static Schema, depth: u32) -> Re
 /// A field as it is written.
 struct WireField<'a> {
     number: u32,
-    content: Content<'a>,
+    content: WireValue<'a>,
     /// With its key.
     whole: &'a [u8],
 }
 
 #[derive(Clone, Copy)]
-enum Content<'a> {
+enum WireValue<'a> {
     Varint,
     Fixed64,
     Fixed32,
@@ -418,16 +429,16 @@ impl<'a> WireField<'a> {
     /// The bytes of a message, text or id.
     fn message(&self) -> Result<&'a [u8], WireError> {
         match self.content {
-            Content::Bytes(bytes) => Ok(bytes),
+            WireValue::Bytes(bytes) => Ok(bytes),
             _ => Err(WireError::Malformed("a field has an unexpected type")),
         }
     }
 }
 
 /// The fields of a message. After an error, there are none.
-struct Fields<'a>(&'a [u8]);
+struct WireFields<'a>(&'a [u8]);
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for WireFields<'a> {
     type Item = Result<WireField<'a>, WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -442,18 +453,18 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     fn read(&mut self) -> Option<WireField<'a>> {
         let all = self.0;
         let key = u32::try_from(varint(&mut self.0)?).ok()?;
         let content = match key & 7 {
-            0 => varint(&mut self.0).map(|_| Content::Varint)?,
-            1 => self.skip(8).map(|_| Content::Fixed64)?,
+            0 => varint(&mut self.0).map(|_| WireValue::Varint)?,
+            1 => self.skip(8).map(|_| WireValue::Fixed64)?,
             2 => {
                 let length = usize::try_from(varint(&mut self.0)?).ok()?;
-                Content::Bytes(self.skip(length)?)
+                WireValue::Bytes(self.skip(length)?)
             }
-            5 => self.skip(4).map(|_| Content::Fixed32)?,
+            5 => self.skip(4).map(|_| WireValue::Fixed32)?,
             // Groups were removed from protobuf before OTLP existed.
             _ => return None,
         };
@@ -466,22 +477,4 @@ impl<'a> Fields<'a> {
         self.0 = rest;
         Some(skipped)
     }
-}
-
-/// Takes a number of up to 64 bits.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for at in 0..10_u32 {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        // The tenth byte has a single bit of the 64.
-        if at == 9 && *byte > 1 {
-            return None;
-        }
-        value |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }

@@ -1,7 +1,7 @@
 //! Asynchronous work in words, the same in every output.
 
-use super::document::{Cell, Column, Line, Table};
-use super::explanation::Named;
+use super::document::{Cell, Column, DocumentTable, StyledLine};
+use super::explanation::PointLabel;
 use super::words::{self, duration};
 use results::model::{Asynchronous, AsynchronousAt, Explanation, LateIteration, Workload};
 use verdict::traces::MISSING_MAX;
@@ -54,9 +54,9 @@ pub fn sentence(workload: &Workload) -> Option<String> {
 
 /// The iterations whose work ended last, each with what explains it.
 #[must_use]
-pub fn latest(workload: &Workload) -> Option<Table> {
+pub fn latest(workload: &Workload) -> Option<DocumentTable> {
     let late = words::late_work(workload)?;
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::figure("work ended"),
         Column::figure("response").left_out(2),
         Column::words("trace id"),
@@ -77,8 +77,8 @@ pub fn latest(workload: &Workload) -> Option<Table> {
 }
 
 /// What takes most of the time that the work of an iteration ended later, and how much longer than in typical ones.
-pub(super) fn largest_part(explanation: &Explanation) -> Line {
-    let mut line = Named::from(explanation).in_service();
+pub(super) fn largest_part(explanation: &Explanation) -> StyledLine {
+    let mut line = PointLabel::from(explanation).in_service();
     match explanation.longer_ms {
         Some(ms) => line.text(format!(", {} longer", duration(ms))).done(),
         None => line.text(format!(", {}", duration(explanation.own_ms))).done(),

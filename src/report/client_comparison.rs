@@ -4,27 +4,28 @@
 //! a statistic.
 
 use super::differences;
-use super::document::Line;
+use super::document::StyledLine;
 use super::texts::duration;
 use analysis::explanation::QUEUE_TIME;
 use analysis::feature::CLIENT;
-use results::client_points::{ACTION, GROUP, ITERATION, SCHEDULING_DELAY};
+use results::client_points::{ACTION, GROUP, ITERATION, QUEUE_TIME_POINT};
 use results::model::{AttributeDifference, ClientComparison, ComparedKind, Comparison};
 
 /// Where the time of slow iterations went by the client's own figures, what they have in common, and where in the run they
 /// are.
 #[must_use]
-pub fn sentences(seen: &ClientComparison) -> Vec<Line> {
+pub fn sentences(seen: &ClientComparison) -> Vec<StyledLine> {
     let found = seen.differences.iter().flat_map(|differences| &differences.found);
     let common = differences::lines(seen.places.as_ref(), found, seen.typical_ms);
     std::iter::once(where_it_went(seen)).chain(common).collect()
 }
 
-/// What the client knows beside too few traces, whose comparison says already how much longer slow iterations take: where
-/// their time went if a part stands out, and what they have in common by either.
+/// What the client knows beside too few traces: where the time of slow iterations went if a part stands out, and what
+/// they have in common by client or traces. The comparison of the traces says already how much longer slow iterations
+/// take.
 #[must_use]
-pub fn beside(traced: &Comparison, seen: Option<&ClientComparison>) -> Vec<Line> {
-    let stands_out = seen.filter(|seen| seen.parts.iter().any(|part| part.guilty));
+pub fn beside(traced: &Comparison, seen: Option<&ClientComparison>) -> Vec<StyledLine> {
+    let stands_out = seen.filter(|seen| seen.parts.iter().any(|part| part.is_cause));
     let by_client = seen.and_then(|seen| seen.differences.as_ref());
     let is_new = |one: &&AttributeDifference| by_client.is_none() || !one.value.attribute.starts_with(CLIENT);
     let by_services = traced.differences.iter().flat_map(|differences| &differences.found).filter(is_new);
@@ -37,15 +38,15 @@ pub fn beside(traced: &Comparison, seen: Option<&ClientComparison>) -> Vec<Line>
 }
 
 /// `By the client's own times, p95 iterations take … longer than typical ones (…); waiting for the answer …`.
-fn where_it_went(seen: &ClientComparison) -> Line {
-    let mut line = Line::from(format!(
+fn where_it_went(seen: &ClientComparison) -> StyledLine {
+    let mut line = StyledLine::from(format!(
         "By the client's own times, p{} iterations take {} longer than typical ones ({} instead of {}, on average)",
         100_u32.saturating_sub(seen.slow_percent),
         duration(seen.slow_ms - seen.typical_ms),
         duration(seen.slow_ms),
         duration(seen.typical_ms)
     ));
-    if let Some(part) = seen.parts.iter().find(|part| part.guilty) {
+    if let Some(part) = seen.parts.iter().find(|part| part.is_cause) {
         line.text("; ").line(name(part));
         line.text(format!(" explains {} of it (at least {})", percent(part.share), percent(part.share_low)));
     }
@@ -53,17 +54,17 @@ fn where_it_went(seen: &ClientComparison) -> Line {
 }
 
 /// What the client did in a part of an iteration.
-pub(super) fn name(part: &ComparedKind) -> Line {
+pub(super) fn name(part: &ComparedKind) -> StyledLine {
     let action = |text: &str, action: &str| match action {
-        "" => Line::from(text),
-        action => Line::from(format!("{text} in action ")).code(action).done(),
+        "" => StyledLine::from(text),
+        action => StyledLine::from(format!("{text} in action ")).code(action).done(),
     };
     let around = part.parent.strip_prefix(ACTION).unwrap_or_default().trim_start();
     match part.name.as_str() {
-        SCHEDULING_DELAY => QUEUE_TIME.into(),
+        QUEUE_TIME_POINT => QUEUE_TIME.into(),
         ITERATION => "time between requests".into(),
         ACTION => action("waiting for the answer", &part.detail),
-        GROUP => Line::from("time between the steps of group ").code(&part.detail).done(),
+        GROUP => StyledLine::from("time between the steps of group ").code(&part.detail).done(),
         "resolve" => action("resolving the name", around),
         "connect" => action("opening a connection", around),
         "TLS" => action("the TLS handshake", around),
@@ -85,14 +86,14 @@ mod tests {
     use super::*;
     use crate::document::terminal;
 
-    fn seen(name: &str, detail: &str, parent: &str, guilty: bool) -> ClientComparison {
+    fn seen(name: &str, detail: &str, parent: &str, is_cause: bool) -> ClientComparison {
         serde_json::from_value(json!({
             "slow_percent": 5, "slow": 30, "typical": 40, "slow_ms": 320.0, "typical_ms": 20.0,
             "parts": [{
                 "service": "bench", "name": name, "detail": detail, "parent": parent, "outside": false,
                 "delta_ms": 290.0, "share": 0.97, "share_low": 0.93, "share_high": 1.0, "slow_calls": 1.0,
                 "typical_calls": 1.0, "more_calls_ms": 0.0, "slower_calls_ms": 290.0, "effect": 1.0,
-                "exceeding": 1.0, "guilty": guilty, "worst_trace_id": null,
+                "exceeding": 1.0, "guilty": is_cause, "worst_trace_id": null,
             }],
             "places": { "first": {
                 "slow": 14, "among": 15, "of": 600, "slow_ms": 320.0, "warm_up": 0, "chance": 0.002,
@@ -105,7 +106,7 @@ mod tests {
     fn the_client_says_where_time_went_and_where_slow_ones_are() {
         let head = "By the client's own times, p95 iterations take 300 ms longer than typical ones (320 ms instead of 20.0 \
                     ms, on average)";
-        for (name, detail, parent, guilty, expected) in [
+        for (name, detail, parent, is_cause, expected) in [
             (
                 "action",
                 "buy",
@@ -137,9 +138,9 @@ mod tests {
             ("iteration", "t", "", true, "; time between requests explains 97 % of it (at least 93 %)."),
             ("action", "buy", "iteration t", false, "."),
         ] {
-            let lines = sentences(&seen(name, detail, parent, guilty));
+            let lines = sentences(&seen(name, detail, parent, is_cause));
             let lines: Vec<String> =
-                lines.iter().map(|line| terminal::line(line, terminal::Style::default())).collect();
+                lines.iter().map(|line| terminal::line(line, terminal::TerminalStyle::default())).collect();
             assert_eq!(lines[0], format!("{head}{expected}"));
             assert!(lines[1].starts_with("14 of the first 15 of 600 iterations are slow ones"), "{lines:?}");
             assert_eq!(lines.len(), 2);
@@ -177,7 +178,7 @@ mod tests {
                 .map(|seen| ClientComparison { differences: Some(differences(&["client.address"])), ..seen });
             let lines: Vec<String> = beside(&traced, seen.as_ref())
                 .iter()
-                .map(|line| terminal::line(line, terminal::Style::default()))
+                .map(|line| terminal::line(line, terminal::TerminalStyle::default()))
                 .collect();
             assert_eq!(lines.len(), expected.len(), "{lines:?}");
             for (line, begins) in lines.iter().zip(expected) {

@@ -1,12 +1,12 @@
 //! What slow iterations have more often than typical ones anywhere in their traces, in words. Nothing here may compute a
 //! statistic.
 
-use super::document::Line;
+use super::document::StyledLine;
 use super::texts::{duration, with_sign};
 use analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, RESENT, ROW, STATUS, TIMES};
 use analysis::feature::{CLIENT, is_bound};
 use results::model::{
-    AttributeDifference, AttributeValue, Comparison, Correlation, FirstOnes, Rhythm, SlowPlaces,
+    AttributeDifference, AttributeValue, Comparison, Correlation, FirstIterations, Rhythm, SlowPlaces,
 };
 
 /// At most this many differences are sentences; tables show all.
@@ -16,7 +16,7 @@ const VALUE_CHARS_MAX: usize = 100;
 
 /// Where in the run slow ones are, and a sentence for each of the largest differences.
 #[must_use]
-pub fn sentences(comparison: &Comparison) -> Vec<Line> {
+pub fn sentences(comparison: &Comparison) -> Vec<StyledLine> {
     let found = comparison.differences.iter().flat_map(|differences| &differences.found);
     lines(comparison.places.as_ref(), found, comparison.typical_ms)
 }
@@ -26,7 +26,7 @@ pub(super) fn lines<'a>(
     places: Option<&SlowPlaces>,
     found: impl Iterator<Item = &'a AttributeDifference>,
     typical_ms: f64,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     let places = places.into_iter().flat_map(|places| {
         let first = places.first.as_ref().map(|first| first_ones(first, typical_ms));
         first.into_iter().chain(places.rhythm.as_ref().map(rhythm))
@@ -35,13 +35,13 @@ pub(super) fn lines<'a>(
 }
 
 /// `The first 4 of 300 iterations are slow ones (…)`.
-fn first_ones(first: &FirstOnes, typical_ms: f64) -> Line {
-    let FirstOnes { slow, among, of, slow_ms, warm_up, .. } = first;
+fn first_ones(first: &FirstIterations, typical_ms: f64) -> StyledLine {
+    let FirstIterations { slow, among, of, slow_ms, warm_up, .. } = first;
     let which = match slow == among {
         true => format!("The first {among} of {of} iterations are slow ones"),
         false => format!("{slow} of the first {among} of {of} iterations are slow ones"),
     };
-    let mut line = Line::from(format!(
+    let mut line = StyledLine::from(format!(
         "{which} ({} on average, typical ones {}): cold caches, connections or tokens? ",
         duration(*slow_ms),
         duration(typical_ms)
@@ -50,7 +50,7 @@ fn first_ones(first: &FirstOnes, typical_ms: f64) -> Line {
 }
 
 /// `Slow ones come every 10.0 s (88 % of them; 30 % would by chance): …`.
-fn rhythm(rhythm: &Rhythm) -> Line {
+fn rhythm(rhythm: &Rhythm) -> StyledLine {
     let shares = format!("{} of them; {} by chance", percent(rhythm.share), percent(rhythm.share_by_chance));
     match (rhythm.every_iterations, rhythm.every_s) {
         (Some(2), _) => format!(
@@ -80,8 +80,8 @@ fn ordinal(number: u64) -> String {
     format!("{number}{ending}")
 }
 
-fn sentence(difference: &AttributeDifference) -> Line {
-    let mut line = Line::from("Slow ones more often ");
+fn sentence(difference: &AttributeDifference) -> StyledLine {
+    let mut line = StyledLine::from("Slow ones more often ");
     line.line(having(&difference.value));
     line.text(format!(
         " ({} against {}; at least {:.0} points more)",
@@ -103,7 +103,7 @@ fn sentence(difference: &AttributeDifference) -> Line {
 }
 
 /// `have k8s.pod.name=api-7`, `call db SELECT …`.
-pub(super) fn having(value: &AttributeValue) -> Line {
+pub(super) fn having(value: &AttributeValue) -> StyledLine {
     let verb = match value.attribute.as_str() {
         "point" => "call ",
         "service" => "reach the service ",
@@ -111,7 +111,7 @@ pub(super) fn having(value: &AttributeValue) -> Line {
         "event" => "have the event ",
         _ => "have ",
     };
-    let mut line = Line::from(verb);
+    let mut line = StyledLine::from(verb);
     if value.attribute.starts_with(CLIENT) {
         return of_client(value);
     }
@@ -126,14 +126,16 @@ pub(super) fn having(value: &AttributeValue) -> Line {
 }
 
 /// `open a new connection`, `get an answer of at least 64 KiB in action list`.
-fn of_client(value: &AttributeValue) -> Line {
+fn of_client(value: &AttributeValue) -> StyledLine {
     let text = &value.value;
     match (value.attribute.as_str(), &value.point) {
-        (ADDRESS, _) => return Line::from("get their answers from ").code(text).done(),
-        (ROW, Some(data)) => return Line::from(format!("use row {text} of ")).code(in_short(data)).done(),
+        (ADDRESS, _) => return StyledLine::from("get their answers from ").code(text).done(),
+        (ROW, Some(data)) => {
+            return StyledLine::from(format!("use row {text} of ")).code(in_short(data)).done();
+        }
         _ => {}
     }
-    let mut line = Line::from(match value.attribute.as_str() {
+    let mut line = StyledLine::from(match value.attribute.as_str() {
         CONNECTION => "open a new connection".to_owned(),
         RESENT => match text.as_str() {
             "connection" => "have to ask again for a connection".to_owned(),
@@ -154,8 +156,8 @@ fn of_client(value: &AttributeValue) -> Line {
 }
 
 /// An attribute with its value and, where it matters, its point.
-fn named(value: &AttributeValue) -> Line {
-    let mut line = Line::default();
+fn named(value: &AttributeValue) -> StyledLine {
+    let mut line = StyledLine::default();
     if value.attribute.starts_with(CLIENT) {
         return line.text("they ").line(of_client(value)).done();
     }
@@ -302,7 +304,7 @@ mod tests {
                 format!("have the event `retry`{shares}."),
             ),
         ] {
-            let line = terminal::line(&sentence(&seen), terminal::Style::default());
+            let line = terminal::line(&sentence(&seen), terminal::TerminalStyle::default());
             assert_eq!(line, format!("Slow ones more often {expected}"));
             assert_eq!(row(&seen)[1..], ["92 %", "8 %", "+61 to +95 points"]);
         }
@@ -310,9 +312,15 @@ mod tests {
 
     #[test]
     fn places_are_sentences() {
-        let first =
-            |slow, among, warm_up| FirstOnes { slow, among, of: 300, slow_ms: 412.0, warm_up, chance: 0.003 };
-        let text = |line: &Line| terminal::line(line, terminal::Style::default());
+        let first = |slow, among, warm_up| FirstIterations {
+            slow,
+            among,
+            of: 300,
+            slow_ms: 412.0,
+            warm_up,
+            chance: 0.003,
+        };
+        let text = |line: &StyledLine| terminal::line(line, terminal::TerminalStyle::default());
         let end = "iterations are slow ones (412 ms on average, typical ones 88.0 ms): cold caches, connections or tokens?";
         for (seen, expected) in [
             (first(4, 4, 0), format!("The first 4 of 300 {end} `warm_up: {{ times: 4 }}` leaves them out.")),

@@ -5,24 +5,24 @@
 //! iterations only, never of a single trace. Nothing here may compute a statistic.
 
 use super::because::{because, by_itself, outside};
-use super::document::Line;
-pub use super::named::{Named, kind_in_short, kind_name};
+use super::document::StyledLine;
+pub use super::named::{PointLabel, kind_in_short, kind_name};
 use super::named::{in_short, name_of, percent, share_with_bound};
 use super::texts::{calls, duration};
 use super::{client_comparison, differences, machine, slow_part};
 use analysis::late_work::is_waiting;
 use results::model::{
-    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoFinding, Overall, OwnTime,
-    Place, Results, WholePattern, Workload,
+    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoCauseReason, Overall,
+    OwnTime, Place, Results, WholePattern, Workload,
 };
 
 /// What a reader should know first: why slow iterations are slow, or without a comparison what the slowest have in common.
 #[must_use]
-pub fn sentences(results: &Results) -> Vec<Line> {
+pub fn sentences(results: &Results) -> Vec<StyledLine> {
     let several = results.workloads.len() > 1;
-    let of_workload = |workload: &Workload| -> Vec<Line> {
-        let named = |line: Line| match several {
-            true => Line::from(format!("{}: ", workload.name)).line(line).done(),
+    let of_workload = |workload: &Workload| -> Vec<StyledLine> {
+        let named = |line: StyledLine| match several {
+            true => StyledLine::from(format!("{}: ", workload.name)).line(line).done(),
             false => line,
         };
         why(workload).into_iter().chain(late_work(workload).map(late)).map(named).collect()
@@ -34,10 +34,10 @@ pub fn sentences(results: &Results) -> Vec<Line> {
 
 /// Why the slow iterations of a workload are slow; by the client's own figures where there are no traces, or too few.
 #[must_use]
-pub fn why(workload: &Workload) -> Vec<Line> {
+pub fn why(workload: &Workload) -> Vec<StyledLine> {
     match &workload.comparison {
         None => workload.client_comparison.iter().flat_map(client_comparison::sentences).collect(),
-        Some(seen) if seen.no_finding == Some(NoFinding::FewTraces) => {
+        Some(seen) if seen.no_finding == Some(NoCauseReason::FewTraces) => {
             let client = client_comparison::beside(seen, workload.client_comparison.as_ref());
             std::iter::once(comparison(seen)).chain(client).collect()
         }
@@ -54,17 +54,17 @@ pub fn cause(results: &Results) -> Option<FoundCause<'_>> {
         response.chain(late_work(workload).map(|late| (&late.comparison, Some(late))))
     });
     let named = both.filter_map(|(seen, late)| {
-        let guilty = seen.kinds.iter().find(|kind| kind.guilty);
+        let cause = seen.kinds.iter().find(|kind| kind.is_cause);
         let whole_ms = seen.slow_ms - seen.typical_ms;
-        let name = match (guilty, &seen.overall) {
-            (Some(guilty), _) => CauseName::Kind(name_of(guilty).in_short()),
+        let name = match (cause, &seen.overall) {
+            (Some(cause), _) => CauseName::Kind(name_of(cause).in_short()),
             // Slow iterations are slow as a whole.
             (None, Some(overall)) => CauseName::Whole(overall.pattern),
             (None, None) => return None,
         };
-        let until = if late.is_some() { Until::WorkEnd } else { Until::Response };
+        let until = if late.is_some() { TimeEndpoint::WorkEnd } else { TimeEndpoint::Response };
         let sentence = compared(seen, until);
-        Some((guilty.map_or(whole_ms, |kind| kind.delta_ms), FoundCause { name, sentence, late }))
+        Some((cause.map_or(whole_ms, |kind| kind.delta_ms), FoundCause { name, sentence, late }))
     });
     named.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, found)| found)
 }
@@ -72,10 +72,9 @@ pub fn cause(results: &Results) -> Option<FoundCause<'_>> {
 /// What makes slow iterations slow, or work end late.
 #[derive(Clone, Debug)]
 pub struct FoundCause<'a> {
-    /// Its name.
     pub name: CauseName,
     /// The sentence of the comparison.
-    pub sentence: Line,
+    pub sentence: StyledLine,
     /// The late work, if it is about that.
     pub late: Option<&'a LateWork>,
 }
@@ -90,7 +89,7 @@ pub fn late_work(workload: &Workload) -> Option<&LateWork> {
 #[derive(Clone, Debug)]
 pub enum CauseName {
     /// A kind of point.
-    Kind(Line),
+    Kind(StyledLine),
     /// They are slow as a whole.
     Whole(WholePattern),
 }
@@ -98,7 +97,7 @@ pub enum CauseName {
 /// Whether the comparison says why slow iterations are slow.
 #[must_use]
 pub fn has_cause(seen: &Comparison) -> bool {
-    seen.overall.is_some() || seen.kinds.iter().any(|kind| kind.guilty)
+    seen.overall.is_some() || seen.kinds.iter().any(|kind| kind.is_cause)
 }
 
 /// How slow iterations are slow as a whole, in a few words.
@@ -146,30 +145,31 @@ fn whole(overall: &Overall) -> String {
 
 /// What makes slow iterations slower than typical ones.
 #[must_use]
-pub fn comparison(comparison: &Comparison) -> Line {
-    compared(comparison, Until::Response)
+pub fn comparison(comparison: &Comparison) -> StyledLine {
+    compared(comparison, TimeEndpoint::Response)
 }
 
 /// What makes the work of late iterations end later than that of typical ones.
 #[must_use]
-pub fn late(work: &LateWork) -> Line {
-    compared(&work.comparison, Until::WorkEnd)
+pub fn late(work: &LateWork) -> StyledLine {
+    compared(&work.comparison, TimeEndpoint::WorkEnd)
 }
 
 /// To when times of iterations are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Until {
-    /// To the response.
+enum TimeEndpoint {
     Response,
     /// To the end of asynchronous work.
     WorkEnd,
 }
 
-fn compared(comparison: &Comparison, until: Until) -> Line {
-    if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
+fn compared(comparison: &Comparison, until: TimeEndpoint) -> StyledLine {
+    if comparison.no_finding == Some(NoCauseReason::Incomplete)
+        && comparison.slow.min(comparison.typical) == 0
+    {
         let what = match until {
-            Until::Response => "Slow and typical iterations",
-            Until::WorkEnd => "Late and typical work",
+            TimeEndpoint::Response => "Slow and typical iterations",
+            TimeEndpoint::WorkEnd => "Late and typical work",
         };
         let text = format!("{what} cannot be compared: {} of their traces lack points.", comparison.left_out);
         return text.into();
@@ -184,16 +184,16 @@ fn compared(comparison: &Comparison, until: Until) -> Line {
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let (which, gap) = (slow_part::which(comparison), duration(gap_ms));
     let (slow, typical) = (duration(comparison.slow_ms), duration(comparison.typical_ms));
-    let mut line = Line::from(match until {
-        Until::Response => {
+    let mut line = StyledLine::from(match until {
+        TimeEndpoint::Response => {
             format!("{which} take {gap} longer than typical ones ({slow} instead of {typical}, on average); ")
         }
-        Until::WorkEnd => format!(
+        TimeEndpoint::WorkEnd => format!(
             "The work of {which} ends {gap} later than that of typical ones ({slow} instead of {typical}, on average); "
         ),
     });
-    let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
-    if let Some(first) = guilty.first() {
+    let causes: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.is_cause).collect();
+    if let Some(first) = causes.first() {
         line.line(kind_name(first));
         let [share, low] = [first.share, first.share_low].map(percent);
         let explained = match low.as_str() {
@@ -207,16 +207,16 @@ fn compared(comparison: &Comparison, until: Until) -> Line {
         line.text(if first.with_below { ", with all that it calls, explains " } else { " explains " });
         line.text(format!("{explained}, because {because}")).line(around(comparison));
         line.line(where_it_is(first)).line(function(comparison));
-        if let Some(second) = guilty.get(1) {
+        if let Some(second) = causes.get(1) {
             line.text("; ").line(kind_name(second));
             line.text(format!(" explains {}", share_with_bound(second)));
         }
-        if guilty.len() > 2 {
-            line.text(format!(", and {} more", guilty.len() - 2));
+        if causes.len() > 2 {
+            line.text(format!(", and {} more", causes.len() - 2));
         }
         return line.text(".").done();
     }
-    if comparison.no_finding == Some(NoFinding::NoGap) {
+    if comparison.no_finding == Some(NoCauseReason::NoGap) {
         return "The slow iterations that were traced are not slower than typical ones.".into();
     }
     if let Some(overall) = &comparison.overall {
@@ -229,8 +229,8 @@ fn compared(comparison: &Comparison, until: Until) -> Line {
 }
 
 /// `; \`GET /quote\` around it is called 3 times instead of once`.
-fn around(comparison: &Comparison) -> Line {
-    let mut line = Line::default();
+fn around(comparison: &Comparison) -> StyledLine {
+    let mut line = StyledLine::default();
     let is_said = comparison.kinds.first().is_some_and(|first| is_waiting(&first.name));
     if let Some(kind) = comparison.repeated.as_ref().filter(|_| !is_said) {
         line.text("; ").line(name_of(kind).in_short()).text(format!(" around it: {}", because(kind)));
@@ -238,12 +238,12 @@ fn around(comparison: &Comparison) -> Line {
     line.done()
 }
 
-/// At most this many attributes of the guilty point stand in the sentence.
+/// At most this many attributes of the cause stand in the sentence.
 const CONTRASTS_MAX: usize = 2;
 
 /// `; 98 % of its time is on host inv-3 (12 % in typical iterations)`.
-fn where_it_is(kind: &ComparedKind) -> Line {
-    let mut line = Line::default();
+fn where_it_is(kind: &ComparedKind) -> StyledLine {
+    let mut line = StyledLine::default();
     for (number, contrast) in kind.contrasts.iter().take(CONTRASTS_MAX).enumerate() {
         let [slow, typical] = [contrast.slow_share, contrast.typical_share].map(percent);
         line.text(match number {
@@ -256,8 +256,8 @@ fn where_it_is(kind: &ComparedKind) -> Line {
 }
 
 /// `; in it, \`format\` explains 61 % (at least 48 %)`.
-fn function(comparison: &Comparison) -> Line {
-    let mut line = Line::default();
+fn function(comparison: &Comparison) -> StyledLine {
+    let mut line = StyledLine::default();
     let Some(functions) = &comparison.functions else { return line };
     if let Some(cause) = &functions.cause {
         let [share, low] = [cause.share, cause.share_low].map(percent);
@@ -268,13 +268,13 @@ fn function(comparison: &Comparison) -> Line {
     line.done()
 }
 
-fn having(contrast: &Contrast) -> Line {
+fn having(contrast: &Contrast) -> StyledLine {
     let Contrast { attribute, value, .. } = contrast;
     if attribute == "host" {
-        return Line::from("on host ").code(in_short(value)).done();
+        return StyledLine::from("on host ").code(in_short(value)).done();
     }
     let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
-    Line::from("with ").code(in_short(&format!("{}={value}", own.unwrap_or(attribute)))).done()
+    StyledLine::from("with ").code(in_short(&format!("{}={value}", own.unwrap_or(attribute)))).done()
 }
 
 /// `7 of the 10 slowest iterations`, `All of the 10 slowest iterations`.
@@ -289,9 +289,9 @@ pub fn number_of_slowest(iterations: u64, of: u64) -> String {
 
 /// What the slowest iterations have in common.
 #[must_use]
-pub fn finding(finding: &Finding) -> Line {
-    let mut line = Line::from(format!("{}: ", number_of_slowest(finding.iterations, finding.of)));
-    line.line(Named::from(finding).in_service());
+pub fn finding(finding: &Finding) -> StyledLine {
+    let mut line = StyledLine::from(format!("{}: ", number_of_slowest(finding.iterations, finding.of)));
+    line.line(PointLabel::from(finding).in_service());
     if !finding.path.is_empty() && finding.place == Place::Point {
         line.text(" under ").code(in_short(&finding.path.join(" › ")));
     }
@@ -322,8 +322,8 @@ fn can_be(place: Place, own_time: Option<OwnTime>) -> String {
 
 /// Why one iteration was slow.
 #[must_use]
-pub fn sentence(seen: &Explanation) -> Line {
-    let mut line = Named::from(seen).whole();
+pub fn sentence(seen: &Explanation) -> StyledLine {
+    let mut line = PointLabel::from(seen).whole();
     let part = match (seen.basis, seen.longer_ms, seen.excess_ms, seen.share_of_excess) {
         (Basis::Difference, Some(longer_ms), Some(excess_ms), Some(share)) => {
             let largest = if seen.explains { "" } else { ", the largest of several parts" };
@@ -371,8 +371,8 @@ mod tests {
     use analysis::levels::ALL_POINTS;
     use results::model::SlowMoments;
 
-    fn plain(line: &Line) -> String {
-        terminal::line(line, terminal::Style::default())
+    fn plain(line: &StyledLine) -> String {
+        terminal::line(line, terminal::TerminalStyle::default())
     }
 
     fn found(basis: Basis, iterations: u64, of: u64) -> Finding {
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    fn kind(name: &str, share: f64, guilty: bool) -> ComparedKind {
+    fn kind(name: &str, share: f64, is_cause: bool) -> ComparedKind {
         ComparedKind {
             service: "keystone/public".into(),
             name: name.into(),
@@ -450,7 +450,7 @@ mod tests {
             slower_calls_ms: 12.0 * share,
             effect: 0.9,
             exceeding: 0.9,
-            guilty,
+            is_cause,
             worst_trace_id: None,
             called_service: None,
             spread: None,
@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(line(&seen), around);
         seen.repeated = None;
         seen.kinds[0] = kind("db", 0.71, false);
-        seen.no_finding = Some(NoFinding::Unclear);
+        seen.no_finding = Some(NoCauseReason::Unclear);
         let moments = SlowMoments { moments: 7, iterations: 28, of: 30, share_by_chance: 0.3 };
         for (pattern, moments, expected) in [
             (
@@ -564,18 +564,18 @@ mod tests {
         seen.overall = None;
         for (reason, expected) in [
             (
-                NoFinding::Unclear,
+                NoCauseReason::Unclear,
                 "… no cause is certain. The largest part is in DB (71 %, at least 58 %), and other points are slower, too.",
             ),
             (
-                NoFinding::FewTraces,
+                NoCauseReason::FewTraces,
                 "… too few traces to be certain why (20 slow, 40 typical). The largest part is in DB (71 %, at least 58 %).",
             ),
             (
-                NoFinding::Incomplete,
+                NoCauseReason::Incomplete,
                 "… too many traces lack points to be certain why. The largest part is in DB (71 %, at least 58 %).",
             ),
-            (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
+            (NoCauseReason::NoGap, "The slow iterations that were traced are not slower than typical ones."),
         ] {
             seen.no_finding = Some(reason);
             assert_eq!(line(&seen), expected);

@@ -1,14 +1,14 @@
 //! Why an iteration failed, in a few words and in a clause: where, what was found, what was expected.
 
-use super::document::Line;
+use super::document::StyledLine;
 use results::model::ErrorClass;
 
 /// The most words of an action's name.
 const ACTION_WORDS_MAX: usize = 3;
 
 /// `log in answered 401`, `$.server.status is "BUILD"`.
-pub(super) fn in_short(error: &ErrorClass) -> Line {
-    let mut line = Line::default();
+pub(super) fn in_short(error: &ErrorClass) -> StyledLine {
+    let mut line = StyledLine::default();
     if let Some(subject) = &error.subject {
         line.code(subject);
         return match &error.found {
@@ -65,8 +65,8 @@ fn is_missing(error: &ErrorClass) -> bool {
 }
 
 /// ``In `boot`, `$.server.status` is `"BUILD"`, expected `"ACTIVE"` ``; `` `log in` answered 401, expected 200``.
-pub(super) fn clause(error: &ErrorClass) -> Line {
-    let mut line = Line::default();
+pub(super) fn clause(error: &ErrorClass) -> StyledLine {
+    let mut line = StyledLine::default();
     match (&error.subject, &error.action) {
         (Some(subject), action) => {
             if let Some(action) = action {
@@ -119,8 +119,8 @@ fn usual(error: &ErrorClass) -> &'static str {
 }
 
 /// Text with pieces in backquotes as a line with code.
-fn quoted(text: &str) -> Line {
-    let mut line = Line::default();
+fn quoted(text: &str) -> StyledLine {
+    let mut line = StyledLine::default();
     for (number, piece) in text.split('`').enumerate().filter(|(_, piece)| !piece.is_empty()) {
         if number % 2 == 1 {
             line.code(unquoted(piece))

@@ -17,7 +17,7 @@ use results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus,
 pub fn render(results: &Results) -> Result<String, SerializeError> {
     let mut report = Report::new(results.scenario.title.as_str());
     report.time = seconds(results.run.duration_s);
-    let why = Why(screen::reason(results));
+    let why = VerdictReason(screen::reason(results));
     for workload in &results.workloads {
         let mut suite = TestSuite::new(workload.name.as_str());
         suite.timestamp = results.run.started_at.parse().ok();
@@ -109,9 +109,9 @@ fn written(report: &Report) -> Result<String, SerializeError> {
 }
 
 /// Why the run has its verdict.
-struct Why(Reason);
+struct VerdictReason(Reason);
 
-impl Why {
+impl VerdictReason {
     /// The reason, for the criterion that decided.
     fn of(&self, criterion: &Criterion) -> Option<&Reason> {
         let decided = self.0.criterion.as_ref() == Some(&criterion.condition)

@@ -1,14 +1,14 @@
-//! Traces of which spans never came, in one sentence with what helps.
+//! Traces that lack spans, in one sentence with what helps.
 //!
 //! A service that makes spans faster than it can send them drops what its queue has no room for, mostly without a word.
 //! The environment variables are from OpenTelemetry's specification, "Batch Span Processor".
 
-use results::model::Received;
+use results::model::ReceivedSpans;
 
 /// How many traces lack spans, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lost {
-    /// Traces that were asked for, of which some came.
+pub struct SpanLoss {
+    /// Traces that were asked for; some of them came.
     pub traces: usize,
     /// Traces without any span.
     pub absent: usize,
@@ -37,8 +37,8 @@ pub struct Ceiling {
 
 /// What is missing, when, and what helps.
 #[must_use]
-pub fn sentence(lost: &Lost) -> String {
-    let Lost { traces, absent, partial, lacking, began_s: (from_s, to_s), is_otel, ceiling } = lost;
+pub fn sentence(lost: &SpanLoss) -> String {
+    let SpanLoss { traces, absent, partial, lacking, began_s: (from_s, to_s), is_otel, ceiling } = lost;
     let lack = |number: &usize| if *number == 1 { "lacks" } else { "lack" };
     let each = [
         (*absent > 0).then(|| format!("of {absent} no span came")),
@@ -84,7 +84,7 @@ const MADE_MIN: f64 = 1.3;
 
 /// How many spans came and were made a second, if they came steadily and the load made more.
 #[must_use]
-pub fn ceiling(received: &Received, made_per_s: f64) -> Option<Ceiling> {
+pub fn ceiling(received: &ReceivedSpans, made_per_s: f64) -> Option<Ceiling> {
     let (usual_per_s, most_per_s) = (received.spans_per_s as f64, received.most_spans_per_s as f64);
     let is_steady = usual_per_s > 0.0 && most_per_s <= STEADY * usual_per_s;
     let is_less = made_per_s >= MADE_MIN * most_per_s;
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_its_time() {
-        let lost = Lost {
+        let lost = SpanLoss {
             traces: 40,
             absent: 3,
             partial: 0,
@@ -108,7 +108,7 @@ mod tests {
         };
         for (lost, begins) in [
             (
-                Lost {
+                SpanLoss {
                     ceiling: Some(Ceiling { usual_per_s: 900.0, most_per_s: 1_024.0, made_per_s: 4_100.0 }),
                     ..lost
                 },
@@ -120,13 +120,13 @@ mod tests {
                 "of 40 traces: of 3 no span came (their iterations began 1.0 to 2.5 s after the run's start); either",
             ),
             (
-                Lost { partial: 2, lacking: 1, is_otel: false, ..lost },
+                SpanLoss { partial: 2, lacking: 1, is_otel: false, ..lost },
                 "of 40 traces: of 3 no span came, 2 lack spans above those that came, 1 lacks spans that most others have \
                  (their iterations began 1.0 to 2.5 s after the run's start); either a service that answers some of them does \
                  not report, something in front of it answers them, such as a cache, or its log",
             ),
             (
-                Lost { absent: 0, partial: 1, ..lost },
+                SpanLoss { absent: 0, partial: 1, ..lost },
                 "of 40 traces: 1 lacks spans above those that came (their iterations began 1.0 s after the run's start); some \
                  spans of a service came and others did not",
             ),
@@ -144,7 +144,8 @@ mod tests {
             (1_000, 3_000, 9_000.0, false),
             (0, 0, 4_000.0, false),
         ] {
-            let received = Received { spans_per_s: usual, most_spans_per_s: most, ..Received::default() };
+            let received =
+                ReceivedSpans { spans_per_s: usual, most_spans_per_s: most, ..ReceivedSpans::default() };
             assert_eq!(ceiling(&received, made_per_s).is_some(), expected, "{usual}, {most}, {made_per_s}");
         }
     }

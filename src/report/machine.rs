@@ -1,14 +1,14 @@
-//! Whether the machine that made the load was busy, in words: then times are longer than on a quiet one, and those of
-//! services on the same machine, too. Nothing here computes a statistic.
+//! Whether the machine that made the load was busy, in words: then times are longer than on a quiet one, also the times
+//! of services on the same machine. Nothing here computes a statistic.
 
-use super::document::Line;
+use super::document::StyledLine;
 use super::texts::duration;
 use analysis::explanation::QUEUE_TIME;
 use measure::generator::{Generator, WorkerVitals};
 use results::model::{Results, Workload};
 
-/// From this share of the load on that its threads wait for a processor, a machine is busy. A closed load on a service of
-/// the same machine makes its own threads wait for about a tenth.
+/// A machine is busy if the threads of the load wait for a processor for at least this share of the load. A closed load
+/// on a service of the same machine makes its own threads wait for about a tenth.
 const BUSY: f64 = 0.15;
 /// A shorter load says little.
 const LOAD_MIN_S: f64 = 0.5;
@@ -46,7 +46,7 @@ pub(super) fn busy(results: &Results) -> Option<String> {
 /// Whether time outside the traced services is named, as the cause or as the largest part.
 fn is_outside(workload: &Workload) -> bool {
     let kinds = workload.comparison.iter().flat_map(|seen| &seen.kinds).enumerate();
-    kinds.filter(|(place, kind)| *place == 0 || kind.guilty).any(|(_, kind)| kind.outside)
+    kinds.filter(|(place, kind)| *place == 0 || kind.is_cause).any(|(_, kind)| kind.outside)
 }
 
 /// Why iterations of this workload started late, if bench itself was late and not every virtual user was busy.
@@ -73,9 +73,9 @@ pub(super) fn late(results: &Results, workload: &Workload) -> Option<String> {
 }
 
 /// Both, for the whole run.
-pub(super) fn lines(results: &Results) -> impl Iterator<Item = Line> {
+pub(super) fn lines(results: &Results) -> impl Iterator<Item = StyledLine> {
     let late = results.workloads.iter().filter_map(|workload| late(results, workload));
-    late.take(1).chain(busy(results)).map(Line::from)
+    late.take(1).chain(busy(results)).map(StyledLine::from)
 }
 
 fn percent(share: f64) -> String {

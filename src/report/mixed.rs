@@ -1,7 +1,7 @@
 //! Traces of RPC that are mixed with others', in one sentence with what helps.
 
 use super::texts::duration_us;
-use analysis::foreign::Mixed;
+use analysis::foreign::ForeignPointSummary;
 
 /// At most this many names stand in the sentence.
 const NAMES_MAX: usize = 3;
@@ -11,8 +11,8 @@ const REMEDY: &str = "set `concurrency_backend = eventlet` in its configuration,
 
 /// What is wrong with the traces, why, and what helps.
 #[must_use]
-pub fn sentence(mixed: &Mixed) -> String {
-    let Mixed { traces, with_foreign, services, after_us, lacking, unserved, methods } = mixed;
+pub fn sentence(mixed: &ForeignPointSummary) -> String {
+    let ForeignPointSummary { traces, with_foreign, services, after_us, lacking, unserved, methods } = mixed;
     let called = names(methods.iter().map(String::as_str));
     if *with_foreign == 0 && *lacking == 0 {
         return format!(
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_fault_and_what_helps_are_one_sentence() {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let mixed = Mixed {
+        let mixed = ForeignPointSummary {
             traces: 60,
             with_foreign: 2,
             services: set(&["nova/nova-compute", "nova/nova-conductor"]),
@@ -65,10 +65,12 @@ mod tests {
                          `nova/nova-conductor` up to 97.0 s later and not counted, and 58 of 60 lack what the RPC \
                          `build_and_run_instance` led to, and are not compared: threads";
         assert!(sentence(&mixed).starts_with(beginning), "{}", sentence(&mixed));
-        let unserved = Mixed { with_foreign: 0, lacking: 0, ..mixed };
+        let unserved = ForeignPointSummary { with_foreign: 0, lacking: 0, ..mixed };
         let beginning = "in 40 of 60 traces nothing follows the RPC `build_and_run_instance`, so what a poll";
         assert!(sentence(&unserved).starts_with(beginning), "{}", sentence(&unserved));
-        for one in [&sentence(&unserved), &sentence(&Mixed { with_foreign: 1, ..unserved.clone() })] {
+        for one in
+            [&sentence(&unserved), &sentence(&ForeignPointSummary { with_foreign: 1, ..unserved.clone() })]
+        {
             assert!(one.contains("concurrency_backend") && !one.contains(". "), "{one}");
         }
     }

@@ -1,9 +1,9 @@
 //! What a kind of point is called, in sentences and tables: its name, its service, and the point around it.
 
-use super::document::Line;
+use super::document::StyledLine;
 use super::texts::{point_name, statement_in_short};
 use analysis::explanation::{OUTSIDE, QUEUE_TIME};
-use results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
+use results::client_points::{ACTION, ITERATION, QUEUE_TIME_POINT, REPORTER};
 use results::model::{ComparedKind, Explanation, Finding, Place};
 
 /// Sentences shorten code; tables show all of it.
@@ -16,7 +16,7 @@ pub(super) fn in_short(code: &str) -> String {
 
 /// What a kind of point is called, from its four texts.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct PointLabel<'a> {
     /// Where the time was spent.
     pub place: Place,
     /// The service that reported it.
@@ -29,24 +29,24 @@ pub struct Named<'a> {
     pub parent: &'a str,
 }
 
-pub(super) fn name_of(kind: &ComparedKind) -> Named<'_> {
+pub(super) fn name_of(kind: &ComparedKind) -> PointLabel<'_> {
     let place = match () {
         () if kind.outside => Place::Outside,
-        () if kind.service == REPORTER && kind.name == SCHEDULING_DELAY => Place::QueueTime,
+        () if kind.service == REPORTER && kind.name == QUEUE_TIME_POINT => Place::QueueTime,
         () => Place::Point,
     };
     let ComparedKind { service, name, detail, parent, .. } = kind;
-    Named { place, service, name, detail, parent }
+    PointLabel { place, service, name, detail, parent }
 }
 
-impl<'a> From<&'a Explanation> for Named<'a> {
+impl<'a> From<&'a Explanation> for PointLabel<'a> {
     fn from(seen: &'a Explanation) -> Self {
         let Explanation { place, service, name, detail, parent, .. } = seen;
         Self { place: *place, service, name, detail, parent }
     }
 }
 
-impl<'a> From<&'a Finding> for Named<'a> {
+impl<'a> From<&'a Finding> for PointLabel<'a> {
     fn from(seen: &'a Finding) -> Self {
         let Finding { place, service, name, detail, parent, .. } = seen;
         let place = match (*place, name.as_str()) {
@@ -58,10 +58,10 @@ impl<'a> From<&'a Finding> for Named<'a> {
     }
 }
 
-impl Named<'_> {
+impl PointLabel<'_> {
     /// With its service and its parent.
     #[must_use]
-    pub fn whole(&self) -> Line {
+    pub fn whole(&self) -> StyledLine {
         let mut line = self.in_service();
         let is_below = self.place == Place::Point && !self.parent.is_empty();
         if let Some(action) = self.parent.strip_prefix(ACTION).filter(|_| is_below) {
@@ -74,7 +74,7 @@ impl Named<'_> {
 
     /// With its service.
     #[must_use]
-    pub fn in_service(&self) -> Line {
+    pub fn in_service(&self) -> StyledLine {
         let mut line = self.in_short();
         match self.place {
             Place::Outside if self.detail.starts_with('(') => line.text(format!(" {}", self.detail)),
@@ -89,14 +89,14 @@ impl Named<'_> {
 
     /// The name alone.
     #[must_use]
-    pub fn in_short(&self) -> Line {
+    pub fn in_short(&self) -> StyledLine {
         match self.place {
             Place::QueueTime => QUEUE_TIME.into(),
             Place::Outside => format!("time {OUTSIDE}").into(),
             Place::Point if self.service == REPORTER && self.name == ITERATION => {
                 "time between requests".into()
             }
-            Place::Point => Line::default().code(in_short(&point_name(self.name, self.detail))).done(),
+            Place::Point => StyledLine::default().code(in_short(&point_name(self.name, self.detail))).done(),
         }
     }
 }
@@ -118,13 +118,13 @@ pub(super) fn kind_of_point(parent: &str) -> String {
 
 /// The name of a kind of point alone.
 #[must_use]
-pub fn kind_in_short(kind: &ComparedKind) -> Line {
+pub fn kind_in_short(kind: &ComparedKind) -> StyledLine {
     name_of(kind).in_short()
 }
 
 /// The kind of point, with its service and its parent.
 #[must_use]
-pub fn kind_name(kind: &ComparedKind) -> Line {
+pub fn kind_name(kind: &ComparedKind) -> StyledLine {
     name_of(kind).whole()
 }
 

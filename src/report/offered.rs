@@ -1,7 +1,7 @@
 //! Load that was asked for and load that was served, in words. Nothing here computes a statistic.
 
 use super::words::duration;
-use results::model::{Offered, Workload};
+use results::model::{OfferedLoad, Workload};
 
 /// A service that served this part of the load that was asked for has kept up with it.
 const KEPT_UP: f64 = 0.99;
@@ -12,7 +12,8 @@ pub(super) fn rate(workload: &Workload) -> String {
     format!("{:.1}/s{of}", served_per_s(workload))
 }
 
-/// Iterations per second: of a load at a rate, those that were served, which answers after the last start do not lower.
+/// Iterations per second. Of a load at a rate, these are the served ones; answers after the last start do not lower
+/// them.
 pub(super) fn served_per_s(workload: &Workload) -> f64 {
     let at_a_rate = workload.offered.as_ref().filter(|offered| offered.asked_per_s.is_some());
     at_a_rate.map_or(workload.rate_per_s, |offered| offered.served_per_s)
@@ -39,7 +40,7 @@ pub fn sentence(workload: &Workload) -> Option<String> {
         parts.push(format!(
             "up to {} {noun} waited, for up to {} (queue time)",
             offered.queued_max,
-            duration(workload.start_lag.max_ms)
+            duration(workload.queue_time.max_ms)
         ));
     }
     if workload.iterations.dropped > 0 {
@@ -48,7 +49,7 @@ pub fn sentence(workload: &Workload) -> Option<String> {
     Some(format!("{}.", parts.join("; ")))
 }
 
-fn busy(offered: &Offered, long: &str) -> String {
+fn busy(offered: &OfferedLoad, long: &str) -> String {
     match offered.users_max {
         Some(1) => format!("The only virtual user was busy{long} (max_concurrency)"),
         Some(users) => format!("All {users} virtual users were busy{long} (max_concurrency)"),

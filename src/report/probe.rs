@@ -12,7 +12,7 @@ const RECENT_NS: u64 = 300_000_000_000;
 
 /// Why no trace of the probe came.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Missing {
+pub enum MissingTraceCause {
     /// No request goes to a target of the deployment.
     NotSigned,
     /// The collector did not answer.
@@ -40,7 +40,7 @@ pub enum Missing {
     },
 }
 
-impl Missing {
+impl MissingTraceCause {
     /// What a collector tells by its newest trace. `since_unix_ns` is when the run began.
     #[must_use]
     pub fn of_collector(
@@ -66,17 +66,17 @@ impl Missing {
 
 /// Why no trace came, and what to do.
 #[must_use]
-pub fn missing(why: &Missing) -> String {
+pub fn missing(why: &MissingTraceCause) -> String {
     match why {
-        Missing::NotSigned => {
+        MissingTraceCause::NotSigned => {
             "no request of the iteration goes to a target of the deployment, so none carries trace \
             headers: check the URLs of its actions, and `targets`"
                 .to_owned()
         }
-        Missing::NoAnswer { collector, error } => {
+        MissingTraceCause::NoAnswer { collector, error } => {
             format!("the collector {collector} did not answer: {error}")
         }
-        Missing::Collector { collector, signed, newest } => {
+        MissingTraceCause::Collector { collector, signed, newest } => {
             let accept = match signed {
                 true => "accept this HMAC key (hmac_keys)",
                 false => "take the trace from the traceparent header",
@@ -96,11 +96,11 @@ pub fn missing(why: &Missing) -> String {
                 ),
             }
         }
-        Missing::Received { address, others: 0 } => format!(
+        MissingTraceCause::Received { address, others: 0 } => format!(
             "no span was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the services; \
              spans that are held back for more than 5 s (OTEL_BSP_SCHEDULE_DELAY) come later"
         ),
-        Missing::Received { address, others } => format!(
+        MissingTraceCause::Received { address, others } => format!(
             "{others} spans were received at {address}, but none of the probe: let the services take the trace from \
              the traceparent header"
         ),
@@ -153,7 +153,7 @@ pub fn came_later(note: &str) -> Option<String> {
 
 /// What must be known before the load; `None` if all is well.
 #[must_use]
-pub fn warning(probe: &log::Probe) -> Option<String> {
+pub fn warning(probe: &log::ProbeRecord) -> Option<String> {
     let body = probe.body.as_ref().map_or_else(String::new, |body| format!("{THE_ANSWER}{body}"));
     let failed = probe.failure.as_ref().map(|why| format!("{FAILED}{why}{body}"));
     let missing = probe.missing.as_ref().map(|why| format!("{NO_TRACE}{why}"));
@@ -199,7 +199,9 @@ mod tests {
 
     #[test]
     fn a_missing_trace_has_a_reason_and_a_remedy() {
-        let of = |newest, signed| missing(&Missing::of_collector("redis://c:6379", signed, newest, BEGAN_NS));
+        let of = |newest, signed| {
+            missing(&MissingTraceCause::of_collector("redis://c:6379", signed, newest, BEGAN_NS))
+        };
         let at = |time: &str| Ok(Some(time.to_owned()));
         for (seen, parts) in [
             (of(Ok(None), true), ["no trace at all", "HMAC key"]),
@@ -210,13 +212,13 @@ mod tests {
                 ["latest trace is of 2025-11-18 11:59:59 UTC", "HMAC key"],
             ),
             (of(Err("refused".to_owned()), true), ["did not answer", "refused"]),
-            (missing(&Missing::NotSigned), ["no request", "targets"]),
+            (missing(&MissingTraceCause::NotSigned), ["no request", "targets"]),
             (
-                missing(&Missing::Received { address: "127.0.0.1:4318".to_owned(), others: 0 }),
+                missing(&MissingTraceCause::Received { address: "127.0.0.1:4318".to_owned(), others: 0 }),
                 ["no span was received", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318"],
             ),
             (
-                missing(&Missing::Received { address: "127.0.0.1:4318".to_owned(), others: 9 }),
+                missing(&MissingTraceCause::Received { address: "127.0.0.1:4318".to_owned(), others: 9 }),
                 ["9 spans", "traceparent"],
             ),
         ] {

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
+use super::document::{
+    Badge, Block, Cell, Column, DocumentTable, JudgedCriterion, ReportDocument, RowRole, StyledLine,
+};
 use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
@@ -21,7 +23,7 @@ const ERRORS_SHOWN: usize = 8;
 /// The summary for a terminal; with `directory`, also the paths of the files. Notes that the reader has `heard` are left
 /// out.
 #[must_use]
-pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) -> Document {
+pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) -> ReportDocument {
     let (mut document, screen) = head(results);
     document.blocks.extend(workloads(results, &screen));
     let by_errors = screen.reason.kind.is_by_errors();
@@ -39,7 +41,7 @@ pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) ->
     }
     add_notes(&mut document, &notes(results, &screen, heard));
     if let Some(directory) = directory {
-        let path = |name| Line::from(directory.join(name).display().to_string());
+        let path = |name| StyledLine::from(directory.join(name).display().to_string());
         document.push(Block::Facts(vec![("report", path("report.html")), ("results", path("results.json"))]));
     }
     document
@@ -47,7 +49,7 @@ pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) ->
 
 /// The report for step summaries and comments.
 #[must_use]
-pub fn report(results: &Results) -> Document {
+pub fn report(results: &Results) -> ReportDocument {
     let (mut document, screen) = head(results);
     let by_errors = screen.reason.kind.is_by_errors();
     if !by_errors {
@@ -68,8 +70,8 @@ pub fn report(results: &Results) -> Document {
 }
 
 /// Adds notes, in which code stands between backquotes.
-fn add_notes(document: &mut Document, notes: &[String]) {
-    document.blocks.extend(notes.iter().map(|note| Block::Note("note", Line::quoting(note))));
+fn add_notes(document: &mut ReportDocument, notes: &[String]) {
+    document.blocks.extend(notes.iter().map(|note| Block::Note("note", StyledLine::quoting(note))));
 }
 
 /// The notes that the reader has not heard, and that the reason of the verdict does not say.
@@ -80,15 +82,15 @@ fn notes(results: &Results, screen: &Screen, heard: &[String]) -> Vec<String> {
 
 /// The verdict with its criteria, without the figures.
 #[must_use]
-pub fn gate(results: &Results) -> Document {
+pub fn gate(results: &Results) -> ReportDocument {
     let (mut document, _) = head(results);
     document.blocks.extend(criteria(results));
     document
 }
 
 /// The verdict with its reason, and what else makes the run INVALID.
-fn head(results: &Results) -> (Document, Screen) {
-    let mut document = Document::new(2, "report.html");
+fn head(results: &Results) -> (ReportDocument, Screen) {
+    let mut document = ReportDocument::new(2, "report.html");
     let screen = screen::of(results);
     document.push(Block::Title(verdict(results)));
     document.push(Block::Heading(screen.headline.clone(), None));
@@ -97,7 +99,9 @@ fn head(results: &Results) -> (Document, Screen) {
     let missing = words::no_trace_came(results).filter(|_| !is_first);
     document.blocks.extend(missing.map(|missing| Block::Note("no trace came", missing.into())));
     let excerpt = screen.reason.excerpt.as_deref();
-    document.blocks.extend(excerpt.map(|body| Block::Note("the answer", Line::default().code(body).done())));
+    document
+        .blocks
+        .extend(excerpt.map(|body| Block::Note("the answer", StyledLine::default().code(body).done())));
     let invalid = results.verdict.invalid.iter();
     document.blocks.extend(invalid.map(|reason| Block::Invalid(reason.as_str().into())));
     (document, screen)
@@ -105,7 +109,7 @@ fn head(results: &Results) -> (Document, Screen) {
 
 /// The verdict in one line.
 #[must_use]
-pub fn verdict(results: &Results) -> Line {
+pub fn verdict(results: &Results) -> StyledLine {
     let status = match results.run.status {
         RunStatus::Finished => String::new(),
         RunStatus::Interrupted => " · interrupted".to_owned(),
@@ -122,7 +126,7 @@ pub fn verdict(results: &Results) -> Line {
     let not_served =
         words::not_served(&results.workloads).map_or_else(String::new, |words| format!(" · {words}"));
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
-    let mut line = Line::from(badge);
+    let mut line = StyledLine::from(badge);
     let failed = if screen::has_unjudged_failures(results) { failures(results) } else { String::new() };
     let subject = format!(
         "{not_served} · {} on {}{status}{tls}{failed}",
@@ -165,15 +169,15 @@ fn criteria(results: &Results) -> Option<Block> {
         // Without profiling, no iteration has a trace.
         let ids = criterion.trace_ids.iter().filter(|_| results.profiling.enabled);
         let ended = if criterion.aborted { ", and ended the load" } else { "" };
-        Judged {
+        JudgedCriterion {
             badge: Badge::criterion(criterion),
             condition: format!("{workload}{}", criterion.condition).into(),
             observed: format!("{}{off}{ended}", criterion.observed).into(),
-            reason: criterion.reason.as_deref().map(Line::from),
+            reason: criterion.reason.as_deref().map(StyledLine::from),
             trace_ids: ids.map(ToString::to_string).collect(),
         }
     };
-    let all: Vec<Judged> = results.verdict.criteria.iter().map(judged).collect();
+    let all: Vec<JudgedCriterion> = results.verdict.criteria.iter().map(judged).collect();
     (!all.is_empty()).then_some(Block::Criteria(all))
 }
 
@@ -227,13 +231,13 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
 }
 
 /// Counts and percentiles of a workload's iterations and of its actions.
-fn times(workload: &Workload) -> Table {
+fn times(workload: &Workload) -> DocumentTable {
     let mut columns = vec![Column::name(""), Column::figure("count"), Column::figure("failed")];
     columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
     let actions = workload.actions.iter().flat_map(|action| [&action.service_time, &action.response_time]);
     let all = [&workload.response_time, &workload.service_time].into_iter().chain(actions);
     columns.push(Column::figure(words::max_title(all)));
-    let mut table = Table::new(columns);
+    let mut table = DocumentTable::new(columns);
     let waited = words::waited(workload);
     let mut row = |part, name: &str, counts: Option<Counts>, times: &Distribution| {
         // Counts appear once: further rows of times have none.
@@ -245,23 +249,23 @@ fn times(workload: &Workload) -> Table {
         cells.push(if times.count == 0 { "-".into() } else { duration(times.max_ms).into() });
         table.part(part, cells);
     };
-    row(Part::Whole, "iteration", Some(workload.iterations), &workload.response_time);
+    row(RowRole::Whole, "iteration", Some(workload.iterations), &workload.response_time);
     if waited {
-        row(Part::Further, "from its start", None, &workload.service_time);
-        row(Part::Further, "queue time", None, &workload.start_lag);
+        row(RowRole::Further, "from its start", None, &workload.service_time);
+        row(RowRole::Further, "queue time", None, &workload.queue_time);
     }
     for action in &workload.actions {
-        row(Part::Step, &action.name, Some(action.requests), &action.service_time);
+        row(RowRole::Step, &action.name, Some(action.requests), &action.service_time);
         if waited {
-            row(Part::FurtherOfStep, "from due", None, &action.response_time);
+            row(RowRole::FurtherOfStep, "from due", None, &action.response_time);
         }
     }
     table
 }
 
 /// Kinds of failure, with a trace of each if there are traces.
-fn errors(workload: &Workload, is_profiled: bool) -> Table {
-    let mut table = Table::new(vec![
+fn errors(workload: &Workload, is_profiled: bool) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::figure("failed"),
         Column::words("class").left_out(2),
         Column::name("action"),
@@ -283,7 +287,7 @@ fn errors(workload: &Workload, is_profiled: bool) -> Table {
         cells.extend(is_quoted.then(|| quoted(error).map_or_else(Cell::empty, Cell::from)));
         let id = || error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string()));
         cells.extend(is_profiled.then(id));
-        table.part(Part::Whole, cells);
+        table.part(RowRole::Whole, cells);
     }
     table
 }
@@ -296,7 +300,7 @@ fn quoted(error: &ErrorClass) -> Option<String> {
 }
 
 /// How the run's numbers add up, what made the load, and what was fetched.
-fn facts(results: &Results) -> Vec<(&'static str, Line)> {
+fn facts(results: &Results) -> Vec<(&'static str, StyledLine)> {
     let record = record::lines(results).into_iter().map(|line| ("record", line.into()));
     let probe = probe::sentence(results).map(|line| ("probe", line.into()));
     let cost = observer::unmeasured(results).map(|line| ("cost", line.into()));
@@ -312,7 +316,7 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
 mod tests {
     use super::*;
     use crate::document::markdown::{self, BYTES_MAX};
-    use crate::document::terminal::{self, Style};
+    use crate::document::terminal::{self, TerminalStyle};
     use crate::html::sample;
     use results::model::Severity;
 
@@ -342,7 +346,7 @@ mod tests {
             let row = row.unwrap_or_else(|| panic!("{outcome:?} {severity:?}: {report}"));
             assert_eq!(row.contains("– too \\| few"), has_reason, "{row}");
             assert!(report.contains("**INVALID** the \\*generator\\*"), "{report}");
-            let text = terminal::text(&gate(&results), Style { colour: true, columns: None });
+            let text = terminal::text(&gate(&results), TerminalStyle { colour: true, columns: None });
             let word = word.replace('*', "");
             let expected = format!("\n\u{1b}[{code};1m{word}\u{1b}[0m  list-users: {}: ", base.condition);
             assert!(text.contains(&expected), "{expected:?}: {text:?}");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::document::{Badge, Block, Cell, Column, Document, Table};
+use super::document::{Badge, Block, Cell, Column, DocumentTable, ReportDocument};
 use super::words::{NO_TIME, duration, not_served};
 use results::model::{Outcome, Results, Time};
 
@@ -14,7 +14,6 @@ const CAUSE_CHARS_MAX: usize = 200;
 pub struct ListedRun {
     /// What names it on the command line: its directory, or the beginning of that.
     pub name: String,
-    /// Its directory.
     pub directory: String,
     /// `run`, or `ab` for a comparison by rounds.
     pub kind: &'static str,
@@ -36,8 +35,8 @@ pub struct ListedRun {
 
 /// The list as a table.
 #[must_use]
-pub fn document(runs: &[ListedRun]) -> Document {
-    let mut table = Table::new(vec![
+pub fn document(runs: &[ListedRun]) -> ReportDocument {
+    let mut table = DocumentTable::new(vec![
         Column::words("run"),
         Column::words("verdict"),
         Column::figure("p99"),
@@ -62,7 +61,7 @@ pub fn document(runs: &[ListedRun]) -> Document {
             run.fault.as_ref().unwrap_or(&run.cause).as_str().into(),
         ]);
     }
-    let mut document = Document::new(2, "");
+    let mut document = ReportDocument::new(2, "");
     document.push(Block::Table(table));
     document
 }

@@ -5,15 +5,15 @@
 
 use uuid::Uuid;
 
-use super::document::{Line, Span};
+use super::document::{StyledLine, StyledSpan};
 use super::texts::percent;
 use super::words::{self, CauseName, FoundCause, duration};
 use super::{failed, machine, offered};
 use analysis::explanation::QUEUE_TIME;
 use base::units::{beside_limit, format_ns_to};
 use results::model::{
-    Counts, Criterion, ErrorClass, Measured, NoFinding, Outcome, Reason, ReasonKind, Results, RunStatus,
-    Severity, Workload,
+    Counts, Criterion, CriterionMeasurement, ErrorClass, NoCauseReason, Outcome, Reason, ReasonKind, Results,
+    RunStatus, Severity, Workload,
 };
 
 /// The most words of a headline.
@@ -38,9 +38,9 @@ const TIMES_OF_RALLY: [&str; 5] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct Screen {
     /// At most ten words.
-    pub headline: Line,
+    pub headline: StyledLine,
     /// One or several sentences.
-    pub sentence: Line,
+    pub sentence: StyledLine,
     /// The same as plain texts, with what they name.
     pub reason: Reason,
 }
@@ -88,7 +88,7 @@ pub fn of(results: &Results) -> Screen {
     }
 }
 
-fn screen(kind: ReasonKind, headline: Line, sentence: Line) -> Screen {
+fn screen(kind: ReasonKind, headline: StyledLine, sentence: StyledLine) -> Screen {
     let headline = in_words(headline, HEADLINE_WORDS_MAX);
     let reason = Reason {
         kind,
@@ -108,24 +108,24 @@ fn screen(kind: ReasonKind, headline: Line, sentence: Line) -> Screen {
 }
 
 /// The words of a line without markup.
-pub(super) fn plain(line: &Line) -> String {
+pub(super) fn plain(line: &StyledLine) -> String {
     line.spans
         .iter()
         .map(|span| match span {
-            Span::Text(text) | Span::Code(text) => text.as_str(),
-            Span::Badge(badge) => badge.word,
+            StyledSpan::Text(text) | StyledSpan::Code(text) => text.as_str(),
+            StyledSpan::Badge(badge) => badge.word,
         })
         .collect()
 }
 
-/// The line, cut after so many words.
-fn in_words(line: Line, words_max: usize) -> Line {
+/// The line, cut after `words_max` words.
+fn in_words(line: StyledLine, words_max: usize) -> StyledLine {
     if plain(&line).split_whitespace().count() <= words_max {
         return line;
     }
-    let (mut left, mut cut) = (words_max, Line::default());
+    let (mut left, mut cut) = (words_max, StyledLine::default());
     for span in line.spans {
-        let (Span::Text(text) | Span::Code(text)) = &span else { continue };
+        let (StyledSpan::Text(text) | StyledSpan::Code(text)) = &span else { continue };
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.len() <= left {
             left -= words.len();
@@ -135,7 +135,7 @@ fn in_words(line: Line, words_max: usize) -> Line {
         let blank = if text.starts_with(char::is_whitespace) { " " } else { "" };
         let text = format!("{blank}{}…", words[..left].join(" "));
         match span {
-            Span::Code(_) if left > 0 => cut.code(text),
+            StyledSpan::Code(_) if left > 0 => cut.code(text),
             _ => cut.text(text),
         };
         break;
@@ -199,12 +199,12 @@ fn errors(results: &Results, kind: ReasonKind, broken: Option<&Criterion>) -> Sc
         _ => format!("{failed} of {total} failed"),
     };
     let first = workload.errors.first();
-    let mut headline = Line::from(counted);
+    let mut headline = StyledLine::from(counted);
     if let Some(error) = first {
         headline.text(": ").line(failed::in_short(error));
     }
     let share = failed as f64 / total.max(1) as f64 * 100.0;
-    let mut sentence = Line::default();
+    let mut sentence = StyledLine::default();
     match first {
         Some(error) if error.count == total => {
             sentence.line(failed::clause(error)).text(if total == 1 { "." } else { ", every time." });
@@ -282,7 +282,7 @@ fn failing(results: &Results) -> Screen {
         workload.map_or(0.0, |workload| share_failed(workload.iterations))
     };
     let by_errors = criteria(results, Outcome::Fail).find(|one| judges_failures(one) && failed_of(one) > 0.0);
-    // Where so many failed, they are what breaks limits on times too.
+    // Where at least this share failed, failures are what breaks limits on times too.
     let through_errors = || criteria(results, Outcome::Fail).find(|one| failed_of(one) >= FAILED_SHARE);
     if let Some(broken) = by_errors.or_else(through_errors) {
         return errors(results, ReasonKind::Errors, Some(broken));
@@ -299,15 +299,15 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
         || TIMES_OF_RALLY.contains(&broken.criterion.as_str());
     let kind = if of_time { ReasonKind::Time } else { ReasonKind::Criterion };
     let metric = metric(&broken.condition);
-    let mut sentence = Line::default();
+    let mut sentence = StyledLine::default();
     sentence.code(&broken.condition).text(" is broken: ");
-    let mut headline = Line::from(format!("Broken: {}", broken.condition));
+    let mut headline = StyledLine::from(format!("Broken: {}", broken.condition));
     let (mut expected, mut found) = (None, None);
     if let Some(seen) = &broken.measured {
         // Both with as many digits as it takes to tell them apart.
         let limit = beside_limit(seen.limit, seen.value, |limit, more| amount(limit, &seen.unit, more));
         let value = measured(seen);
-        headline = Line::from(format!("{metric} is {value}, limit {limit}"));
+        headline = StyledLine::from(format!("{metric} is {value}, limit {limit}"));
         (expected, found) = (Some(limit), Some(value));
     }
     sentence.text(found_by(broken)).text(".");
@@ -329,7 +329,7 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
     let by_time = workload.filter(|_| of_time);
     let cause = if is_of_work(broken) { late_cause_of } else { cause_of };
     let why = by_time.and_then(cause);
-    let why = why.or_else(|| workload.and_then(offered::sentence).map(Line::from));
+    let why = why.or_else(|| workload.and_then(offered::sentence).map(StyledLine::from));
     if let Some(why) = why {
         sentence.text(" ").line(why);
     }
@@ -358,7 +358,7 @@ pub(super) fn off_limit(criterion: &Criterion) -> Option<String> {
     (seen.limit > 0.0 && seen.value != seen.limit).then(|| off(seen.value / seen.limit))
 }
 
-/// How far a value is from its limit, of which it is this many times as large.
+/// How far a value is from its limit, if it is this many times as large as the limit.
 fn off(times: f64) -> String {
     match times {
         times if times >= 2.0 => format!("{} times the limit", rounded(times, 0)),
@@ -379,11 +379,11 @@ fn metric(condition: &str) -> String {
 }
 
 /// The value of a criterion, with the digits that tell it from the limit.
-pub(super) fn measured(seen: &Measured) -> String {
+pub(super) fn measured(seen: &CriterionMeasurement) -> String {
     beside_limit(seen.value, seen.limit, |value, more| amount(value, &seen.unit, more))
 }
 
-/// A value of a criterion in its unit, with so many digits more than usual.
+/// A value of a criterion in its unit, with this number of digits more than usual.
 fn amount(value: f64, unit: &str, more: usize) -> String {
     match unit {
         "ms" if value > 0.0 => format_ns_to((value * 1e6).round() as u64, more),
@@ -428,7 +428,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
         ReasonKind::Inconclusive => format!("{word} {}", open.condition),
         _ => format!("{word} {}", metric(&open.condition)),
     };
-    let mut sentence = Line::default();
+    let mut sentence = StyledLine::default();
     let value = open.measured.as_ref().map(measured);
     sentence.code(&open.condition).text(format!(": {}", value.as_ref().unwrap_or(&open.observed)));
     if let Some(reason) = &open.reason {
@@ -440,7 +440,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
     screen
 }
 
-/// What the slow iterations of a run wait for that nothing speaks against.
+/// What slow iterations wait for, in a run that nothing speaks against.
 fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
     if let Some(FoundCause { name, sentence: mut why, late: work }) = words::cause(results) {
@@ -474,7 +474,7 @@ fn slow(results: &Results) -> Screen {
     }
     let is_unclear = |workload: &Workload| {
         let seen = workload.comparison.as_ref();
-        seen.is_some_and(|seen| seen.no_finding == Some(NoFinding::Unclear) && seen.missing.is_none())
+        seen.is_some_and(|seen| seen.no_finding == Some(NoCauseReason::Unclear) && seen.missing.is_none())
     };
     if let Some(busy) = machine::busy(results).filter(|_| results.workloads.iter().any(is_unclear)) {
         let mut sentence = words::sentences(results).into_iter().next().unwrap_or_default();
@@ -503,7 +503,7 @@ fn slow(results: &Results) -> Screen {
     screen(ReasonKind::Nothing, headline.into(), sentence)
 }
 
-/// A run that nothing speaks against, and of which no trace came: a wrong key looks like this.
+/// A run that nothing speaks against, but no trace of it came: a wrong key looks like this.
 fn without_traces(results: &Results, why: &str) -> Screen {
     let asked: u64 = results.profiling.fetched.values().sum();
     let of = if asked == 1 { "The trace".to_owned() } else { format!("None of the {asked} traces") };
@@ -513,9 +513,9 @@ fn without_traces(results: &Results, why: &str) -> Screen {
 }
 
 /// The headline on what slow iterations wait for.
-fn waiting_for(name: Line) -> Line {
+fn waiting_for(name: StyledLine) -> StyledLine {
     let text = plain(&name);
-    let mut headline = Line::from("Slow iterations ");
+    let mut headline = StyledLine::from("Slow iterations ");
     match text.as_str() {
         QUEUE_TIME => headline.text("wait for a free virtual user"),
         text if text.starts_with("time ") => headline.text("lose ").line(name),
@@ -525,18 +525,18 @@ fn waiting_for(name: Line) -> Line {
 }
 
 /// The headline on what asynchronous work waits for.
-fn late_because_of(name: Line) -> Line {
+fn late_because_of(name: StyledLine) -> StyledLine {
     let text = plain(&name);
     let verb = match text.as_str() {
         text if text.starts_with("waiting ") => "is ",
         text if text.starts_with("time ") => "loses ",
         _ => "waits for ",
     };
-    Line::from(format!("Late work {verb}")).line(in_words(name, NAME_WORDS_MAX)).done()
+    StyledLine::from(format!("Late work {verb}")).line(in_words(name, NAME_WORDS_MAX)).done()
 }
 
 /// The figures of a run that nothing else is known of.
-pub(super) fn figures(results: &Results) -> Line {
+pub(super) fn figures(results: &Results) -> StyledLine {
     let one = |workload: &Workload| {
         let count = workload.response_time.count_of_all();
         let at = |percentile| {
@@ -552,13 +552,13 @@ pub(super) fn figures(results: &Results) -> Line {
 }
 
 /// The sentence on what makes slow iterations of a workload slow, if something does for certain.
-fn cause_of(workload: &Workload) -> Option<Line> {
+fn cause_of(workload: &Workload) -> Option<StyledLine> {
     let comparison = workload.comparison.as_ref()?;
     words::has_cause(comparison).then(|| words::comparison(comparison))
 }
 
 /// What makes the work of a workload end late, if a point stands out.
-fn late_cause_of(workload: &Workload) -> Option<Line> {
+fn late_cause_of(workload: &Workload) -> Option<StyledLine> {
     let late = words::late_work(workload)?;
     words::has_cause(&late.comparison).then(|| words::late(late))
 }

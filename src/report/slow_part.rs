@@ -1,9 +1,9 @@
 //! Which slow iterations a comparison is of, and what it lacks where it names no cause, in words. Nothing here computes a
 //! statistic.
 
-use super::document::Line;
+use super::document::StyledLine;
 use super::named::{kind_name, share_with_bound};
-use results::model::{Comparison, Missing, NoFinding};
+use results::model::{Comparison, NoCauseReason, SlowIterationShortage};
 
 /// A part at least this large, at its lower bound, is said to be the largest although nothing is certain.
 const LARGE: f64 = 0.2;
@@ -20,11 +20,13 @@ pub(super) fn which(seen: &Comparison) -> String {
 }
 
 /// Why no cause is named, and what helps: the end of the sentence.
-pub(super) fn unclear(seen: &Comparison) -> Line {
+pub(super) fn unclear(seen: &Comparison) -> StyledLine {
     let first = seen.kinds.first();
-    let mut line = Line::default();
-    if let (Some(Missing { seen: callers, needed, iterations, of_callers: true }), Some(first)) =
-        (seen.missing, first)
+    let mut line = StyledLine::default();
+    if let (
+        Some(SlowIterationShortage { seen: callers, needed, iterations, of_callers: true }),
+        Some(first),
+    ) = (seen.missing, first)
     {
         line.line(kind_name(first))
             .text(format!(" may explain {}, but only {callers} of these", share_with_bound(first)));
@@ -35,13 +37,13 @@ pub(super) fn unclear(seen: &Comparison) -> Line {
         return line.text(text).done();
     }
     match (seen.no_finding, seen.missing) {
-        (Some(NoFinding::FewTraces), Some(missing)) => line.text(format!(
+        (Some(NoCauseReason::FewTraces), Some(missing)) => line.text(format!(
             "too few traces to be certain why ({} slow, {} typical): run at least {} iterations",
             seen.slow, seen.typical, missing.iterations
         )),
-        (Some(NoFinding::FewTraces), None) => line
+        (Some(NoCauseReason::FewTraces), None) => line
             .text(format!("too few traces to be certain why ({} slow, {} typical)", seen.slow, seen.typical)),
-        (Some(NoFinding::Incomplete), _) => line.text("too many traces lack points to be certain why"),
+        (Some(NoCauseReason::Incomplete), _) => line.text("too many traces lack points to be certain why"),
         _ => return spread(line, seen),
     };
     line.text(".");
@@ -54,7 +56,7 @@ pub(super) fn unclear(seen: &Comparison) -> Line {
 }
 
 /// No kind is certain to be the cause: either one is large and not in enough iterations, or many are a little slower.
-fn spread(mut line: Line, seen: &Comparison) -> Line {
+fn spread(mut line: StyledLine, seen: &Comparison) -> StyledLine {
     let Some(first) = seen.kinds.first() else { return line.text("nothing stands out.").done() };
     if first.share_low < LARGE {
         line.text("nothing stands out. The largest part is in ").line(kind_name(first));
@@ -82,16 +84,16 @@ mod tests {
     use crate::explanation::comparison;
 
     /// A comparison whose first kind is called by this share of slow iterations, and longer than usual in as many.
-    fn seen(callers: f64, [share, low]: [f64; 2], of_slow: Option<u64>, guilty: bool) -> Comparison {
+    fn seen(callers: f64, [share, low]: [f64; 2], of_slow: Option<u64>, is_cause: bool) -> Comparison {
         serde_json::from_value(json!({
             "slow_percent": 10, "slow": 20, "of_slow": of_slow, "typical": 50, "slow_ms": 40.0, "typical_ms": 20.0,
-            "left_out": 0, "no_finding": if guilty { None } else { Some("unclear") },
+            "left_out": 0, "no_finding": if is_cause { None } else { Some("unclear") },
             "clocks_moved": 0, "clocks_inconsistent": 0,
             "kinds": [{
                 "service": "demo/identity", "name": "db", "detail": "SELECT * FROM assignment", "parent": "rpc get_roles",
                 "outside": false, "delta_ms": 16.0, "share": share, "share_low": low, "share_high": 1.0,
                 "slow_calls": callers, "typical_calls": 0.0, "more_calls_ms": 16.0, "slower_calls_ms": 0.0,
-                "effect": callers, "exceeding": callers, "guilty": guilty, "worst_trace_id": null,
+                "effect": callers, "exceeding": callers, "guilty": is_cause, "worst_trace_id": null,
             }],
         }))
         .unwrap()
@@ -99,8 +101,8 @@ mod tests {
 
     #[test]
     fn one_statement_says_what_is_missing() {
-        let missing = Missing { seen: 4, needed: 5, iterations: 250, of_callers: true };
-        let few = Missing { seen: 20, needed: 20, iterations: 100, of_callers: false };
+        let missing = SlowIterationShortage { seen: 4, needed: 5, iterations: 250, of_callers: true };
+        let few = SlowIterationShortage { seen: 20, needed: 20, iterations: 100, of_callers: false };
         let with = |missing, seen| Comparison { missing: Some(missing), ..seen };
         let db = "`db · SELECT … FROM assignment` in demo/identity under `rpc get_roles`";
         for (what, seen, expected) in [
@@ -112,14 +114,17 @@ mod tests {
             ),
             (
                 "one caller",
-                with(Missing { seen: 1, iterations: 1_000, ..missing }, seen(0.05, [0.5, 0.0], None, false)),
+                with(
+                    SlowIterationShortage { seen: 1, iterations: 1_000, ..missing },
+                    seen(0.05, [0.5, 0.0], None, false),
+                ),
                 "p90 … DB may explain 50 %, at least 0 %, but only 1 of these 20 calls it, and a finding needs 5: run about \
                  1000 iterations or more.",
             ),
             (
                 "too few iterations",
                 Comparison {
-                    no_finding: Some(NoFinding::FewTraces),
+                    no_finding: Some(NoCauseReason::FewTraces),
                     ..with(few, seen(0.2, [0.8, 0.46], None, false))
                 },
                 "p90 … too few traces to be certain why (20 slow, 50 typical): run at least 100 iterations. The largest part \
@@ -147,7 +152,7 @@ mod tests {
                 "20 of the 50 p90 … DB explains 80 % of it (at least 70 %), because these call it once, typical ones never.",
             ),
         ] {
-            let line = terminal::line(&comparison(&seen), terminal::Style::default());
+            let line = terminal::line(&comparison(&seen), terminal::TerminalStyle::default());
             let head =
                 "iterations take 20.0 ms longer than typical ones (40.0 ms instead of 20.0 ms, on average);";
             assert_eq!(line.replace(head, "…").replace(db, "DB"), expected, "{what}");

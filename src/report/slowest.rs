@@ -3,16 +3,16 @@
 //! An iteration that nothing explains by itself, or that has no trace, stands under the reason. Nothing here may compute
 //! a statistic.
 
-use super::document::{Block, Cell, Column, Line, Part, Table};
-use super::explanation::Named;
+use super::document::{Block, Cell, Column, DocumentTable, RowRole, StyledLine};
+use super::explanation::PointLabel;
 use super::texts::{calls, duration};
 use results::model::{ActionTiming, Basis, Explanation, Results, SlowIteration, TraceState};
 
 /// Slowest iterations with the same explanation.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
+pub struct SlowGroup<'a> {
     /// What explains them, with how many they are.
-    pub title: Line,
+    pub title: StyledLine,
     /// Slowest first, each with its explanation if it has one.
     pub iterations: Vec<(&'a SlowIteration, Option<&'a Explanation>)>,
 }
@@ -20,7 +20,7 @@ pub struct Group<'a> {
 /// Rows of iterations without a trace, which all say the same; and if their actions differ.
 const ROWS_WITHOUT_TRACE: (usize, usize) = (3, 5);
 
-impl Group<'_> {
+impl SlowGroup<'_> {
     /// How many of its iterations say something.
     #[must_use]
     pub fn rows_shown(&self) -> usize {
@@ -36,9 +36,9 @@ impl Group<'_> {
 
 /// The slowest iterations by what explains them, the largest group first; what nothing explains comes last.
 #[must_use]
-pub fn groups(results: &Results) -> Vec<Group<'_>> {
+pub fn groups(results: &Results) -> Vec<SlowGroup<'_>> {
     let of = results.slowest.len();
-    let mut groups: Vec<Group<'_>> = results
+    let mut groups: Vec<SlowGroup<'_>> = results
         .findings
         .iter()
         .map(|finding| {
@@ -46,9 +46,9 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
             let iterations: Vec<_> =
                 results.slowest.iter().filter(is_in).map(|slow| with(slow, results)).collect();
             let word = if finding.basis == Basis::OwnTime { "most time by itself in " } else { "" };
-            let mut title = Line::from(format!("{}: {word}", number(iterations.len(), of)));
-            title.line(Named::from(finding).whole());
-            Group { title, iterations }
+            let mut title = StyledLine::from(format!("{}: {word}", number(iterations.len(), of)));
+            title.line(PointLabel::from(finding).whole());
+            SlowGroup { title, iterations }
         })
         .collect();
     let mut others: Vec<(String, Vec<_>)> = Vec::new();
@@ -63,7 +63,7 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
             None => others.push((reason, vec![seen])),
         }
     }
-    groups.extend(others.into_iter().map(|(reason, iterations)| Group {
+    groups.extend(others.into_iter().map(|(reason, iterations)| SlowGroup {
         title: format!("{}: {reason}", number(iterations.len(), of)).into(),
         iterations,
     }));
@@ -106,12 +106,12 @@ fn reason(slow: &SlowIteration, seen: Option<&Explanation>, results: &Results) -
 #[must_use]
 pub fn blocks(results: &Results) -> Vec<Block> {
     let groups = groups(results);
-    let shown = Shown::of(&groups, results.profiling.enabled);
-    let mut table = Table::new(shown.columns());
+    let shown = VisibleColumns::of(&groups, results.profiling.enabled);
+    let mut table = DocumentTable::new(shown.columns());
     for group in &groups {
-        table.part(Part::Group, vec![Cell::Line(group.title.clone())]);
+        table.part(RowRole::Group, vec![Cell::Line(group.title.clone())]);
         for (slow, seen) in group.iterations.iter().take(group.rows_shown()) {
-            table.part(Part::Step, shown.cells(slow, *seen));
+            table.part(RowRole::Step, shown.cells(slow, *seen));
         }
     }
     let table = (!table.rows.is_empty()).then_some(Block::Table(table));
@@ -122,7 +122,7 @@ pub fn blocks(results: &Results) -> Vec<Block> {
 
 /// Which columns have something to say.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct VisibleColumns {
     /// Without profiling, an id names an iteration of the results and no trace.
     profiled: bool,
     work: bool,
@@ -132,8 +132,8 @@ struct Shown {
     largest: bool,
 }
 
-impl Shown {
-    fn of(groups: &[Group<'_>], profiled: bool) -> Self {
+impl VisibleColumns {
+    fn of(groups: &[SlowGroup<'_>], profiled: bool) -> Self {
         let all = || groups.iter().flat_map(|group| &group.iterations);
         let any = |holds: fn(&Explanation) -> bool| all().filter_map(|(_, seen)| *seen).any(holds);
         Self {
@@ -181,7 +181,7 @@ impl Shown {
         if self.largest {
             cells.push(match seen {
                 Some(seen) if seen.explains => Cell::empty(),
-                Some(seen) => Named::from(seen).in_service().into(),
+                Some(seen) => PointLabel::from(seen).in_service().into(),
                 None => without_trace(slow).into(),
             });
         }

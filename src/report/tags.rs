@@ -1,15 +1,15 @@
 //! The figures of each tag and value of a workload's actions, as a table for every kind of report.
 
-use super::document::{Cell, Column, Part, Table};
+use super::document::{Cell, Column, DocumentTable, RowRole};
 use super::words::{self, duration};
-use results::model::{Distribution, Tagged, Workload};
+use results::model::{Distribution, TaggedRequests, Workload};
 use terms::tags;
 
 /// The percentiles of a table.
 pub(super) const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
 
 /// The table; `None` if no action has tags.
-pub(super) fn table(workload: &Workload) -> Option<Table> {
+pub(super) fn table(workload: &Workload) -> Option<DocumentTable> {
     if workload.tags.is_empty() {
         return None;
     }
@@ -17,15 +17,15 @@ pub(super) fn table(workload: &Workload) -> Option<Table> {
     columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
     let all = workload.tags.iter().flat_map(|tagged| [&tagged.service_time, &tagged.response_time]);
     columns.push(Column::figure(words::max_title(all)));
-    let mut table = Table::new(columns);
+    let mut table = DocumentTable::new(columns);
     let waited = words::waited(workload);
-    for Tagged { tag, value, requests, service_time, response_time } in &workload.tags {
+    for TaggedRequests { tag, value, requests, service_time, response_time } in &workload.tags {
         let counts = [requests.total, requests.failed].map(|count| Cell::from(count.to_string()));
         let cells = [Cell::from(tags::text(tag, value))].into_iter().chain(counts);
-        table.part(Part::Whole, cells.chain(times(service_time)).collect());
+        table.part(RowRole::Whole, cells.chain(times(service_time)).collect());
         if waited {
             let cells = [Cell::from("from due"), Cell::empty(), Cell::empty()];
-            table.part(Part::Further, cells.into_iter().chain(times(response_time)).collect());
+            table.part(RowRole::Further, cells.into_iter().chain(times(response_time)).collect());
         }
     }
     Some(table)

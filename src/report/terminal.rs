@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::document::terminal::{self, Style};
+use super::document::terminal::{self, TerminalStyle};
 use super::run;
 use results::model::Results;
 
@@ -16,7 +16,7 @@ pub fn summary(
     results: &Results,
     directory: Option<&Path>,
     heard: &[String],
-    style: Style,
+    style: TerminalStyle,
     output: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(output, "\n{}", terminal::text(&run::summary(results, directory, heard), style))
@@ -26,12 +26,12 @@ pub fn summary(
 ///
 /// # Errors
 /// When the writer fails.
-pub fn gate(results: &Results, style: Style, output: &mut dyn Write) -> io::Result<()> {
+pub fn gate(results: &Results, style: TerminalStyle, output: &mut dyn Write) -> io::Result<()> {
     writeln!(output, "{}", terminal::text(&run::gate(results), style))
 }
 
 /// The verdict in one line.
 #[must_use]
-pub fn verdict_line(results: &Results, style: Style) -> String {
+pub fn verdict_line(results: &Results, style: TerminalStyle) -> String {
     terminal::line(&run::verdict(results), style)
 }

@@ -1,7 +1,7 @@
 //! Short texts that sentences and tables are made of: durations, numbers of calls, names of points.
 
 use base::units::format_ns;
-use results::client_points::SCHEDULING_DELAY;
+use results::client_points::QUEUE_TIME_POINT;
 
 /// Milliseconds in three significant digits with the unit that fits. What failed or never ended counts as longer than all
 /// else and has no time.
@@ -30,7 +30,7 @@ pub fn signed(ms: f64) -> String {
     with_sign(ms, duration)
 }
 
-/// A value with its sign, of which `shown` writes the size. The minus is the typographic one; what is written as zero has no
+/// A value with its sign; `shown` writes its size. The minus is the typographic one; what is written as zero has no
 /// sign.
 #[must_use]
 pub fn with_sign(value: f64, shown: impl FnOnce(f64) -> String) -> String {
@@ -53,7 +53,7 @@ pub fn duration_us(us: u64) -> String {
 /// What readers call a point: the client's wait for a virtual user has another name in traces.
 #[must_use]
 pub fn shown_name(name: &str) -> &str {
-    if name == SCHEDULING_DELAY { "queue time" } else { name }
+    if name == QUEUE_TIME_POINT { "queue time" } else { name }
 }
 
 /// A point in short: `db · SELECT … FROM assignment`.

@@ -8,13 +8,13 @@ use super::probe::is_on_missing_traces;
 pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};
 pub use base::visible::{code_point, is_deceptive, visible};
 use measure::generator::Generator;
-use results::model::{Distribution, Profiling, Received, Results, Time, TraceState, Workload};
+use results::model::{Distribution, Profiling, ReceivedSpans, Results, Time, TraceState, Workload};
 
 /// True when iterations waited before they started, so that response and service times differ.
 #[must_use]
 pub fn waited(workload: &Workload) -> bool {
-    match (workload.start_lag.at(99.0), workload.response_time.at(99.0)) {
-        // A lag below a hundredth is noise of the scheduler.
+    match (workload.queue_time.at(99.0), workload.response_time.at(99.0)) {
+        // A queue time below a hundredth is noise of the scheduler.
         (Some(lag_ms), Some(total_ms)) => lag_ms > total_ms / 100.0,
         _ => false,
     }
@@ -168,7 +168,7 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
 /// What the receiver of spans received, in one line: `2408 received for this run, all kept: 400 traces; 17 of other
 /// traces`.
 #[must_use]
-pub fn received(seen: &Received) -> String {
+pub fn received(seen: &ReceivedSpans) -> String {
     let kept = match seen.kept_spans == seen.spans + seen.linked_spans {
         true => "all".to_owned(),
         false => seen.kept_spans.to_string(),

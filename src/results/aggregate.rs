@@ -1,5 +1,5 @@
 //! A single pass over the run log: computes counts, distributions, the slowest iterations, the counts for criteria, and
-//! candidates for traces to fetch, in memory that does not grow with the number of iterations.
+//! candidates for traces to fetch. Its memory does not grow with the number of iterations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -14,17 +14,17 @@ use measure::latency::{Latency, SampleId};
 use measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
 use measure::phases::Phases;
 use measure::protocol::is_http2;
-use measure::rows::{IterationHead, Row, Rows};
-use measure::sample::{ActionSample, Ended, IterationSample};
-use osprofiler::record::Record;
+use measure::rows::{IterationHead, Rows, SampleRow};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
+use osprofiler::record::TraceRecord;
 
 use super::candidates::Candidates;
-use super::client_points::{self, Known};
-use super::counting::Counted;
+use super::client_points::{self, SampleReferences};
+use super::counting::RunCounts;
 use super::largest::{EXEMPLARS_MAX, LongestTimes, keep_first, keep_largest, size};
 use super::load::LoadBuilder;
 use super::model::Counts;
-use super::network::Repeated;
+use super::network::RetransmitCounts;
 use super::series::SeriesBuilder;
 
 /// The number of slowest iterations of a run that are kept.
@@ -57,22 +57,22 @@ pub struct Aggregate {
     /// The addresses of hosts that have several, by their numbers.
     pub addresses: HashMap<u16, IpAddr>,
     /// Counts for the criteria in the header.
-    pub counted: Counted,
+    pub counted: RunCounts,
     pub(super) candidates: Candidates,
 }
 
 /// Service times of a workload's successful iterations, separately for profiled and unprofiled ones.
 #[derive(Clone, Debug, Default)]
-pub struct Sides {
+pub struct ServiceTimes {
     /// Of profiled iterations.
-    pub profiled: Times,
+    pub profiled: DurationReservoir,
     /// Of unprofiled iterations.
-    pub control: Times,
+    pub control: DurationReservoir,
 }
 
 /// Exact durations: all of them, or a uniform sample of a long stream.
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+pub struct DurationReservoir {
     /// The durations, in no particular order.
     pub kept_ns: Vec<u64>,
     /// The length of the stream.
@@ -80,7 +80,7 @@ pub struct Times {
     limit: usize,
 }
 
-impl Times {
+impl DurationReservoir {
     fn new(limit: usize) -> Self {
         Self { kept_ns: Vec::new(), seen: 0, limit }
     }
@@ -106,9 +106,9 @@ pub struct WorkloadStats {
     /// How many of the iterations were left unprofiled for comparison.
     pub unprofiled: u64,
     /// Service times of iterations without fault, profiled and not; empty in a run without unprofiled ones.
-    pub sides: Sides,
+    pub sides: ServiceTimes,
     /// From due to start, of all that started.
-    pub lag: Latency,
+    pub queue_time: Latency,
     /// From due to end, of iterations that were not cut off.
     pub response: Latency,
     /// Of these, those that failed.
@@ -126,7 +126,7 @@ pub struct WorkloadStats {
     /// One entry for each action.
     pub actions: Vec<ActionStats>,
     /// What TCP had to repeat.
-    pub repeated: Repeated,
+    pub repeated: RetransmitCounts,
     /// Faults by number: how often, and the first iterations.
     pub errors: BTreeMap<u32, (u64, Vec<SampleId>)>,
     /// Response times over time.
@@ -167,7 +167,6 @@ pub struct ActionStats {
     pub phases: PhaseSums,
     /// How often each status was answered.
     pub status: BTreeMap<u16, u64>,
-    /// Bytes of bodies.
     pub body_bytes: u64,
     /// Connections opened.
     pub opened: u64,
@@ -227,7 +226,7 @@ impl Aggregate {
     /// The log cannot be read.
     pub fn of(log: RunLog, stored: HashSet<Uuid>) -> Result<Self, LogError> {
         let mut totals = Totals::new(&log);
-        let mut counted = Counted::new(&log);
+        let mut counted = RunCounts::new(&log);
         let mut candidates = Candidates::new(&log, stored);
         let ending = log.visit(&mut [&mut totals, &mut counted, &mut candidates])?;
         counted.seal();
@@ -261,8 +260,9 @@ impl Aggregate {
 
     /// The client's own trace points of an iteration.
     #[must_use]
-    pub fn client_points(&self, sample: &IterationSample) -> Vec<Record> {
-        let known = Known { failure: self.failures.get(&sample.error), addresses: &self.addresses };
+    pub fn client_points(&self, sample: &IterationSample) -> Vec<TraceRecord> {
+        let known =
+            SampleReferences { failure: self.failures.get(&sample.error), addresses: &self.addresses };
         client_points::records(&self.log, sample, known)
     }
 
@@ -303,14 +303,14 @@ impl Totals {
         }
     }
 
-    fn add(&mut self, row: Row<'_>) {
+    fn add(&mut self, row: SampleRow<'_>) {
         let Some(workload) = self.workloads.get_mut(usize::from(row.head.workload)) else { return };
         self.rows += 1;
         workload.add(row);
         if self.has_control && !row.head.warm_up {
             let unprofiled = self.ids.is_control(row.head);
             workload.unprofiled += u64::from(unprofiled);
-            if row.head.ended == Ended::Ok {
+            if row.head.ended == CompletionStatus::Ok {
                 let side =
                     if unprofiled { &mut workload.sides.control } else { &mut workload.sides.profiled };
                 side.offer(row.head.duration_ns, &mut self.random);
@@ -346,8 +346,11 @@ impl WorkloadStats {
             iterations: Counts::default(),
             warm_up: Counts::default(),
             unprofiled: 0,
-            sides: Sides { profiled: Times::new(kept), control: Times::new(kept) },
-            lag: Latency::new(),
+            sides: ServiceTimes {
+                profiled: DurationReservoir::new(kept),
+                control: DurationReservoir::new(kept),
+            },
+            queue_time: Latency::new(),
             response: Latency::new(),
             failed_response: Latency::new(),
             service: Latency::new(),
@@ -357,7 +360,7 @@ impl WorkloadStats {
             last_end_ns: 0,
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
             errors: BTreeMap::new(),
-            repeated: Repeated::default(),
+            repeated: RetransmitCounts::default(),
             series: SeriesBuilder::default(),
             load: LoadBuilder::default(),
             longest: Vec::new(),
@@ -368,7 +371,7 @@ impl WorkloadStats {
         }
     }
 
-    fn add(&mut self, row: Row<'_>) {
+    fn add(&mut self, row: SampleRow<'_>) {
         let head = row.head;
         self.numbers = self.numbers.max((head.number / self.shards).saturating_add(1));
         self.load.record(head);
@@ -378,16 +381,16 @@ impl WorkloadStats {
         }
         let id = SampleId { workload: head.workload, number: head.number };
         count(&mut self.iterations, head.ended, head.resent);
-        if head.ended != Ended::Dropped {
+        if head.ended != CompletionStatus::Dropped {
             self.first_start_ns = self.first_start_ns.min(head.start_ns);
             self.last_end_ns = self.last_end_ns.max(head.start_ns + head.duration_ns);
-            self.lag.record(head.lag_ns(), id);
+            self.queue_time.record(head.queue_time_ns(), id);
         }
         if head.ended.is_measured() {
             self.response.record(head.response_ns(), id);
             self.service.record(head.duration_ns, id);
             let end_ns = head.start_ns.saturating_add(head.duration_ns);
-            let failed = head.ended == Ended::Failed;
+            let failed = head.ended == CompletionStatus::Failed;
             if failed {
                 self.failed_response.record(head.response_ns(), id);
                 self.failed_service.record(head.duration_ns, id);
@@ -398,10 +401,10 @@ impl WorkloadStats {
             keep_largest(&mut self.longest, EXEMPLARS_MAX, of(&entry), of, || entry);
         }
         let is_longer = |(ns, other)| size(head.duration_ns, id) > size(ns, other);
-        if head.ended == Ended::Aborted && self.cut_longest.is_none_or(is_longer) {
+        if head.ended == CompletionStatus::Aborted && self.cut_longest.is_none_or(is_longer) {
             self.cut_longest = Some((head.duration_ns, id));
         }
-        if head.ended == Ended::Ok {
+        if head.ended == CompletionStatus::Ok {
             self.ok_service_sum_ns += u128::from(head.duration_ns);
             self.longest_times.offer(head.start_ns, head.duration_ns, id);
         }
@@ -443,7 +446,7 @@ impl ActionStats {
         }
     }
 
-    /// `head` is that of its iteration, whose lag applies to all its requests.
+    /// `head` is that of its iteration, whose queue time applies to all its requests.
     fn add(&mut self, action: &ActionSample, head: &IterationHead, id: SampleId) {
         count(&mut self.requests, action.ended, action.phases.resent);
         self.iterations += u64::from(self.last_iteration.replace(id) != Some(id));
@@ -453,10 +456,10 @@ impl ActionStats {
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
-            let response_ns = action.duration_ns.saturating_add(head.lag_ns());
+            let response_ns = action.duration_ns.saturating_add(head.queue_time_ns());
             self.response.record(response_ns, id);
             let start_ns = head.start_ns.saturating_add(action.offset_ns);
-            let failed = action.ended == Ended::Failed;
+            let failed = action.ended == CompletionStatus::Failed;
             if failed {
                 self.failed_response.record(response_ns, id);
                 self.failed_service.record(action.duration_ns, id);
@@ -470,14 +473,14 @@ impl ActionStats {
     }
 }
 
-fn count(counts: &mut Counts, ended: Ended, resent: bool) {
+fn count(counts: &mut Counts, ended: CompletionStatus, resent: bool) {
     counts.total += 1;
     counts.resent += u64::from(resent && ended.is_measured());
     match ended {
-        Ended::Ok => counts.ok += 1,
-        Ended::Failed => counts.failed += 1,
-        Ended::Aborted => counts.aborted += 1,
-        Ended::Dropped => counts.dropped += 1,
+        CompletionStatus::Ok => counts.ok += 1,
+        CompletionStatus::Failed => counts.failed += 1,
+        CompletionStatus::Aborted => counts.aborted += 1,
+        CompletionStatus::Dropped => counts.dropped += 1,
     }
 }
 
@@ -490,13 +493,13 @@ mod tests {
     fn what_is_kept_of_a_long_stream_is_a_fair_sample() {
         let (mut sum, mut random) = (0, fastrand::Rng::with_seed(7));
         for _ in 0..200 {
-            let mut times = Times::new(10);
+            let mut times = DurationReservoir::new(10);
             (0..1_000).for_each(|ns| times.offer(ns, &mut random));
             assert_eq!((times.kept_ns.len(), times.seen), (10, 1_000));
             sum += times.kept_ns.iter().sum::<u64>();
         }
         assert!((450..550).contains(&(sum / 2_000)), "{}", sum / 2_000);
-        let mut few = Times::new(10);
+        let mut few = DurationReservoir::new(10);
         (0..10).for_each(|ns| few.offer(ns, &mut random));
         assert_eq!(few.kept_ns, (0..10).collect::<Vec<u64>>());
     }
@@ -516,10 +519,10 @@ mod tests {
         };
         let mut rows = Rows::default();
         for (number, duration_ns, warm_up, ended) in [
-            (0, 900, true, Ended::Ok),
-            (1, 5, false, Ended::Ok),
-            (2, 800, false, Ended::Aborted),
-            (3, 9, false, Ended::Failed),
+            (0, 900, true, CompletionStatus::Ok),
+            (1, 5, false, CompletionStatus::Ok),
+            (2, 800, false, CompletionStatus::Aborted),
+            (3, 9, false, CompletionStatus::Failed),
         ] {
             rows.push(&IterationSample { number, duration_ns, warm_up, ended, ..IterationSample::default() });
         }

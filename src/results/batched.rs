@@ -4,11 +4,11 @@
 //! up here once, so that each threshold reads twenty numbers instead of eight hundred.
 
 use super::slice::Slice;
-use statistics::binomial::{Part, batch_numbers, batches};
+use statistics::binomial::{BinomialCount, batch_numbers, batches};
 
 /// Which samples determine the size of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum BatchBasis {
     /// Successful samples.
     Ok,
     /// Completed samples, successful or not.
@@ -19,7 +19,7 @@ pub enum By {
 
 /// A whole series, in batches.
 #[derive(Debug, Default)]
-pub struct Batched {
+pub struct BatchedSeries {
     all: Slice,
     ok: Vec<Slice>,
     completed: Vec<Slice>,
@@ -35,16 +35,16 @@ pub struct Batched {
 
 /// Slices merged into about equally large batches.
 #[must_use]
-pub fn merged(slices: &[Slice], by: By) -> Vec<Slice> {
+pub fn merged(slices: &[Slice], by: BatchBasis) -> Vec<Slice> {
     let size = |slice: &Slice| match by {
-        By::Ok => slice.ok,
-        By::Completed => slice.completed(),
-        By::Total => slice.total(),
+        BatchBasis::Ok => slice.ok,
+        BatchBasis::Completed => slice.completed(),
+        BatchBasis::Total => slice.total(),
     };
     batches(slices, size, |into: &mut Slice, slice| into.add(slice))
 }
 
-impl Batched {
+impl BatchedSeries {
     /// From slices with these numbers of samples. `cells` has a row for each slice: how many samples are over none, the
     /// first, … all of the `limits`.
     pub(super) fn new(slices: &[Slice], sizes: &[u64], cells: &[u32], limits: usize) -> Self {
@@ -73,9 +73,9 @@ impl Batched {
         }
         Self {
             all,
-            ok: merged(slices, By::Ok),
-            completed: merged(slices, By::Completed),
-            total: merged(slices, By::Total),
+            ok: merged(slices, BatchBasis::Ok),
+            completed: merged(slices, BatchBasis::Completed),
+            total: merged(slices, BatchBasis::Total),
             sizes: of_batch,
             well,
             over,
@@ -89,27 +89,28 @@ impl Batched {
         &self.all
     }
 
-    /// The batches.
     #[must_use]
-    pub fn by(&self, by: By) -> &[Slice] {
+    pub fn by(&self, by: BatchBasis) -> &[Slice] {
         match by {
-            By::Ok => &self.ok,
-            By::Completed => &self.completed,
-            By::Total => &self.total,
+            BatchBasis::Ok => &self.ok,
+            BatchBasis::Completed => &self.completed,
+            BatchBasis::Total => &self.total,
         }
     }
 
     /// For each batch, how many of its samples are over a limit.
     #[must_use]
-    pub fn parts(&self, limit: usize) -> Vec<Part> {
-        let part = |(batch, n): (usize, &u64)| Part { k: self.over[batch * self.limits + limit], n: *n };
+    pub fn parts(&self, limit: usize) -> Vec<BinomialCount> {
+        let part =
+            |(batch, n): (usize, &u64)| BinomialCount { k: self.over[batch * self.limits + limit], n: *n };
         self.sizes.iter().enumerate().map(part).collect()
     }
 
     /// The same, but counting only successful samples as over the limit.
     #[must_use]
-    pub fn well_over(&self, limit: usize) -> Vec<Part> {
-        let well = |(part, well): (Part, &u64)| Part { k: part.k - (part.n - well), n: part.n };
+    pub fn well_over(&self, limit: usize) -> Vec<BinomialCount> {
+        let well =
+            |(part, well): (BinomialCount, &u64)| BinomialCount { k: part.k - (part.n - well), n: part.n };
         self.parts(limit).into_iter().zip(&self.well).map(well).collect()
     }
 }

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use uuid::Uuid;
 
-use measure::errors::{Failure, Seen};
+use measure::errors::{Failure, FailureEvidence};
 use measure::ids::RunIds;
 use measure::latency::{Latency, SampleId};
 use measure::log::{self, WorkloadHeader};
 use measure::rows::IterationHead;
-use measure::sample::{Ended, IterationSample};
+use measure::sample::{CompletionStatus, IterationSample};
 use text::times::rfc3339;
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::largest::keep_first;
-use super::load::Known;
+use super::load::WorkloadFigures;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, MergedShard, OfAll, Offered, Outcome, Percentile, PercentileOfAll,
-    Phases, Probe, Profiling, Results, Run, RunStatus, ScenarioInfo, Series, Shard, SlowIteration, Tagged,
-    TraceState, VERSION, Verdict, Workload,
+    IterationOutcome, IterationRow, MergedShard, OfferedLoad, Outcome, Percentile, PercentileOfAll,
+    PercentilesOfDue, Phases, Probe, Profiling, Results, Run, RunStatus, ScenarioInfo, Series, Shard,
+    SlowIteration, TaggedRequests, TraceState, VERSION, Verdict, Workload,
 };
 use super::network;
 use super::record;
@@ -132,12 +132,12 @@ pub(super) fn iteration_row_of(
 
 /// How an iteration or a request ended, as a type of the model.
 #[must_use]
-pub fn outcome(ended: Ended) -> IterationOutcome {
+pub fn outcome(ended: CompletionStatus) -> IterationOutcome {
     match ended {
-        Ended::Ok => IterationOutcome::Ok,
-        Ended::Failed => IterationOutcome::Failed,
-        Ended::Aborted => IterationOutcome::Aborted,
-        Ended::Dropped => IterationOutcome::Dropped,
+        CompletionStatus::Ok => IterationOutcome::Ok,
+        CompletionStatus::Failed => IterationOutcome::Failed,
+        CompletionStatus::Aborted => IterationOutcome::Aborted,
+        CompletionStatus::Dropped => IterationOutcome::Dropped,
     }
 }
 
@@ -153,8 +153,8 @@ impl From<log::Status> for RunStatus {
     }
 }
 
-impl From<log::Probe> for Probe {
-    fn from(probe: log::Probe) -> Self {
+impl From<log::ProbeRecord> for Probe {
+    fn from(probe: log::ProbeRecord) -> Self {
         let outcome = if probe.ok { IterationOutcome::Ok } else { IterationOutcome::Failed };
         let trace = match probe.points {
             None => TraceState::NotFetched,
@@ -214,9 +214,9 @@ impl From<log::MergedShard> for MergedShard {
     }
 }
 
-impl From<log::Environment> for Environment {
-    fn from(environment: log::Environment) -> Self {
-        let log::Environment { bench_version, os, host, cpus, workers } = environment;
+impl From<log::LoadEnvironment> for Environment {
+    fn from(environment: log::LoadEnvironment) -> Self {
+        let log::LoadEnvironment { bench_version, os, host, cpus, workers } = environment;
         Self { bench_version, os, host, cpus, workers }
     }
 }
@@ -227,14 +227,14 @@ fn offered(
     stats: &WorkloadStats,
     header: &WorkloadHeader,
     rate_per_s: f64,
-) -> Option<Offered> {
+) -> Option<OfferedLoad> {
     let workers = aggregate.end.iter().flat_map(|end| &end.generator).flat_map(|seen| &seen.workers);
     let late_ms = workers.map(|worker| worker.late_p99_ms).fold(0.0, f64::max);
     let p99_ns = |times: &Latency| if times.count() == 0 { 0 } else { times.percentile_ns(99.0) };
-    stats.load.finish(&Known {
+    stats.load.finish(&WorkloadFigures {
         header,
         rate_per_s,
-        queue_time_p99_ns: p99_ns(&stats.lag),
+        queue_time_p99_ns: p99_ns(&stats.queue_time),
         response_p99_ns: p99_ns(&stats.response),
         generator_late_ns: (late_ms * NS_PER_MS) as u64,
     })
@@ -264,7 +264,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
         rate_per_s,
         response_time: judged(&stats.response, &stats.failed_response, never + cut_off, ids),
         service_time: judged(&stats.service, &stats.failed_service, cut_off, ids),
-        start_lag: distribution(&stats.lag, ids),
+        queue_time: distribution(&stats.queue_time, ids),
         actions: stats
             .actions
             .iter()
@@ -303,11 +303,11 @@ fn action(stats: &ActionStats, (name, request): &(String, String), never: u64, i
     }
 }
 
-fn tagged(stats: &TagStats<'_>, never: u64, ids: &RunIds) -> Tagged {
+fn tagged(stats: &TagStats<'_>, never: u64, ids: &RunIds) -> TaggedRequests {
     let ((tag, value), cut_off) = (stats.tag, stats.requests.aborted);
     // An iteration that never started lacks each of them.
     let never = never * stats.actions;
-    Tagged {
+    TaggedRequests {
         tag: tag.to_owned(),
         value: value.to_owned(),
         requests: stats.requests,
@@ -388,7 +388,7 @@ impl ErrorClass {
     /// Takes over what was seen in the answer.
     fn see(&mut self, failure: Option<&Failure>) {
         let seen = failure.and_then(|failure| failure.seen.as_deref()).cloned().unwrap_or_default();
-        let Seen { subject, expected, found, body } = seen;
+        let FailureEvidence { subject, expected, found, body } = seen;
         (self.subject, self.expected, self.found, self.body) = (subject, expected, found, body);
     }
 }
@@ -415,7 +415,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
         actions: sample.actions.iter().map(timing).collect(),
         trace: TraceState::NotFetched,
         lacks_spans: false,
-        culprit: None,
+        cause: None,
     }
 }
 
@@ -424,7 +424,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
 fn judged(latency: &Latency, failed: &Latency, without_time: u64, ids: &RunIds) -> Distribution {
     let is_all = failed.count() == 0 && without_time == 0;
     let at = |percentile| latency.percentile_failures_last_ns(failed, without_time, percentile);
-    let of_all = || OfAll {
+    let of_all = || PercentilesOfDue {
         count: latency.count() + without_time,
         percentiles: PERCENTILES
             .iter()

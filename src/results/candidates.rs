@@ -8,7 +8,7 @@ use uuid::Uuid;
 use measure::candidates::{Group, groups};
 use measure::ids::RunIds;
 use measure::log::{RunLog, Visitor};
-use measure::rows::{Row, Rows};
+use measure::rows::{Rows, SampleRow};
 use measure::sample::IterationSample;
 
 /// Slow iterations that are compared by the client's own figures where no traces are wanted.
@@ -28,7 +28,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// For as many as the header of a log wants, and those of which traces are stored.
+    /// For as many traces as the header of a log wants, and for the stored ones.
     #[must_use]
     pub(super) fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
         let wanted = log.header.traces_wanted;
@@ -37,7 +37,7 @@ impl Candidates {
         Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
     }
 
-    fn add(&mut self, row: Row<'_>) {
+    fn add(&mut self, row: SampleRow<'_>) {
         if row.head.warm_up || self.ids.is_control(row.head) {
             return;
         }

@@ -14,12 +14,12 @@ use super::aggregate::{Aggregate, WorkloadStats};
 use super::candidates::Candidates;
 use base::clock::Nanos;
 use measure::candidates::Group;
-use measure::ranked::Ranked;
-use measure::sample::{Ended, IterationSample};
+use measure::ranked::SampleCandidates;
+use measure::sample::{CompletionStatus, IterationSample};
 
 /// Runs of at least this many iterations have enough slow ones to compare, if these are the slowest of all.
 pub const FEW_FROM: u64 = 100;
-/// From this many on, 5 % are enough, even if the histogram's precision and lost points take half of them away: of 420
+/// From this many on, 5 % are enough, even if the histogram's precision and lost points take half of them away. Of 420
 /// iterations, 21 are the slowest 5 %, but 19 were found longer than the limit and had their traces.
 pub const FEW_UNTIL: u64 = 800;
 /// How many iterations of a run of few count as slow where the slowest 5 % are too few.
@@ -30,12 +30,11 @@ const SLICES: usize = 20;
 
 /// The group of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum IterationClass {
     /// Among the slowest 5 %.
     Slow,
     /// Between the 10th and the 50th percentile.
     Typical,
-    /// Failed.
     Failed,
     /// Any other iteration.
     Other,
@@ -43,11 +42,10 @@ pub enum Side {
 
 /// An iteration whose trace is to be fetched.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// The iteration.
+pub struct ChosenIteration {
     pub sample: IterationSample,
     /// Why it was chosen.
-    pub side: Side,
+    pub side: IterationClass,
     /// Whether a slow iteration is among the slowest 1 %.
     pub top: bool,
     /// True if it is in the random sample of successful iterations that thresholds on traces use; it may be slow or
@@ -58,17 +56,17 @@ pub struct Chosen {
 /// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
 /// it wants those. The slowest of the run are always among them, unless nothing is wanted.
 #[must_use]
-pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
+pub fn choose(aggregate: &Aggregate) -> Vec<ChosenIteration> {
     let Candidates { ids, wanted, groups, of_stored, .. } = &aggregate.candidates;
     if wanted.0 == 0 {
         return Vec::new();
     }
-    let limits: Vec<Limits> = aggregate.workloads.iter().map(Limits::of).collect();
+    let limits: Vec<SlownessLimits> = aggregate.workloads.iter().map(SlownessLimits::of).collect();
     let of_group = |(group, limits): (&Group<IterationSample>, _)| chosen(group, limits);
-    let mut chosen: Vec<Chosen> = groups.iter().zip(&limits).flat_map(of_group).collect();
+    let mut chosen: Vec<ChosenIteration> = groups.iter().zip(&limits).flat_map(of_group).collect();
     let others: Vec<&IterationSample> = groups.iter().flat_map(|group| samples(&group.others, 0)).collect();
     let place = |sample: &IterationSample| (sample.workload, sample.number);
-    let well = others.iter().filter(|sample| sample.ended == Ended::Ok);
+    let well = others.iter().filter(|sample| sample.ended == CompletionStatus::Ok);
     let sampled: HashSet<(u16, u64)> = well.map(|sample| place(sample)).collect();
     chosen.iter_mut().for_each(|chosen| chosen.random = sampled.contains(&place(&chosen.sample)));
     let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
@@ -78,14 +76,19 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     for sample in slowest.chain(few).chain(others) {
         if known.insert(place(sample)) {
             let random = sampled.contains(&place(sample));
-            chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false, random });
+            chosen.push(ChosenIteration {
+                sample: sample.clone(),
+                side: IterationClass::Other,
+                top: false,
+                random,
+            });
         }
     }
     for sample in of_stored {
         if known.insert(place(sample)) {
             let limits = &limits[usize::from(sample.workload)];
             let (side, top) = (limits.side(sample), limits.is_top(sample));
-            chosen.push(Chosen { sample: sample.clone(), side, top, random: false });
+            chosen.push(ChosenIteration { sample: sample.clone(), side, top, random: false });
         }
     }
     chosen
@@ -93,15 +96,15 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
 
 /// Slow and typical iterations of all workloads, whether their traces are wanted or not.
 #[must_use]
-pub fn slow_and_typical(aggregate: &Aggregate) -> Vec<Chosen> {
+pub fn slow_and_typical(aggregate: &Aggregate) -> Vec<ChosenIteration> {
     let groups = aggregate.candidates.groups.iter().zip(&aggregate.workloads);
-    let chosen = groups.flat_map(|(group, stats)| chosen(group, &Limits::of(stats)));
-    chosen.filter(|one| matches!(one.side, Side::Slow | Side::Typical)).collect()
+    let chosen = groups.flat_map(|(group, stats)| chosen(group, &SlownessLimits::of(stats)));
+    chosen.filter(|one| matches!(one.side, IterationClass::Slow | IterationClass::Typical)).collect()
 }
 
 /// Which iterations of a workload are slow and typical.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct SlownessLimits {
     /// Longer ones are slow.
     pub(super) slow_ns: Nanos,
     /// Longer ones are of the upper 1 %.
@@ -112,7 +115,7 @@ pub(super) struct Limits {
     length_ns: Nanos,
 }
 
-impl Limits {
+impl SlownessLimits {
     pub(super) fn of(stats: &WorkloadStats) -> Self {
         // Fast failures and timeouts must not affect which successful iterations count as slow.
         let times = stats.response.without(&stats.failed_response);
@@ -128,18 +131,20 @@ impl Limits {
         }
     }
 
-    pub(super) fn side(&self, sample: &IterationSample) -> Side {
+    pub(super) fn side(&self, sample: &IterationSample) -> IterationClass {
         let response_ns = sample.response_ns();
         match sample.ended {
-            Ended::Failed => Side::Failed,
-            Ended::Ok if response_ns > self.slow_ns => Side::Slow,
-            Ended::Ok if (self.typical_ns.0..=self.typical_ns.1).contains(&response_ns) => Side::Typical,
-            _ => Side::Other,
+            CompletionStatus::Failed => IterationClass::Failed,
+            CompletionStatus::Ok if response_ns > self.slow_ns => IterationClass::Slow,
+            CompletionStatus::Ok if (self.typical_ns.0..=self.typical_ns.1).contains(&response_ns) => {
+                IterationClass::Typical
+            }
+            _ => IterationClass::Other,
         }
     }
 
     fn is_top(&self, sample: &IterationSample) -> bool {
-        sample.ended == Ended::Ok && sample.response_ns() > self.top_ns
+        sample.ended == CompletionStatus::Ok && sample.response_ns() > self.top_ns
     }
 
     /// The time slice in which an iteration started.
@@ -149,11 +154,11 @@ impl Limits {
     }
 }
 
-fn samples(ranked: &Ranked<IterationSample>, rank: u64) -> impl Iterator<Item = &IterationSample> {
+fn samples(ranked: &SampleCandidates<IterationSample>, rank: u64) -> impl Iterator<Item = &IterationSample> {
     ranked.up_to(rank).into_iter().map(|candidate| &candidate.item)
 }
 
-fn chosen(group: &Group<IterationSample>, limits: &Limits) -> Vec<Chosen> {
+fn chosen(group: &Group<IterationSample>, limits: &SlownessLimits) -> Vec<ChosenIteration> {
     let mut slow: Vec<&IterationSample> = samples(&group.slow, !limits.slow_ns.saturating_add(1)).collect();
     let all_are_here = slow.len() <= group.wanted;
     slow.truncate(group.wanted);
@@ -163,12 +168,17 @@ fn chosen(group: &Group<IterationSample>, limits: &Limits) -> Vec<Chosen> {
     };
     let typical = typical(group, &slow, limits);
     let sided = |side| {
-        move |sample: &IterationSample| Chosen { sample: sample.clone(), side, top: false, random: false }
+        move |sample: &IterationSample| ChosenIteration {
+            sample: sample.clone(),
+            side,
+            top: false,
+            random: false,
+        }
     };
-    let slow = slow.into_iter().map(sided(Side::Slow)).zip(top);
-    slow.map(|(chosen, top)| Chosen { top, ..chosen })
-        .chain(typical.into_iter().map(sided(Side::Typical)))
-        .chain(samples(&group.failed, 0).map(sided(Side::Failed)))
+    let slow = slow.into_iter().map(sided(IterationClass::Slow)).zip(top);
+    slow.map(|(chosen, top)| ChosenIteration { top, ..chosen })
+        .chain(typical.into_iter().map(sided(IterationClass::Typical)))
+        .chain(samples(&group.failed, 0).map(sided(IterationClass::Failed)))
         .collect()
 }
 
@@ -184,7 +194,7 @@ fn slowest_of_few<'a>(group: &'a Group<IterationSample>, stats: &WorkloadStats) 
     samples(&group.slow, !from_ns.saturating_add(1)).collect()
 }
 
-/// Which of the slow iterations, all of which are given, are among the slowest 1 % by rank.
+/// Which slow iterations are among the slowest 1 % by rank; `slow`: all slow iterations.
 fn longest(group: &Group<IterationSample>, slow: &[&IterationSample]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..slow.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
@@ -198,13 +208,13 @@ fn longest(group: &Group<IterationSample>, slow: &[&IterationSample]) -> Vec<boo
 fn typical<'a>(
     group: &'a Group<IterationSample>,
     slow: &[&IterationSample],
-    limits: &Limits,
+    limits: &SlownessLimits,
 ) -> Vec<&'a IterationSample> {
     let mut wanted = [0_usize; SLICES];
     slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
     let (mut typical, mut rest) = (Vec::new(), Vec::new());
     let candidates = group.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.item);
-    for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
+    for sample in candidates.filter(|sample| limits.side(sample) == IterationClass::Typical) {
         let wanted = &mut wanted[limits.slice(sample)];
         if *wanted > 0 {
             *wanted -= 1;
@@ -236,7 +246,7 @@ mod tests {
     use serde_json::json;
 
     /// The choice for a run whose iterations took these numbers of milliseconds; `None` failed at once.
-    fn chosen_of(ms: impl Iterator<Item = Option<u64>>) -> Vec<Chosen> {
+    fn chosen_of(ms: impl Iterator<Item = Option<u64>>) -> Vec<ChosenIteration> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.log");
         let nil = uuid::Uuid::nil();
@@ -258,7 +268,7 @@ mod tests {
                 due_ns: number * 10_000_000,
                 start_ns: number * 10_000_000,
                 duration_ns: ms.unwrap_or(0) * 1_000_000 + number,
-                ended: if ms.is_some() { Ended::Ok } else { Ended::Failed },
+                ended: if ms.is_some() { CompletionStatus::Ok } else { CompletionStatus::Failed },
                 ..IterationSample::default()
             });
         }
@@ -273,7 +283,7 @@ mod tests {
         // Every how many iterations one is slow, the time that it takes, and how many of 1,000 are chosen.
         for (every, slow_ms, expected) in [(12, 5_000, 84), (20, 5_000, 50), (25, 5_000, 40), (2, 100, 0)] {
             let ms = (0..1000).map(|number| Some(if number % every == 0 { slow_ms } else { 100 }));
-            let slow = chosen_of(ms).iter().filter(|one| one.side == Side::Slow).count();
+            let slow = chosen_of(ms).iter().filter(|one| one.side == IterationClass::Slow).count();
             assert_eq!(slow, expected, "one of {every} takes {slow_ms} ms");
         }
     }
@@ -285,9 +295,10 @@ mod tests {
             [(60, 3, 6), (99, 4, 8), (100, 20, 40), (420, 20, 40), (799, 20, 40), (800, 20, 40)]
         {
             let chosen = chosen_of((0..total).map(|number| Some(100 + number * 13 % total)));
-            let of_slowest = |one: &&Chosen| one.sample.duration_ns / 1_000_000 >= 100 + total - slowest;
+            let of_slowest =
+                |one: &&ChosenIteration| one.sample.duration_ns / 1_000_000 >= 100 + total - slowest;
             assert_eq!(chosen.iter().filter(of_slowest).count() as u64, slowest, "{total}");
-            let found = chosen.iter().filter(|one| one.side == Side::Typical).count();
+            let found = chosen.iter().filter(|one| one.side == IterationClass::Typical).count();
             assert!(found >= typical, "{total}: {found}");
         }
     }
@@ -299,15 +310,19 @@ mod tests {
         // Four of five fail at once.
         let mostly_failed = |number: u64| number.is_multiple_of(5).then(|| usual(number / 5));
         for chosen in [chosen_of((0..1000).map(all_well)), chosen_of((0..5000).map(mostly_failed))] {
-            let of = |side| chosen.iter().filter(move |one: &&Chosen| one.side == side);
-            let ms = |one: &Chosen| one.sample.duration_ns / 1_000_000;
-            assert!((45..=50).contains(&of(Side::Slow).count()), "{}", of(Side::Slow).count());
-            assert!(of(Side::Slow).all(|one| ms(one) == 500));
-            assert!(of(Side::Typical).count() >= 40, "{}", of(Side::Typical).count());
-            assert!(of(Side::Typical).all(|one| (100..110).contains(&ms(one))));
+            let of = |side| chosen.iter().filter(move |one: &&ChosenIteration| one.side == side);
+            let ms = |one: &ChosenIteration| one.sample.duration_ns / 1_000_000;
+            assert!(
+                (45..=50).contains(&of(IterationClass::Slow).count()),
+                "{}",
+                of(IterationClass::Slow).count()
+            );
+            assert!(of(IterationClass::Slow).all(|one| ms(one) == 500));
+            assert!(of(IterationClass::Typical).count() >= 40, "{}", of(IterationClass::Typical).count());
+            assert!(of(IterationClass::Typical).all(|one| (100..110).contains(&ms(one))));
             assert!(chosen.iter().filter(|one| one.top).count() <= 10);
-            let random: Vec<&Chosen> = chosen.iter().filter(|one| one.random).collect();
-            assert!(!random.is_empty() && random.iter().all(|one| one.sample.ended == Ended::Ok));
+            let random: Vec<&ChosenIteration> = chosen.iter().filter(|one| one.random).collect();
+            assert!(!random.is_empty() && random.iter().all(|one| one.sample.ended == CompletionStatus::Ok));
         }
     }
 }

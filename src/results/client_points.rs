@@ -1,9 +1,10 @@
 //! The client's trace points of an iteration, made from the run log.
 //!
 //! They are the parents of the services' points. `iteration` lasts from when it was due to its end. It contains the
-//! `scheduling delay` until it started, a `group` for each group of steps, and an `action` for each action, with the phases of the request except the
-//! waiting: that is the time of the services and the network. The services got the action's id as their parent, so a
-//! single tree reaches from the user to the last statement. Nothing here may read a clock.
+//! `scheduling delay` until it started, a `group` for each group of steps, and an `action` for each action. An `action`
+//! contains the phases of the request except the waiting: that is the time of the services and the network. The
+//! services got the action's id as their parent, so a single tree reaches from the user to the last statement. Nothing
+//! here may read a clock.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,8 +18,8 @@ use measure::errors::Failure;
 use measure::log::{RunLog, WorkloadHeader};
 use measure::phases::Retransmits;
 use measure::protocol::is_http2;
-use measure::sample::{ActionSample, Ended, IterationSample};
-use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
+use osprofiler::record::{Info, START_SUFFIX, STOP_SUFFIX, Timestamp, TraceRecord};
 use terms::allocation::{Allocation, Taker};
 
 /// The project and service that report these points.
@@ -42,14 +43,14 @@ pub const OUT_OF_ORDER: &str = "segments_out_of_order";
 /// The name of the point for opening a connection.
 pub const CONNECT: &str = "connect";
 /// The name of the time until an iteration started.
-pub const SCHEDULING_DELAY: &str = "scheduling delay";
+pub const QUEUE_TIME_POINT: &str = "scheduling delay";
 
-/// Numbers of points that are larger than those of any request.
+/// Numbers of points that are larger than any request's.
 const PHASE_POINTS: u32 = 1 << 31;
 
 /// What the log says beside samples, which refer to it by numbers.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct SampleReferences<'a> {
     /// The iteration's fault, if any.
     pub failure: Option<&'a Failure>,
     /// The addresses of hosts that have several.
@@ -58,8 +59,8 @@ pub struct Known<'a> {
 
 /// The records of an iteration, oldest first if points begin at different times.
 #[must_use]
-pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<Record> {
-    let Known { failure, addresses } = known;
+pub fn records(log: &RunLog, sample: &IterationSample, known: SampleReferences<'_>) -> Vec<TraceRecord> {
+    let SampleReferences { failure, addresses } = known;
     let mut client = Client::new(log, sample);
     let Some(workload) = log.header.workloads.get(usize::from(sample.workload)) else { return Vec::new() };
     let end_ns = sample.start_ns.saturating_add(sample.duration_ns);
@@ -71,9 +72,9 @@ pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<
     }
     let stop = failure.map(|failure| json!({"etype": failure.class, "message": failure.message}));
     client.add(ITERATION, &iteration, &base, (sample.due_ns, end_ns), info, stop);
-    if sample.lag_ns() > 0 {
+    if sample.queue_time_ns() > 0 {
         let id = client.point(PHASE_POINTS);
-        client.add(SCHEDULING_DELAY, &id, &iteration, (sample.due_ns, sample.start_ns), json!({}), None);
+        client.add(QUEUE_TIME_POINT, &id, &iteration, (sample.due_ns, sample.start_ns), json!({}), None);
     }
     for (place, action) in (0..).zip(&sample.actions) {
         let (id, parent) = (client.point(action.point), client.point(action.parent));
@@ -81,7 +82,7 @@ pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<
         let start_ns = sample.start_ns.saturating_add(action.offset_ns);
         let time_ns = (start_ns, start_ns.saturating_add(action.duration_ns));
         if action.requests == 0 {
-            let stop = (action.ended == Ended::Failed).then(|| json!({"etype": "failed"}));
+            let stop = (action.ended == CompletionStatus::Failed).then(|| json!({"etype": "failed"}));
             client.add(GROUP, &id, &parent, time_ns, json!({"name": name, "kind": request}), stop);
             continue;
         }
@@ -96,7 +97,7 @@ pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<
 
 /// Links services' points to the client's if a collector kept only the low 64 bits of ids. Span stores do so with spans
 /// from OSProfiler's OTLP driver. Returns whether there was anything to link.
-pub fn link(services: &mut [Record], client: &[Record]) -> bool {
+pub fn link(services: &mut [TraceRecord], client: &[TraceRecord]) -> bool {
     let short = |id: &str| id.parse::<Uuid>().ok().map(|id| format!("{:016x}", span_id(id)));
     let known: HashMap<String, &str> = client
         .iter()
@@ -149,7 +150,7 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
             info[key] = number.into();
         }
     }
-    if action.ended == Ended::Failed {
+    if action.ended == CompletionStatus::Failed {
         info["etype"] = "failed".into();
         info["message"] = format!("status {status}").into();
     }
@@ -159,7 +160,7 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
 struct Client<'a> {
     log: &'a RunLog,
     sample: &'a IterationSample,
-    records: Vec<Record>,
+    records: Vec<TraceRecord>,
 }
 
 impl<'a> Client<'a> {
@@ -210,7 +211,7 @@ impl<'a> Client<'a> {
         let anchor_ns = self.log.header.started_unix_ns;
         let host = ("host".to_owned(), Value::from(self.log.header.environment.host.as_str()));
         let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
-            self.records.push(Record {
+            self.records.push(TraceRecord {
                 name: format!("{name}{suffix}").into(),
                 base_id: ids.0.as_str().into(),
                 trace_id: ids.1.into(),
@@ -236,8 +237,8 @@ impl<'a> Client<'a> {
 mod tests {
     use super::*;
 
-    fn record(id: &str, parent: &str) -> Record {
-        Record {
+    fn record(id: &str, parent: &str) -> TraceRecord {
+        TraceRecord {
             name: "a-start".into(),
             base_id: "b".into(),
             trace_id: id.into(),

@@ -25,7 +25,6 @@ pub struct IterationColumns {
     pub waited_ms: Vec<f32>,
     /// [`OUTCOME_OK`], [`OUTCOME_FAILED`] or [`OUTCOME_ABORTED`].
     pub outcome: Vec<u8>,
-    /// Its trace id.
     pub trace_id: Vec<[u8; 16]>,
 }
 

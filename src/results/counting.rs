@@ -12,14 +12,14 @@ use base::clock::Nanos;
 use measure::ids::RunIds;
 use measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use measure::log::{RunLog, Visitor, WorkloadHeader};
-use measure::rows::{Row, Rows};
-use measure::sample::Ended;
-use statistics::binomial::{BATCHES, Part};
+use measure::rows::{Rows, SampleRow};
+use measure::sample::CompletionStatus;
+use statistics::binomial::{BATCHES, BinomialCount};
 use terms::sla::Sla;
-use terms::tags::Names;
-use terms::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
+use terms::tags::ActionNames;
+use terms::threshold::{Clock, Metric, MetricSubject, Operator, Statistic, Threshold};
 
-use super::batched::Batched;
+use super::batched::BatchedSeries;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
 use super::rally_sums::RallySums;
 
@@ -35,7 +35,7 @@ const CELLS_MAX: usize = 8 << 20;
 const SLICE_COST: u64 = 64;
 
 /// The counts of a run, one entry for each workload.
-pub struct Counted {
+pub struct RunCounts {
     /// In the order of the header.
     pub workloads: Vec<WorkloadCounts>,
     ids: RunIds,
@@ -43,7 +43,7 @@ pub struct Counted {
 
 /// The counts of one workload.
 pub struct WorkloadCounts {
-    names: Names,
+    names: ActionNames,
     series: Vec<Series>,
     /// What Rally's criteria need.
     pub rally: RallySums,
@@ -51,7 +51,7 @@ pub struct WorkloadCounts {
 
 /// The samples of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Key {
+struct SeriesKey {
     /// The numbers of the actions, for requests; absent for iterations.
     actions: Option<Vec<u16>>,
     clock: Clock,
@@ -59,7 +59,7 @@ struct Key {
     window_ns: Option<Nanos>,
 }
 
-impl Key {
+impl SeriesKey {
     fn has(&self, action: u16) -> bool {
         self.actions.as_ref().is_some_and(|actions| actions.binary_search(&action).is_ok())
     }
@@ -67,7 +67,7 @@ impl Key {
 
 /// Samples of one kind in slices of time.
 pub struct Series {
-    key: Key,
+    key: SeriesKey,
     /// Ascending; a sample is over a limit if it is longer.
     limits_ns: Vec<Nanos>,
     slice_ns: Nanos,
@@ -80,7 +80,7 @@ pub struct Series {
     /// [`Series::seal`].
     over: Vec<u32>,
     /// The same for series without windows, in batches.
-    batched: Batched,
+    batched: BatchedSeries,
     /// The first slice that has changed since the series was sealed.
     changed: usize,
     /// The first slice that had changed when the series was last sealed.
@@ -98,7 +98,7 @@ pub struct Series {
     too_long: bool,
 }
 
-impl Counted {
+impl RunCounts {
     /// Counters for the criteria in the header of a log.
     #[must_use]
     pub fn new(log: &RunLog) -> Self {
@@ -113,7 +113,7 @@ impl Counted {
     }
 }
 
-impl Visitor for Counted {
+impl Visitor for RunCounts {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
         if self.workloads.iter().all(WorkloadCounts::is_empty) {
             return Ok(());
@@ -130,7 +130,7 @@ impl Visitor for Counted {
 impl WorkloadCounts {
     /// Counters for the criteria of a workload; only for `wanted` thresholds.
     #[must_use]
-    pub fn new(sla: &Sla, names: Names, wanted: impl Fn(&Threshold) -> bool) -> Self {
+    pub fn new(sla: &Sla, names: ActionNames, wanted: impl Fn(&Threshold) -> bool) -> Self {
         let mut counts = Self { rally: RallySums::new(sla, names.actions.len()), names, series: Vec::new() };
         for threshold in sla.thresholds.iter().filter(|threshold| wanted(threshold)) {
             let Some(key) = counts.key(threshold) else { continue };
@@ -155,7 +155,7 @@ impl WorkloadCounts {
     }
 
     /// Counts an iteration, unless it is part of the warm-up.
-    pub fn add(&mut self, row: Row<'_>, unprofiled: bool) {
+    pub fn add(&mut self, row: SampleRow<'_>, unprofiled: bool) {
         if row.head.warm_up {
             return;
         }
@@ -195,23 +195,23 @@ impl WorkloadCounts {
         Some((series, limit))
     }
 
-    fn key(&self, threshold: &Threshold) -> Option<Key> {
+    fn key(&self, threshold: &Threshold) -> Option<SeriesKey> {
         let window_ns = threshold.window_ns;
-        let iterations = Key { actions: None, clock: Clock::Response, unprofiled: false, window_ns };
-        let of_requests = |subject: &Option<Subject>, key: Key| match subject {
+        let iterations = SeriesKey { actions: None, clock: Clock::Response, unprofiled: false, window_ns };
+        let of_requests = |subject: &Option<MetricSubject>, key: SeriesKey| match subject {
             Some(subject) => {
                 let actions = self.names.members(subject);
-                (!actions.is_empty()).then_some(Key { actions: Some(actions), ..key })
+                (!actions.is_empty()).then_some(SeriesKey { actions: Some(actions), ..key })
             }
             None => Some(key),
         };
         match &threshold.condition.metric {
             Metric::Time(_, times) => {
-                let key = Key { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
+                let key = SeriesKey { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
                 of_requests(&times.subject, key)
             }
             Metric::Rate(_, subject @ Some(_)) | Metric::Count(_, subject @ Some(_)) => {
-                of_requests(subject, Key { clock: Clock::Service, ..iterations })
+                of_requests(subject, SeriesKey { clock: Clock::Service, ..iterations })
             }
             Metric::Rate(..) | Metric::Count(..) | Metric::Throughput => Some(iterations),
             Metric::Trace(..) | Metric::Asynchronous(_) | Metric::Overhead(_) | Metric::Share(_) => None,
@@ -231,7 +231,7 @@ fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
 }
 
 impl Series {
-    fn new(key: Key) -> Self {
+    fn new(key: SeriesKey) -> Self {
         #[expect(clippy::unwrap_used, reason = "a constant that tests exercise")]
         let times = Histogram::new(3).unwrap();
         Self {
@@ -242,7 +242,7 @@ impl Series {
             slices: Vec::new(),
             cells: Vec::new(),
             over: Vec::new(),
-            batched: Batched::default(),
+            batched: BatchedSeries::default(),
             changed: 0,
             fresh: 0,
             pivot_ns: None,
@@ -256,7 +256,7 @@ impl Series {
         }
     }
 
-    fn add(&mut self, row: Row<'_>) {
+    fn add(&mut self, row: SampleRow<'_>) {
         let head = row.head;
         let id = SampleId { workload: head.workload, number: head.number };
         let unstarted = !head.has_started();
@@ -273,13 +273,15 @@ impl Series {
             let value_ns = match self.key.clock {
                 Clock::Response => head.response_ns(),
                 Clock::Service => head.duration_ns,
-                Clock::Lag => head.lag_ns(),
+                Clock::QueueTime => head.queue_time_ns(),
             };
-            let at_ns = if head.ended == Ended::Dropped { head.due_ns } else { end_ns };
-            let from_ns = if head.ended == Ended::Dropped { head.due_ns } else { head.start_ns };
-            // An iteration that was cut off after its start has a start lag.
+            let at_ns = if head.ended == CompletionStatus::Dropped { head.due_ns } else { end_ns };
+            let from_ns = if head.ended == CompletionStatus::Dropped { head.due_ns } else { head.start_ns };
+            // An iteration that was cut off after its start has a queue time.
             let ended = match head.ended {
-                Ended::Aborted if self.key.clock == Clock::Lag && !unstarted => Ended::Ok,
+                CompletionStatus::Aborted if self.key.clock == Clock::QueueTime && !unstarted => {
+                    CompletionStatus::Ok
+                }
                 ended => ended,
             };
             return self.sample((from_ns, at_ns), value_ns, (ended, head.resent), id);
@@ -289,7 +291,7 @@ impl Series {
                 continue;
             }
             let start_ns = head.start_ns.saturating_add(request.offset_ns);
-            let lag_ns = if self.key.clock == Clock::Response { head.lag_ns() } else { 0 };
+            let lag_ns = if self.key.clock == Clock::Response { head.queue_time_ns() } else { 0 };
             let value_ns = request.duration_ns.saturating_add(lag_ns);
             let end_ns = start_ns.saturating_add(request.duration_ns);
             self.sample((start_ns, end_ns), value_ns, (request.ended, request.phases.resent), id);
@@ -300,7 +302,7 @@ impl Series {
         &mut self,
         (start_ns, end_ns): (Nanos, Nanos),
         value_ns: Nanos,
-        (ended, resent): (Ended, bool),
+        (ended, resent): (CompletionStatus, bool),
         id: SampleId,
     ) {
         let Some(slot) = self.slot(end_ns) else { return };
@@ -310,15 +312,19 @@ impl Series {
         self.changed = self.changed.min(slot);
         let slice = &mut self.slices[slot];
         // A late start counts, however the iteration ended.
-        let ended = if self.key.clock == Clock::Lag && ended == Ended::Failed { Ended::Ok } else { ended };
+        let ended = if self.key.clock == Clock::QueueTime && ended == CompletionStatus::Failed {
+            CompletionStatus::Ok
+        } else {
+            ended
+        };
         let over = match ended {
-            Ended::Ok => self.limits_ns.partition_point(|limit_ns| *limit_ns < value_ns),
+            CompletionStatus::Ok => self.limits_ns.partition_point(|limit_ns| *limit_ns < value_ns),
             // Failed samples, and samples that never started, did not complete in time.
-            Ended::Failed | Ended::Dropped => width - 1,
-            Ended::Aborted => 0,
+            CompletionStatus::Failed | CompletionStatus::Dropped => width - 1,
+            CompletionStatus::Aborted => 0,
         };
         match ended {
-            Ended::Ok => {
+            CompletionStatus::Ok => {
                 slice.ok += 1;
                 slice.ok_sum_ns += u128::from(value_ns);
                 let pivot_ns = *self.pivot_ns.get_or_insert(value_ns);
@@ -328,19 +334,19 @@ impl Series {
                 let _ = self.times.record(value_ns.clamp(1, VALUE_NS_MAX));
                 self.longest_ok_ns = self.longest_ok_ns.max(value_ns);
             }
-            Ended::Failed => {
+            CompletionStatus::Failed => {
                 slice.failed += 1;
                 slice.failing.get_or_insert(id);
                 keep_first(&mut self.failed, id);
             }
-            Ended::Aborted => {
+            CompletionStatus::Aborted => {
                 slice.aborted += 1;
                 let (low, high) = slice.cut_ns.unwrap_or((value_ns, value_ns));
                 slice.cut_ns = Some((low.min(value_ns), high.max(value_ns)));
             }
-            Ended::Dropped => slice.dropped += 1,
+            CompletionStatus::Dropped => slice.dropped += 1,
         }
-        if ended.is_measured() || ended == Ended::Dropped && counts_dropped {
+        if ended.is_measured() || ended == CompletionStatus::Dropped && counts_dropped {
             self.cells[slot * width + over] += 1;
         }
         if ended.is_measured() {
@@ -425,7 +431,7 @@ impl Series {
         let (width, slices) = (self.limits_ns.len() + 1, self.slices.len());
         if self.key.window_ns.is_none() {
             let sizes: Vec<u64> = self.slices.iter().map(|slice| self.held(slice)).collect();
-            self.batched = Batched::new(&self.slices, &sizes, &self.cells, width - 1);
+            self.batched = BatchedSeries::new(&self.slices, &sizes, &self.cells, width - 1);
         } else if width > 1 {
             self.over.resize(slices * (width - 1), 0);
             let changed = self.changed();
@@ -468,9 +474,9 @@ impl Series {
 
     /// How many samples of a slice are over a limit, and how many there are; for series with windows.
     #[must_use]
-    pub fn over(&self, slice: usize, limit: usize) -> Part {
+    pub fn over(&self, slice: usize, limit: usize) -> BinomialCount {
         let k = self.over.get(slice * self.limits_ns.len() + limit).copied().unwrap_or(0);
-        Part { k: u64::from(k), n: self.held(&self.slices[slice]) }
+        BinomialCount { k: u64::from(k), n: self.held(&self.slices[slice]) }
     }
 
     /// The number of samples of a slice to which limits apply.
@@ -480,7 +486,7 @@ impl Series {
 
     /// All slices in batches; for series without windows.
     #[must_use]
-    pub fn batched(&self) -> &Batched {
+    pub fn batched(&self) -> &BatchedSeries {
         &self.batched
     }
 

@@ -19,7 +19,7 @@ pub use text::files::write_at_once;
 use text::files::{make_directory, open_regular, owner_only, sync_all_in, write_one_of_many};
 use text::times::rfc3339;
 
-use super::trace::{Filed, StoredRecords, StoredTrace};
+use super::trace::{StoredRecords, StoredTrace, TraceFileState};
 
 const SLUG_CHARS_MAX: usize = 40;
 /// The largest stored trace that is read.
@@ -71,7 +71,6 @@ impl RunDirectory {
         Self { path: path.to_path_buf() }
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -132,9 +131,13 @@ impl RunDirectory {
         let folder = self.path.join("traces");
         // Opening a pipe of that name would wait for ever.
         make_directory(&folder)?;
-        let mut new = traces.iter().filter(|trace| trace.filed == Filed::No);
+        let mut new = traces.iter().filter(|trace| trace.filed == TraceFileState::No);
         new.try_for_each(|trace| self.write_trace(trace))?;
-        if traces.iter().all(|trace| trace.filed == Filed::Synced) { Ok(()) } else { sync_all_in(&folder) }
+        if traces.iter().all(|trace| trace.filed == TraceFileState::Synced) {
+            Ok(())
+        } else {
+            sync_all_in(&folder)
+        }
     }
 
     /// Writes one of many fetched traces; [`RunDirectory::store_traces`] must follow, which syncs it.

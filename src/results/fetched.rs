@@ -6,33 +6,33 @@ use uuid::Uuid;
 
 use super::trace::StoredRecords;
 use base::clock::Nanos;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 
 /// The collector's answers.
 #[derive(Debug, Default)]
-pub struct Fetched {
+pub struct FetchedRecords {
     /// The records of each trace with an answer; empty for an absent trace.
-    pub records: HashMap<Uuid, Vec<Record>>,
+    pub records: HashMap<Uuid, Vec<TraceRecord>>,
     /// The number of unreadable records, for traces that have some.
     pub unreadable: HashMap<Uuid, u64>,
-    /// Of traces of which the collector gave only a part: why.
+    /// For each trace that the collector gave only in part: why.
     pub partial: HashMap<Uuid, String>,
     /// How long after the response of its iteration each trace was read; absent where that is not known.
     pub read_after_ns: HashMap<Uuid, Nanos>,
     /// The collector's last error if it cost a trace, else the unreadable records.
     pub error: Option<String>,
     /// Of traces that come from their files: the client's own records there, and the time of asynchronous work.
-    stored: HashMap<Uuid, InFile>,
+    stored: HashMap<Uuid, StoredClientRecords>,
 }
 
 /// The client's own records, and the time of asynchronous work in milliseconds.
-type InFile = (Vec<Record>, Option<f64>);
+type StoredClientRecords = (Vec<TraceRecord>, Option<f64>);
 
 /// What is known of one trace.
 #[derive(Debug)]
 pub struct FetchedTrace {
     /// The records of the services; empty for an absent trace.
-    pub services: Vec<Record>,
+    pub services: Vec<TraceRecord>,
     /// The number of unreadable records.
     pub unreadable: u64,
     /// That it is only a part, and why, if the collector says so.
@@ -40,10 +40,10 @@ pub struct FetchedTrace {
     /// How long after the response of its iteration it was read; absent where that is not known.
     pub read_after_ns: Option<Nanos>,
     /// Of a trace from its file: the client's own records there, and the time of asynchronous work in milliseconds.
-    pub stored: Option<InFile>,
+    pub stored: Option<StoredClientRecords>,
 }
 
-impl Fetched {
+impl FetchedRecords {
     /// Adds a trace from its file, which need not be written again if nothing changes and it `is_here`.
     pub fn add_stored(&mut self, trace: StoredRecords, is_here: bool) {
         let StoredRecords { trace_id, records, unreadable, partial, read_after_ns, asynchronous_ms } = trace;

@@ -22,7 +22,7 @@ pub struct Query {
 
 /// The trace ids that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct QueryMatches {
     /// Each with the end of its iteration, since the run's start.
     pub ended_ns: BTreeMap<Uuid, Nanos>,
     /// The ids of the query that no iteration has.
@@ -34,7 +34,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn find(log: &RunLog, query: &Query) -> Result<Found, LogError> {
+pub fn find(log: &RunLog, query: &Query) -> Result<QueryMatches, LogError> {
     let plain = |id: &String| id.replace('-', "").to_ascii_lowercase();
     let prefixes: Vec<String> = query.ids.iter().map(plain).collect();
     let mut finder = Finder {
@@ -49,7 +49,7 @@ pub fn find(log: &RunLog, query: &Query) -> Result<Found, LogError> {
     let Finder { is_found, longest, mut ended_ns, .. } = finder;
     ended_ns.extend(longest.into_iter().map(|Reverse((_, trace_id, end_ns))| (trace_id, end_ns)));
     let missing = query.ids.iter().zip(is_found).filter(|(_, found)| !found);
-    Ok(Found { ended_ns, missing: missing.map(|(id, _)| id.clone()).collect() })
+    Ok(QueryMatches { ended_ns, missing: missing.map(|(id, _)| id.clone()).collect() })
 }
 
 struct Finder {

@@ -5,7 +5,7 @@
 
 use osprofiler::functions::carried::{self, KEY, POINT_NAME};
 use osprofiler::functions::model::{Builder, FunctionProfile};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::{Point, TraceTree};
 
 /// Profiles of more operations of a trace are not read.
@@ -23,7 +23,7 @@ pub struct Functions {
 impl Functions {
     /// Those that these records carry.
     #[must_use]
-    pub fn of(records: &[Record]) -> Self {
+    pub fn of(records: &[TraceRecord]) -> Self {
         let mut found = Self::default();
         let carrying = records.iter().filter(|record| record.info.contains_key(KEY));
         for record in carrying.take(PROFILES_MAX) {
@@ -84,8 +84,8 @@ mod tests {
 
     use super::*;
 
-    fn record(name: &str, id: &str, parent: &str, us: u32, info: serde_json::Value) -> Record {
-        Record {
+    fn record(name: &str, id: &str, parent: &str, us: u32, info: serde_json::Value) -> TraceRecord {
+        TraceRecord {
             name: name.into(),
             base_id: "base".into(),
             trace_id: id.into(),
@@ -106,7 +106,7 @@ mod tests {
             record("wsgi-start", "a", "base", 0, json!({})),
             record("functions-start", "f", "a", 900, json!({})),
             record("functions-stop", "f", "a", 900, info),
-            // Somebody's own point of that name.
+            // A service's own point of that name.
             record("functions-start", "own", "a", 10, json!({})),
             record("db-start", "b", "own", 20, json!({})),
             record("db-stop", "b", "own", 30, json!({})),

@@ -9,7 +9,7 @@ use measure::ids::RunIds;
 use measure::latency::SampleId;
 use measure::log::Visitor;
 use measure::rows::{IterationHead, Rows};
-use measure::sample::Ended;
+use measure::sample::CompletionStatus;
 
 use super::aggregate::Aggregate;
 use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_OK};
@@ -78,8 +78,9 @@ pub fn write_at_most(
     output.write_all(b",\n  \"iterations\": [")?;
     let special = Special::of(aggregate, kept);
     let choice = Choice::new(&special, aggregate.total(), listed_max, LISTED_FAILED_MAX);
-    let mut listed = Listed { aggregate, output, text: Vec::new(), separator: b"\n    ", choice, omitted: 0 };
-    let mut drawn = Drawn::new(aggregate, &special);
+    let mut listed =
+        IterationListWriter { aggregate, output, text: Vec::new(), separator: b"\n    ", choice, omitted: 0 };
+    let mut drawn = ChartSampler::new(aggregate, &special);
     aggregate.log.visit(&mut [&mut listed, &mut drawn])?;
     let omitted = listed.omitted;
     write!(output, "\n  ],\n  \"iterations_omitted\": {omitted}\n}}\n")?;
@@ -141,7 +142,7 @@ impl<'a> Choice<'a> {
     fn next(&mut self, head: &IterationHead) -> bool {
         let is_due = self.until == 0;
         self.until = if is_due { self.stride } else { self.until } - 1;
-        let failed = head.ended == Ended::Failed;
+        let failed = head.ended == CompletionStatus::Failed;
         let chosen = is_due || failed && self.failed < self.failed_max || self.special.contains(head);
         self.failed += u64::from(chosen && failed);
         chosen
@@ -149,7 +150,7 @@ impl<'a> Choice<'a> {
 }
 
 /// The visitor that writes the iterations.
-struct Listed<'a> {
+struct IterationListWriter<'a> {
     aggregate: &'a Aggregate,
     output: &'a mut dyn Write,
     /// The lines of a block.
@@ -159,7 +160,7 @@ struct Listed<'a> {
     omitted: u64,
 }
 
-impl Visitor for Listed<'_> {
+impl Visitor for IterationListWriter<'_> {
     fn needs_requests(&self) -> bool {
         false
     }
@@ -186,13 +187,13 @@ impl Visitor for Listed<'_> {
 }
 
 /// The visitor that collects the iterations to draw.
-struct Drawn<'a> {
+struct ChartSampler<'a> {
     ids: RunIds,
     choice: Choice<'a>,
     columns: IterationColumns,
 }
 
-impl<'a> Drawn<'a> {
+impl<'a> ChartSampler<'a> {
     fn new(aggregate: &Aggregate, special: &'a Special) -> Self {
         let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
         let total = aggregate.total() - dropped;
@@ -213,18 +214,18 @@ impl<'a> Drawn<'a> {
             columns.workload.push(head.workload);
             columns.start_us.push(head.start_ns / 1_000);
             columns.duration_ms.push((head.duration_ns as f64 / 1e6) as f32);
-            columns.waited_ms.push((head.lag_ns() as f64 / 1e6) as f32);
+            columns.waited_ms.push((head.queue_time_ns() as f64 / 1e6) as f32);
             columns.outcome.push(match head.ended {
-                Ended::Ok => OUTCOME_OK,
-                Ended::Failed => OUTCOME_FAILED,
-                Ended::Aborted | Ended::Dropped => OUTCOME_ABORTED,
+                CompletionStatus::Ok => OUTCOME_OK,
+                CompletionStatus::Failed => OUTCOME_FAILED,
+                CompletionStatus::Aborted | CompletionStatus::Dropped => OUTCOME_ABORTED,
             });
             columns.trace_id.push(self.ids.trace_id(head).into_bytes());
         }
     }
 }
 
-impl Visitor for Drawn<'_> {
+impl Visitor for ChartSampler<'_> {
     fn needs_requests(&self) -> bool {
         false
     }

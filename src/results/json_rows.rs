@@ -1,13 +1,13 @@
 //! An iteration as a line of the list in `results.json`, written straight from its numbers.
 //!
-//! A run has millions of them. The text is that of [`super::model::IterationRow`], which a test holds it to: a time is
+//! A run has millions of them. The text is that of [`super::model::IterationRow`], which a test holds it to. A time is
 //! a whole number of nanoseconds, so its decimal digits are at hand, and no floating-point number has to be printed.
 
 use uuid::Uuid;
 
 use base::clock::Nanos;
 use measure::rows::IterationHead;
-use measure::sample::Ended;
+use measure::sample::CompletionStatus;
 
 /// From here on, a number of nanoseconds has more digits than a floating-point number in JSON is sure to keep.
 const EXACT_NS: Nanos = 1_000_000_000_000_000;
@@ -23,7 +23,6 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// What the list says of an iteration beside its sample.
 pub(super) struct Listing<'a> {
-    /// Its trace id.
     pub(super) trace_id: Uuid,
     /// Whether it was left unprofiled for comparison.
     pub(super) unprofiled: bool,
@@ -56,10 +55,10 @@ pub(super) fn push(head: &IterationHead, listing: &Listing<'_>, output: &mut Vec
         push_milliseconds(head.duration_ns, output);
     }
     output.extend_from_slice(match head.ended {
-        Ended::Ok => b",\"outcome\":\"ok\"",
-        Ended::Failed => b",\"outcome\":\"failed\"",
-        Ended::Aborted => b",\"outcome\":\"aborted\"",
-        Ended::Dropped => b",\"outcome\":\"dropped\"",
+        CompletionStatus::Ok => b",\"outcome\":\"ok\"",
+        CompletionStatus::Failed => b",\"outcome\":\"failed\"",
+        CompletionStatus::Aborted => b",\"outcome\":\"aborted\"",
+        CompletionStatus::Dropped => b",\"outcome\":\"dropped\"",
     });
     if head.resent && head.ended.is_measured() {
         output.extend_from_slice(b",\"resent\":true");
@@ -127,15 +126,15 @@ mod tests {
     #[test]
     fn the_text_is_that_of_the_model() {
         for (due_ns, start_ns, duration_ns, ended, error) in [
-            (0, 0, 0, Ended::Ok, None),
-            (1, 10, 1_000, Ended::Failed, Some("a \"quoted\"\nclass")),
-            (1_500_000_000, 1_500_000_000, 12_345_678, Ended::Aborted, None),
-            (0, 5, 0, Ended::Aborted, None),
-            (999_999_999, 1_000_000_001, 100_000_000, Ended::Dropped, Some("dropped")),
+            (0, 0, 0, CompletionStatus::Ok, None),
+            (1, 10, 1_000, CompletionStatus::Failed, Some("a \"quoted\"\nclass")),
+            (1_500_000_000, 1_500_000_000, 12_345_678, CompletionStatus::Aborted, None),
+            (0, 5, 0, CompletionStatus::Aborted, None),
+            (999_999_999, 1_000_000_001, 100_000_000, CompletionStatus::Dropped, Some("dropped")),
         ] {
             let head =
                 IterationHead { due_ns, start_ns, duration_ns, ended, number: 7, ..Default::default() };
-            let (trace_id, unprofiled) = (Uuid::from_u128(7 << 70), ended == Ended::Failed);
+            let (trace_id, unprofiled) = (Uuid::from_u128(7 << 70), ended == CompletionStatus::Failed);
             let mut text = Vec::new();
             push(&head, &Listing { trace_id, unprofiled, error }, &mut text);
             let row = iteration_row_of(&head, trace_id, !unprofiled, error.map(str::to_owned));
@@ -147,7 +146,8 @@ mod tests {
             assert_eq!(keys(std::str::from_utf8(&text).unwrap()), keys(&model));
             assert!(same(&text, &row), "{} {model}", String::from_utf8_lossy(&text));
             assert_eq!(row.outcome, outcome(ended));
-            let has_times = ended != Ended::Dropped && (ended, duration_ns) != (Ended::Aborted, 0);
+            let has_times =
+                ended != CompletionStatus::Dropped && (ended, duration_ns) != (CompletionStatus::Aborted, 0);
             assert_eq!((row.start_s.is_some(), row.duration_ms.is_some()), (has_times, has_times), "{model}");
         }
     }

@@ -22,7 +22,7 @@ const HELD_AT: [f64; 8] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
 
 /// The listed iterations of a workload, without the warm-up.
 #[derive(Default)]
-pub struct Listed {
+pub struct ListedIterations {
     /// Response times of completed iterations.
     pub response: Latency,
     /// Of these, those that failed.
@@ -35,28 +35,28 @@ pub struct Listed {
 ///
 /// # Errors
 /// Not a list of iterations.
-pub fn read(file: impl Read) -> Result<Option<BTreeMap<u16, Listed>>, String> {
+pub fn read(file: impl Read) -> Result<Option<BTreeMap<u16, ListedIterations>>, String> {
     #[derive(Deserialize)]
-    struct Document {
-        iterations: Option<Rows>,
+    struct IterationDocument {
+        iterations: Option<IterationSums>,
     }
-    let document: Document = serde_json::from_reader(file).map_err(|error| error.to_string())?;
-    Ok(document.iterations.map(|Rows(listed)| listed))
+    let document: IterationDocument = serde_json::from_reader(file).map_err(|error| error.to_string())?;
+    Ok(document.iterations.map(|IterationSums(listed)| listed))
 }
 
-/// The list, of which only sums are kept.
-struct Rows(BTreeMap<u16, Listed>);
+/// The list; only its sums are kept.
+struct IterationSums(BTreeMap<u16, ListedIterations>);
 
-impl<'de> Deserialize<'de> for Rows {
+impl<'de> Deserialize<'de> for IterationSums {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Rows;
+        struct IterationListVisitor;
+        impl<'de> Visitor<'de> for IterationListVisitor {
+            type Value = IterationSums;
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str("a list of iterations")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Rows, A::Error> {
-                let mut listed = BTreeMap::<u16, Listed>::new();
+            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<IterationSums, A::Error> {
+                let mut listed = BTreeMap::<u16, ListedIterations>::new();
                 while let Some(row) = rows.next_element::<IterationRow>()? {
                     if !row.warm_up {
                         listed.entry(row.workload).or_default().add(&row).map_err(A::Error::custom)?;
@@ -65,14 +65,14 @@ impl<'de> Deserialize<'de> for Rows {
                         return Err(A::Error::custom(format!("more than {WORKLOADS_MAX} workloads")));
                     }
                 }
-                Ok(Rows(listed))
+                Ok(IterationSums(listed))
             }
         }
-        deserializer.deserialize_seq(Each)
+        deserializer.deserialize_seq(IterationListVisitor)
     }
 }
 
-impl Listed {
+impl ListedIterations {
     fn add(&mut self, row: &IterationRow) -> Result<(), String> {
         let (start_s, service_ms) = match (row.outcome, row.start_s, row.duration_ms) {
             (_, Some(start_s), Some(service_ms)) => (start_s, service_ms),
@@ -108,11 +108,11 @@ impl Listed {
 ///
 /// # Errors
 /// The contradiction.
-pub fn hold(results: &Results, listed: &BTreeMap<u16, Listed>) -> Result<(), String> {
+pub fn hold(results: &Results, listed: &BTreeMap<u16, ListedIterations>) -> Result<(), String> {
     if let Some(number) = listed.keys().find(|number| usize::from(**number) >= results.workloads.len()) {
         return Err(format!("it lists iterations of workload {number}, but has no such workload"));
     }
-    let none = Listed::default();
+    let none = ListedIterations::default();
     for (number, workload) in (0..).zip(&results.workloads) {
         let listed = listed.get(&number).unwrap_or(&none);
         let of = |error: String| format!("`{}`: {error}", workload.name);

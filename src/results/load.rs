@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::model::{LoadSeries, Offered};
+use super::model::{LoadSeries, OfferedLoad};
 use measure::intervals::Intervals;
 use measure::log::WorkloadHeader;
 use measure::rows::IterationHead;
-use measure::sample::Ended;
+use measure::sample::CompletionStatus;
 use terms::runner::{Model, Runner};
 
 /// With fewer intervals than this, intervals in which little happens are not merged.
@@ -23,7 +23,7 @@ const NS_PER_S: f64 = 1e9;
 /// Collects the load of one workload.
 #[derive(Clone, Debug)]
 pub struct LoadBuilder {
-    intervals: Intervals<Interval>,
+    intervals: Intervals<LoadInterval>,
     first_due_ns: u64,
     /// The first and the last time at which a measured iteration was due, and how many were.
     measured_due_ns: Option<(u64, u64)>,
@@ -35,7 +35,7 @@ pub struct LoadBuilder {
 
 /// What happened in an interval.
 #[derive(Clone, Copy, Debug, Default)]
-struct Interval {
+struct LoadInterval {
     due: u64,
     dropped: u64,
     started: u64,
@@ -48,7 +48,7 @@ struct Interval {
     queue_time_max_ns: u64,
 }
 
-impl Interval {
+impl LoadInterval {
     fn merge(&mut self, other: Self) {
         self.due += other.due;
         self.dropped += other.dropped;
@@ -62,7 +62,7 @@ impl Interval {
 }
 
 /// What is known of a workload besides its iterations.
-pub struct Known<'a> {
+pub struct WorkloadFigures<'a> {
     /// Its header in the log.
     pub header: &'a WorkloadHeader,
     /// Completed iterations per second, from the first start to the last end.
@@ -98,7 +98,7 @@ impl LoadBuilder {
             self.measured_due_ns = Some((first.min(head.due_ns), last.max(head.due_ns)));
             self.measured += 1;
         }
-        let dropped = head.ended == Ended::Dropped;
+        let dropped = head.ended == CompletionStatus::Dropped;
         let due = self.at(head.due_ns);
         due.due += 1;
         due.dropped += u64::from(dropped);
@@ -106,13 +106,13 @@ impl LoadBuilder {
             return;
         }
         let started = self.at(head.start_ns);
-        started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
+        started.queue_time_max_ns = started.queue_time_max_ns.max(head.queue_time_ns());
         if !head.has_started() {
             started.given_up += 1;
             return;
         }
         started.started += 1;
-        started.queue_time_sum_ns = started.queue_time_sum_ns.saturating_add(head.lag_ns());
+        started.queue_time_sum_ns = started.queue_time_sum_ns.saturating_add(head.queue_time_ns());
         let end_ns = head.start_ns.saturating_add(head.duration_ns);
         if head.ended.is_measured() && !head.warm_up {
             let (first, last) = self.measured_end_ns.unwrap_or((end_ns, end_ns));
@@ -125,13 +125,13 @@ impl LoadBuilder {
     }
 
     #[inline]
-    fn at(&mut self, ns: u64) -> &mut Interval {
-        self.intervals.at(ns, Interval::merge)
+    fn at(&mut self, ns: u64) -> &mut LoadInterval {
+        self.intervals.at(ns, LoadInterval::merge)
     }
 
     /// The load; `None` if nothing was due.
     #[must_use]
-    pub fn finish(&self, known: &Known<'_>) -> Option<Offered> {
+    pub fn finish(&self, known: &WorkloadFigures<'_>) -> Option<OfferedLoad> {
         let runner = Runner::from_json(&known.header.runner);
         let is_open = runner.as_ref().is_some_and(|runner| matches!(runner.model, Model::Open(_)));
         let series = self.clone().series(runner.as_ref())?;
@@ -140,7 +140,7 @@ impl LoadBuilder {
         let waited = queued_max > 0
             && known.queue_time_p99_ns as f64 > QUEUE_SHARE * known.response_p99_ns as f64
             && known.queue_time_p99_ns / 2 > known.generator_late_ns;
-        Some(Offered {
+        Some(OfferedLoad {
             asked_per_s: if is_open { self.asked_per_s() } else { None },
             served_per_s: if is_open { self.served_per_s() } else { None }.unwrap_or(known.rate_per_s),
             users_max: runner.as_ref().and_then(Runner::concurrency),
@@ -169,7 +169,7 @@ impl LoadBuilder {
     fn series(mut self, runner: Option<&Runner>) -> Option<LoadSeries> {
         let total: u64 = self.intervals.iter().map(|interval| interval.due).sum();
         while self.intervals.count() > INTERVALS_FEW && total / self.intervals.count() < ITERATIONS_WANTED {
-            self.intervals.double(Interval::merge);
+            self.intervals.double(LoadInterval::merge);
         }
         if self.intervals.count() == 0 {
             return None;
@@ -239,8 +239,8 @@ mod tests {
         WorkloadHeader { runner: runner.as_object().unwrap().clone(), ..WorkloadHeader::default() }
     }
 
-    fn known(header: &WorkloadHeader) -> Known<'_> {
-        Known {
+    fn known(header: &WorkloadHeader) -> WorkloadFigures<'_> {
+        WorkloadFigures {
             header,
             rate_per_s: 375.0,
             queue_time_p99_ns: 600_000_000,
@@ -283,11 +283,11 @@ mod tests {
         assert_eq!((planned.len(), series.planned_users.len()), (series.due.len(), 0));
         assert!((planned[0] - 500.0).abs() < 1e-6 && planned.last() == Some(&0.0));
         // The same wait is no sign of busy users if the generator itself was late, or if users set the pace.
-        let late = Known { generator_late_ns: 590_000_000, ..known(&header) };
+        let late = WorkloadFigures { generator_late_ns: 590_000_000, ..known(&header) };
         assert!(!load.finish(&late).unwrap().all_busy);
         // Nor is a wait that is small beside the response time.
         for (queue_time_p99_ns, all_busy) in [(6_900_000, false), (7_100_000, true)] {
-            let seen = load.finish(&Known { queue_time_p99_ns, ..known(&header) }).unwrap();
+            let seen = load.finish(&WorkloadFigures { queue_time_p99_ns, ..known(&header) }).unwrap();
             assert_eq!(seen.all_busy, all_busy, "{queue_time_p99_ns}");
         }
         let closed =
@@ -380,9 +380,9 @@ mod tests {
             let header = header(json!({ "serial": { "times": 3 } }));
             let (mut load, mut given_up) = (LoadBuilder::default(), 0);
             for (due_ms, lag_ms, duration_ms, ended) in &rows {
-                let ended = [Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][usize::from(*ended)];
+                let ended = [CompletionStatus::Ok, CompletionStatus::Failed, CompletionStatus::Aborted, CompletionStatus::Dropped][usize::from(*ended)];
                 let head = IterationHead { ended, ..head(*due_ms, due_ms + lag_ms, *duration_ms) };
-                given_up += u64::from(ended == Ended::Aborted && !head.has_started());
+                given_up += u64::from(ended == CompletionStatus::Aborted && !head.has_started());
                 load.record(&head);
             }
             let series = load.finish(&known(&header)).unwrap().series.unwrap();

@@ -2,14 +2,14 @@
 
 use crate::model::Network;
 use measure::phases::{Retransmits, SLOW_CONNECT};
-use measure::sample::{ActionSample, Ended, IterationSample};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
 /// How many of the slowest iterations the reports list.
 const SHOWN: usize = 10;
 
 /// The counts of a workload, without its warm-up.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Repeated {
+pub struct RetransmitCounts {
     late_connections: u64,
     /// The shortest and the longest of these waits.
     connect_ns: Option<(u64, u64)>,
@@ -27,10 +27,10 @@ fn is_given_up(action: &ActionSample) -> bool {
     let phases = &action.phases;
     let is_connecting =
         phases.opened && phases.resolve_ns > 0 && phases.connect_ns == 0 && action.outcome.is_none();
-    is_connecting && action.ended == Ended::Failed && action.duration_ns >= SLOW_CONNECT_NS
+    is_connecting && action.ended == CompletionStatus::Failed && action.duration_ns >= SLOW_CONNECT_NS
 }
 
-impl Repeated {
+impl RetransmitCounts {
     pub(super) fn add(&mut self, action: &ActionSample) {
         let Retransmits { syns, segments, out_of_order } = action.phases.retransmits;
         if syns > 0 {
@@ -66,11 +66,11 @@ impl Repeated {
 
 /// What a reader must know of all workloads, each in a sentence.
 pub(super) fn notes(
-    each: impl Iterator<Item = Repeated>,
+    each: impl Iterator<Item = RetransmitCounts>,
     slowest: &[IterationSample],
 ) -> impl Iterator<Item = String> {
-    let mut all = Repeated::default();
-    for Repeated { late_connections, connect_ns, given_up, resent, out_of_order } in each {
+    let mut all = RetransmitCounts::default();
+    for RetransmitCounts { late_connections, connect_ns, given_up, resent, out_of_order } in each {
         all.late_connections += late_connections;
         all.given_up += given_up;
         all.resent += resent;
@@ -84,7 +84,7 @@ pub(super) fn notes(
     [of_connections(&all, slowest), of_segments(&all, slowest)].into_iter().flatten()
 }
 
-fn of_connections(all: &Repeated, slowest: &[IterationSample]) -> Option<String> {
+fn of_connections(all: &RetransmitCounts, slowest: &[IterationSample]) -> Option<String> {
     let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
     let waited = all.connect_ns.map_or_else(String::new, |(shortest, longest)| {
         let (from, to) = (seconds(shortest), seconds(longest));
@@ -112,7 +112,7 @@ fn of_connections(all: &Repeated, slowest: &[IterationSample]) -> Option<String>
     ))
 }
 
-fn of_segments(all: &Repeated, slowest: &[IterationSample]) -> Option<String> {
+fn of_segments(all: &RetransmitCounts, slowest: &[IterationSample]) -> Option<String> {
     let requests = |number: u64| match number {
         1 => "1 slow request".to_owned(),
         number => format!("{number} slow requests"),
@@ -157,7 +157,12 @@ mod tests {
     /// A request that failed while it was connecting, to a name that was resolved or not.
     fn given_up(is_resolved: bool, ms: u64) -> ActionSample {
         let phases = Phases { opened: true, resolve_ns: u64::from(is_resolved), ..Phases::default() };
-        ActionSample { phases, duration_ns: ms * 1_000_000, ended: Ended::Failed, ..ActionSample::default() }
+        ActionSample {
+            phases,
+            duration_ns: ms * 1_000_000,
+            ended: CompletionStatus::Failed,
+            ..ActionSample::default()
+        }
     }
 
     #[test]
@@ -209,7 +214,7 @@ mod tests {
             ),
         ];
         for (actions, expected) in rows {
-            let mut all = Repeated::default();
+            let mut all = RetransmitCounts::default();
             actions.iter().for_each(|action| all.add(action));
             let iteration = |action| IterationSample { actions: vec![action], ..IterationSample::default() };
             let slowest: Vec<IterationSample> = actions.into_iter().map(iteration).collect();

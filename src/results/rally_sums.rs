@@ -5,8 +5,8 @@
 
 use base::clock::Nanos;
 use measure::latency::SampleId;
-use measure::rows::Row;
-use measure::sample::Ended;
+use measure::rows::SampleRow;
+use measure::sample::CompletionStatus;
 use terms::sla::{Outliers, Sla};
 
 use super::largest::{EXEMPLARS_MAX, keep_largest, size};
@@ -35,18 +35,17 @@ pub struct RallySums {
     pub outlying_more: bool,
     /// The longest of them, longest first.
     pub outlying_longest: Vec<(Nanos, SampleId)>,
-    kept: Kept,
+    kept: LongestDurations,
 }
 
-/// The longest durations.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct LongestDurations {
     durations_ns: Vec<Nanos>,
     /// All durations longer than this are kept.
     left_out_ns: Nanos,
 }
 
-impl Kept {
+impl LongestDurations {
     fn add(&mut self, duration_ns: Nanos, max: usize) {
         if duration_ns <= self.left_out_ns {
             return;
@@ -79,8 +78,8 @@ impl RallySums {
         !self.wanted
     }
 
-    pub(super) fn add(&mut self, row: Row<'_>) {
-        if !self.wanted || row.head.ended != Ended::Ok {
+    pub(super) fn add(&mut self, row: SampleRow<'_>) {
+        if !self.wanted || row.head.ended != CompletionStatus::Ok {
             return;
         }
         let duration_ns = row.head.duration_ns;
@@ -141,7 +140,7 @@ mod tests {
     #[test]
     fn the_longest_are_counted_exactly_and_more_than_were_kept_is_known() {
         let durations: Vec<Nanos> = (0..1000).map(|number| number * 7919 % 1000).collect();
-        let mut kept = Kept::default();
+        let mut kept = LongestDurations::default();
         durations.iter().for_each(|duration_ns| kept.add(*duration_ns, 50));
         for above_ns in 0..1000_u64 {
             let longer = durations.iter().filter(|duration_ns| **duration_ns > above_ns).count() as u64;

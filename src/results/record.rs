@@ -5,7 +5,7 @@
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::model::{Counts, Record, RecordState, Results, RunStatus, Tally};
-use measure::log::{Flaws, Issued};
+use measure::log::{Flaws, IterationCounts};
 
 /// The record of a run's log.
 #[must_use]
@@ -45,7 +45,7 @@ pub fn state(flaws: Flaws, ended: bool, rows: u64, expected: Option<u64>) -> Rec
     }
 }
 
-fn tally(stats: &WorkloadStats, issued: Option<&Issued>, planned: Option<u64>) -> Tally {
+fn tally(stats: &WorkloadStats, issued: Option<&IterationCounts>, planned: Option<u64>) -> Tally {
     let sum = |of: fn(&Counts) -> u64| of(&stats.iterations) + of(&stats.warm_up);
     Tally {
         planned: issued.map_or(planned, |issued| issued.planned),
@@ -210,8 +210,8 @@ mod tests {
             not_started: Some(5),
         };
         assert_eq!(unequal(&whole), None);
-        type Change = fn(&mut Tally);
-        let rows: [(Change, &str); 8] = [
+        type TallyChange = fn(&mut Tally);
+        let rows: [(TallyChange, &str); 8] = [
             (|tally| tally.issued = Some(13), "13 iterations were issued"),
             (|tally| tally.ok = 6, "6 ok + 2 failed + 2 cut off + 1 unrecorded are 11"),
             (|tally| tally.failed = 3, "are 13"),

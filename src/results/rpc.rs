@@ -1,13 +1,14 @@
 //! Remote procedure calls of oslo.messaging in a trace: which point is a caller's and which a server's, what was called, and
 //! how long messages waited.
 //!
-//! OSProfiler names the points of both sides `rpc`; the caller's point is above the server's. A call waits for its answer,
-//! a cast does not, and nothing says which of them it was. A server's method may be decorated, so that its point has the
-//! decorator's name; then only the caller's point says what was called. Mistral has names of its own for the points of both
-//! sides; a caller's is of its module of clients, and the server's of a method of the same name. Between both points the
-//! message was on its way: in the broker, or waiting for a free thread of the server. [`with_queues`] gives that time a point
-//! of its own. Where the two points are of two hosts, the waiting of a call is what the caller's took longer than the
-//! server's, which needs no clock; that of a cast counts only if it is longer than clocks differ. Nothing here may judge.
+//! OSProfiler names the points of both sides `rpc`; the caller's point is above the server's. A call waits for its
+//! answer, a cast does not, and nothing says which of them it was. A server's method may be decorated, so that its
+//! point has the decorator's name; then only the caller's point says what was called. Mistral has names of its own for
+//! the points of both sides; a caller's is of its module of clients, and the server's of a method of the same name.
+//! Between both points the message was on its way: in the broker, or waiting for a free thread of the server.
+//! [`with_queues`] gives that time a point of its own. Where the two points are of two hosts, the waiting of a call is
+//! the time by which the caller's point is longer than the server's, which needs no clock. The waiting of a cast counts
+//! only if it is longer than clocks differ. Nothing here may judge.
 
 use std::borrow::Cow;
 
@@ -217,7 +218,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use osprofiler::record::{Info, Record, Timestamp};
+    use osprofiler::record::{Info, Timestamp, TraceRecord};
 
     /// A point: id, parent, service, function, host, start and end in milliseconds.
     type At = (u32, u32, &'static str, &'static str, &'static str, u64, u64);
@@ -229,7 +230,7 @@ mod tests {
                 info.insert("function".to_owned(), json!({ "name": function }));
             }
             let name = if function.is_empty() { "wsgi" } else { RPC };
-            Record {
+            TraceRecord {
                 name: format!("{name}{}", if is_start { "-start" } else { "-stop" }).into(),
                 base_id: "0".into(),
                 trace_id: id.to_string().into(),
@@ -242,7 +243,7 @@ mod tests {
                 service: Some(service.into()),
             }
         };
-        let records: Vec<Record> =
+        let records: Vec<TraceRecord> =
             points.iter().flat_map(|one| [half(one, true), half(one, false)]).collect();
         TraceTree::build(&records)
     }

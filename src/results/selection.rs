@@ -11,7 +11,7 @@ use super::client_points::REPORTER;
 use osprofiler::report::{Point, TraceTree};
 use osprofiler::spans::meaning::RESOURCE;
 use terms::threshold::Figure;
-use terms::threshold::selector::{Field, PointCondition, Selector, TextTest};
+use terms::threshold::selector::{PointCondition, PointField, Selector, TextTest};
 use text::similar::did_you_mean;
 
 /// A message lists at most this many names of points, services or attributes.
@@ -114,13 +114,13 @@ pub fn unknown<'t>(
         return Some("no service reported a trace point".to_owned());
     }
     selector.conditions.iter().find_map(|condition| match condition {
-        PointCondition::Text(Field::Name, TextTest::Is, value)
+        PointCondition::Text(PointField::Name, TextTest::Is, value)
             if !points().any(|(_, _, point)| point.name == *value) =>
         {
             let seen = points().map(|(_, _, point)| point.name.to_string()).collect();
             Some(format!("no trace point is named \"{value}\"; the points seen are: {}", listed(&seen)))
         }
-        PointCondition::Text(Field::Service, TextTest::Is, value)
+        PointCondition::Text(PointField::Service, TextTest::Is, value)
             if !points().any(|(_, _, point)| is_service(point, value)) =>
         {
             let seen = points().map(|(_, _, point)| point.reporter()).collect();
@@ -129,8 +129,8 @@ pub fn unknown<'t>(
                 listed(&seen)
             ))
         }
-        PointCondition::Text(Field::Attribute(key), ..)
-        | PointCondition::Number(Field::Attribute(key), ..)
+        PointCondition::Text(PointField::Attribute(key), ..)
+        | PointCondition::Number(PointField::Attribute(key), ..)
             if !points().any(|(tree, index, _)| attribute(tree, index, key).is_some()) =>
         {
             let mut keys = BTreeSet::new();
@@ -186,23 +186,23 @@ fn meets(tree: &TraceTree, depth: u64, index: usize, condition: &PointCondition)
     let point = &tree.points[index];
     match condition {
         PointCondition::Error => point.error.is_some(),
-        PointCondition::Number(Field::Depth, test, value) => test.holds(depth as f64, *value),
-        PointCondition::Number(Field::Attribute(key), test, value) => attribute(tree, index, key)
+        PointCondition::Number(PointField::Depth, test, value) => test.holds(depth as f64, *value),
+        PointCondition::Number(PointField::Attribute(key), test, value) => attribute(tree, index, key)
             .and_then(|found| found.as_f64().or_else(|| found.as_str()?.trim().parse().ok()))
             .is_some_and(|found| test.holds(found, *value)),
         PointCondition::Number(..) => false,
-        PointCondition::Text(Field::Service, test, value) => match test {
+        PointCondition::Text(PointField::Service, test, value) => match test {
             TextTest::Is => is_service(point, value),
             TextTest::IsNot => point.service.is_some() && !is_service(point, value),
             TextTest::Contains => point.reporter().contains(value.as_str()),
         },
         PointCondition::Text(field, test, value) => {
             let text = match field {
-                Field::Name => Some(point.name.clone()),
-                Field::Detail => Some(point.detail().into()),
-                Field::Host => point.host.clone(),
-                Field::Attribute(key) => attribute(tree, index, key).and_then(text).map(Into::into),
-                Field::Service | Field::Depth => None,
+                PointField::Name => Some(point.name.clone()),
+                PointField::Detail => Some(point.detail().into()),
+                PointField::Host => point.host.clone(),
+                PointField::Attribute(key) => attribute(tree, index, key).and_then(text).map(Into::into),
+                PointField::Service | PointField::Depth => None,
             };
             text.is_some_and(|text| test.holds(&text, value))
         }

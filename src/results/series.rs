@@ -17,19 +17,19 @@ const SUB_BUCKETS: u64 = 32;
 /// Collects one series.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesBuilder {
-    intervals: Intervals<Interval>,
+    intervals: Intervals<SeriesInterval>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Interval {
+struct SeriesInterval {
     completed: u64,
     failed: u64,
-    times: Times,
+    times: BucketCounts,
 }
 
 /// Counts by bucket, from the first bucket that is in use.
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct BucketCounts {
     first: u64,
     counts: Vec<u64>,
 }
@@ -38,7 +38,7 @@ impl SeriesBuilder {
     /// Counts a sample that ended at `end_ns` of the run's clock after `duration_ns`.
     #[inline]
     pub fn record(&mut self, end_ns: u64, duration_ns: u64, failed: bool) {
-        let interval = self.intervals.at(end_ns, Interval::merge);
+        let interval = self.intervals.at(end_ns, SeriesInterval::merge);
         interval.completed += 1;
         interval.failed += u64::from(failed);
         interval.times.record(bucket(duration_ns), 1);
@@ -49,7 +49,7 @@ impl SeriesBuilder {
     pub fn finish(mut self) -> Option<Series> {
         let total: u64 = self.intervals.iter().map(|interval| interval.completed).sum();
         while self.intervals.count() > INTERVALS_FEW && total / self.intervals.count() < SAMPLES_WANTED {
-            self.intervals.double(Interval::merge);
+            self.intervals.double(SeriesInterval::merge);
         }
         if self.intervals.count() == 0 {
             return None;
@@ -69,7 +69,7 @@ impl SeriesBuilder {
     }
 }
 
-impl Interval {
+impl SeriesInterval {
     fn merge(&mut self, other: Self) {
         self.completed += other.completed;
         self.failed += other.failed;
@@ -79,7 +79,7 @@ impl Interval {
     }
 }
 
-impl Times {
+impl BucketCounts {
     #[inline]
     fn record(&mut self, place: u64, count: u64) {
         if count == 0 {

@@ -15,13 +15,13 @@ use super::build;
 use super::directory::RunDirectory;
 use super::head::{self, Iterations};
 use super::histogram::histogram;
-use super::listed::{self, Listed};
+use super::listed::{self, ListedIterations};
 use super::model::{Distribution, FORMAT, Results, VERSION};
 use super::record;
 use measure::latency::{Latency, Percentiles};
 use measure::log::{LogError, RunLog, Visitor};
-use measure::rows::{Row, Rows};
-use statistics::binomial::{BATCHES, Part, Share};
+use measure::rows::{Rows, SampleRow};
+use statistics::binomial::{BATCHES, BinomialCount, Share};
 use text::files::open_regular;
 
 /// Why a run cannot be compared. Completes "failed to …".
@@ -45,7 +45,6 @@ pub enum StoredError {
     Foreign {
         /// The file.
         path: String,
-        /// The reason.
         reason: String,
     },
     /// The file has another version.
@@ -68,7 +67,6 @@ pub enum StoredError {
     },
 }
 
-/// A stored run.
 pub struct StoredRun {
     /// The path, as given.
     pub path: PathBuf,
@@ -77,7 +75,7 @@ pub struct StoredRun {
     /// The contents of the log; absent for a `results.json` alone.
     pub aggregate: Option<Aggregate>,
     /// The figures from the iterations of a `results.json` alone, by workload; absent if it lists none.
-    pub listed: Option<BTreeMap<u16, Listed>>,
+    pub listed: Option<BTreeMap<u16, ListedIterations>>,
 }
 
 /// A figure of a stored run.
@@ -91,8 +89,8 @@ pub enum Figure {
     Unproven,
 }
 
-/// All samples, those of them that failed, and how many more have no time.
-struct Times<'a> {
+/// All samples, the failed ones, and how many more have no time.
+struct LatencyPopulation<'a> {
     all: &'a Latency,
     failed: &'a Latency,
     never: u64,
@@ -153,7 +151,7 @@ impl StoredRun {
     #[must_use]
     pub fn percentile(&self, workload: &str, action: Option<&str>, percentile: f64) -> Figure {
         match self.times(workload, action) {
-            Ok(Times { all, failed, never }) => {
+            Ok(LatencyPopulation { all, failed, never }) => {
                 let value_ns = all.percentile_failures_last_ns(failed, never, percentile);
                 Figure::Ms(value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
             }
@@ -165,12 +163,12 @@ impl StoredRun {
     /// be told from others, or there are no samples.
     #[must_use]
     pub fn failures_last(&self, workload: &str, action: Option<&str>) -> Option<FailuresLast> {
-        let Times { all, failed, never } = self.times(workload, action).ok()?;
+        let LatencyPopulation { all, failed, never } = self.times(workload, action).ok()?;
         Some(FailuresLast { well: all.without(failed), count: all.count() + never })
     }
 
     /// What a figure of a workload or of an action is made of, or which figure there is instead.
-    fn times(&self, workload: &str, action: Option<&str>) -> Result<Times<'_>, Figure> {
+    fn times(&self, workload: &str, action: Option<&str>) -> Result<LatencyPopulation<'_>, Figure> {
         let Some(number) = self.results.workloads.iter().position(|other| other.name == workload) else {
             return Err(Figure::NoSamples);
         };
@@ -195,7 +193,7 @@ impl StoredRun {
         if all.count() == 0 {
             return Err(Figure::NoSamples);
         }
-        Ok(Times { all, failed, never: counts.dropped + cut_off })
+        Ok(LatencyPopulation { all, failed, never: counts.dropped + cut_off })
     }
 
     /// Why its record is incomplete, if it is: such a run must not be compared.
@@ -289,7 +287,7 @@ pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64
         limits,
         seen: vec![0; aggregate.workloads.len()],
         totals,
-        counts: vec![[Part::default(); BATCHES]; limits.len()],
+        counts: vec![[BinomialCount::default(); BATCHES]; limits.len()],
     };
     aggregate.log.visit(&mut [&mut exceedances])?;
     Ok(exceedances.counts.iter().map(|batches| Share::of_batches(batches).effect()).collect())
@@ -302,11 +300,11 @@ struct Exceedances<'a> {
     totals: Vec<u64>,
     seen: Vec<u64>,
     /// One entry for each limit.
-    counts: Vec<[Part; BATCHES]>,
+    counts: Vec<[BinomialCount; BATCHES]>,
 }
 
 impl Exceedances<'_> {
-    fn add(&mut self, row: Row<'_>) {
+    fn add(&mut self, row: SampleRow<'_>) {
         let workload = usize::from(row.head.workload);
         if row.head.warm_up || !row.head.ended.is_measured() || workload >= self.totals.len() {
             return;
@@ -327,7 +325,7 @@ impl Exceedances<'_> {
                     .actions
                     .iter()
                     .filter(|sample| usize::from(sample.action) == action && sample.ended.is_measured())
-                    .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.lag_ns()))),
+                    .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.queue_time_ns()))),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Which iterations the stored traces of a run are of, why each was fetched, and how many iterations each stands for.
 //!
-//! Half of the traces are of the slowest 5 % of iterations, so their sums are not those of the run. [`Strata::weights`]
+//! Half of the traces are of the slowest 5 % of iterations, so their sums are not the run's sums. [`Strata::weights`]
 //! gives each trace the number of iterations that it stands for: slow, failed and all other iterations are strata, and
 //! within one every trace counts the same. Of the others, most traces are of typical iterations.
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::aggregate::{Aggregate, WorkloadStats};
-use super::choice::{Chosen, Limits, Side, choose};
+use super::choice::{ChosenIteration, IterationClass, SlownessLimits, choose};
 use measure::latency::SampleId;
 
 /// A part of a run's iterations.
@@ -19,16 +19,14 @@ pub enum Stratum {
     Slow,
     /// Neither slow nor failed.
     Rest,
-    /// Failed.
     Failed,
 }
 
 /// A stored trace's iteration.
 #[derive(Clone, Debug)]
-pub struct Sampled {
+pub struct StratifiedIteration {
     /// The iteration, and why its trace was fetched.
-    pub chosen: Chosen,
-    /// Its trace.
+    pub chosen: ChosenIteration,
     pub trace_id: Uuid,
     /// The part that it is a sample of.
     pub stratum: Stratum,
@@ -40,7 +38,7 @@ pub struct Sampled {
 #[derive(Clone, Debug, Default)]
 pub struct Strata {
     /// Those with a stored trace, longest response time first.
-    pub sampled: Vec<Sampled>,
+    pub sampled: Vec<StratifiedIteration>,
     /// How many iterations each part of each workload has.
     counts: HashMap<(u16, Stratum), u64>,
 }
@@ -49,20 +47,21 @@ impl Strata {
     /// Of a run whose stored traces the aggregate knows.
     #[must_use]
     pub fn of(aggregate: &Aggregate, is_stored: impl Fn(Uuid) -> bool) -> Self {
-        let limits: Vec<Limits> = aggregate.workloads.iter().map(Limits::of).collect();
+        let limits: Vec<SlownessLimits> = aggregate.workloads.iter().map(SlownessLimits::of).collect();
         let ids = aggregate.log.ids();
         let slowest: Vec<SampleId> = aggregate.slowest.iter().map(SampleId::from).collect();
-        let sampled = |chosen: Chosen| {
+        let sampled = |chosen: ChosenIteration| {
             let stratum = match limits.get(usize::from(chosen.sample.workload))?.side(&chosen.sample) {
-                Side::Slow => Stratum::Slow,
-                Side::Failed => Stratum::Failed,
-                Side::Typical | Side::Other => Stratum::Rest,
+                IterationClass::Slow => Stratum::Slow,
+                IterationClass::Failed => Stratum::Failed,
+                IterationClass::Typical | IterationClass::Other => Stratum::Rest,
             };
             let id = SampleId::from(&chosen.sample);
             let (trace_id, is_slowest) = (ids.trace_id(id), slowest.contains(&id));
-            is_stored(trace_id).then_some(Sampled { chosen, trace_id, stratum, is_slowest })
+            is_stored(trace_id).then_some(StratifiedIteration { chosen, trace_id, stratum, is_slowest })
         };
-        let mut sampled: Vec<Sampled> = choose(aggregate).into_iter().filter_map(sampled).collect();
+        let mut sampled: Vec<StratifiedIteration> =
+            choose(aggregate).into_iter().filter_map(sampled).collect();
         sampled.sort_by_key(|one| std::cmp::Reverse(one.chosen.sample.response_ns()));
         let mut counts = HashMap::new();
         for ((number, stats), limits) in (0_u16..).zip(&aggregate.workloads).zip(&limits) {
@@ -78,9 +77,9 @@ impl Strata {
     #[must_use]
     pub fn weights(&self) -> HashMap<Uuid, f64> {
         let mut traces: HashMap<(u16, Stratum), u64> = HashMap::new();
-        let place = |one: &Sampled| (one.chosen.sample.workload, one.stratum);
+        let place = |one: &StratifiedIteration| (one.chosen.sample.workload, one.stratum);
         self.sampled.iter().for_each(|one| *traces.entry(place(one)).or_default() += 1);
-        let weight = |one: &Sampled| {
+        let weight = |one: &StratifiedIteration| {
             let of_all = self.counts.get(&place(one)).copied().unwrap_or(0);
             (one.trace_id, of_all as f64 / traces[&place(one)].max(1) as f64)
         };
@@ -105,7 +104,7 @@ impl Strata {
 }
 
 /// Slow, other and failed iterations of a workload.
-fn parts(stats: &WorkloadStats, limits: &Limits) -> [u64; 3] {
+fn parts(stats: &WorkloadStats, limits: &SlownessLimits) -> [u64; 3] {
     let failed = stats.failed_response.count();
     let ok = stats.response.count().saturating_sub(failed);
     let slow = stats.response.without(&stats.failed_response).count_above(limits.slow_ns).min(ok);
@@ -134,7 +133,7 @@ impl Weighting {
         self.slow + self.rest + self.failed
     }
 
-    /// Adds those of another run.
+    /// Adds the figures of another run.
     pub fn add(&mut self, other: &Self) {
         self.iterations += other.iterations;
         self.slow += other.slow;

@@ -10,10 +10,10 @@ use super::aggregate::Aggregate;
 use super::build::build;
 use super::choice::{choose, slow_and_typical};
 use measure::errors::{Failure, FailureClass, NumberedFailure};
-use measure::log::{End, Header, Issued, LogWriter};
+use measure::log::{End, Header, IterationCounts, LogWriter};
 use measure::phases::{Phases, Retransmits};
 use measure::rows::Rows;
-use measure::sample::{ActionSample, Ended, IterationSample};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
 fn header() -> Header {
     let nil = uuid::Uuid::nil();
@@ -34,7 +34,12 @@ fn header() -> Header {
 }
 
 /// A request, with phases that differ from each other and from those of other requests.
-fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended: Ended) -> ActionSample {
+fn action(
+    number: u64,
+    action: u16,
+    (offset_ns, duration_ns): (u64, u64),
+    ended: CompletionStatus,
+) -> ActionSample {
     let phases = Phases {
         resolve_ns: if number.is_multiple_of(50) { 300_000 } else { 0 },
         connect_ns: if number.is_multiple_of(50) { 200_000 } else { 0 },
@@ -54,8 +59,8 @@ fn action(number: u64, action: u16, (offset_ns, duration_ns): (u64, u64), ended:
         },
     };
     let status = match ended {
-        Ended::Failed if number.is_multiple_of(2) => 503,
-        Ended::Failed => 0,
+        CompletionStatus::Failed if number.is_multiple_of(2) => 503,
+        CompletionStatus::Failed => 0,
         _ => 200,
     };
     let (body_bytes, requests) = (number % 700, 1 + u32::from(number.is_multiple_of(25)));
@@ -80,18 +85,18 @@ fn iteration(workload: u16, number: u64) -> IterationSample {
     let every_ns = if workload == 0 { 11_000_000 } else { 20_000_000 };
     let due_ns = 1_000_000_000 + number * every_ns;
     let ended = match (workload, number) {
-        (0, 890..) => Ended::Aborted,
-        (1, number) if number % 45 == 44 => Ended::Dropped,
-        (_, number) if number % 31 == 30 => Ended::Failed,
-        _ => Ended::Ok,
+        (0, 890..) => CompletionStatus::Aborted,
+        (1, number) if number % 45 == 44 => CompletionStatus::Dropped,
+        (_, number) if number % 31 == 30 => CompletionStatus::Failed,
+        _ => CompletionStatus::Ok,
     };
-    let is_dropped = ended == Ended::Dropped;
+    let is_dropped = ended == CompletionStatus::Dropped;
     let duration_ns = if is_dropped { 0 } else { ms * 1_000_000 + number };
     let actions = match (workload, ended) {
-        (_, Ended::Dropped) => Vec::new(),
-        (0, Ended::Failed) => vec![action(number, 0, (1_000, duration_ns - 2_000), ended)],
+        (_, CompletionStatus::Dropped) => Vec::new(),
+        (0, CompletionStatus::Failed) => vec![action(number, 0, (1_000, duration_ns - 2_000), ended)],
         (0, _) => vec![
-            action(number, 0, (1_000, duration_ns / 3), Ended::Ok),
+            action(number, 0, (1_000, duration_ns / 3), CompletionStatus::Ok),
             action(number, 1, (duration_ns / 3 + 2_000, duration_ns / 2), ended),
             action(number, 1, (duration_ns - 9_000, 8_000), ended),
         ],
@@ -105,7 +110,11 @@ fn iteration(workload: u16, number: u64) -> IterationSample {
         start_ns: due_ns + if is_dropped { 0 } else { number % 5 * 400_000 },
         duration_ns,
         ended,
-        error: if ended == Ended::Failed { 1 + (number % 2) as u32 + 2 * u32::from(workload) } else { 0 },
+        error: if ended == CompletionStatus::Failed {
+            1 + (number % 2) as u32 + 2 * u32::from(workload)
+        } else {
+            0
+        },
         user: 0,
         actions,
     }
@@ -142,7 +151,7 @@ fn log_with(header: &Header, path: &Path) -> Aggregate {
             .for_each(|number| rows.push(&iteration(1, number)));
         log.samples(&rows).unwrap();
     }
-    let issued = vec![Issued::none_of(Some(1_000)), Issued::none_of(Some(400))];
+    let issued = vec![IterationCounts::none_of(Some(1_000)), IterationCounts::none_of(Some(400))];
     log.end(&End { notes: vec!["ended".to_owned()], issued, ..End::default() }).unwrap();
     drop(log);
     Aggregate::read(path).unwrap()
@@ -193,7 +202,7 @@ fn results_of_a_run_in_which_everything_happens() {
     let mut whole = serde_json::to_value(&results).unwrap();
     without_histograms(&mut whole);
     text::compare_page!("results", &serde_json::to_string_pretty(&whole).unwrap());
-    let line = |one: &super::choice::Chosen| {
+    let line = |one: &super::choice::ChosenIteration| {
         let (workload, number) = (one.sample.workload, one.sample.number);
         format!("{workload}/{number}: {:?}, top {}, random {}\n", one.side, one.top, one.random)
     };

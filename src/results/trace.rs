@@ -13,8 +13,8 @@ use super::client_points::REPORTER;
 use super::functions::Functions;
 use super::model::TraceState;
 use super::rpc::with_queues;
-use osprofiler::record::{Record, share};
-use osprofiler::report::{Counts, Gaps, Point, TraceTree, count_points};
+use osprofiler::record::{TraceRecord, share};
+use osprofiler::report::{Gaps, Point, TracePointCounts, TraceTree, count_points};
 
 /// A fetched trace.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -25,7 +25,7 @@ pub struct StoredTrace {
     /// Its state in the collector.
     pub state: TraceState,
     /// The records from the collector, oldest first; none of a trace whose file has them and that needs them no more.
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     /// How many further records of the collector could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: u64,
@@ -46,12 +46,12 @@ pub struct StoredTrace {
     pub functions: Arc<Functions>,
     /// Whether its file has just this, so that it need not be written.
     #[serde(skip)]
-    pub filed: Filed,
+    pub filed: TraceFileState,
 }
 
 /// Whether a trace is in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Filed {
+pub enum TraceFileState {
     /// There is no file, or it has something else.
     #[default]
     No,
@@ -68,7 +68,7 @@ pub struct StoredRecords {
     pub trace_id: Uuid,
     /// The records, oldest first; equal infos are one.
     #[serde(deserialize_with = "shared")]
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     /// How many further records of the collector could not be read.
     #[serde(default)]
     pub unreadable: u64,
@@ -83,7 +83,7 @@ pub struct StoredRecords {
     pub asynchronous_ms: Option<f64>,
 }
 
-fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Record>, D::Error> {
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TraceRecord>, D::Error> {
     let mut records = Vec::deserialize(deserializer)?;
     share(&mut records);
     Ok(records)
@@ -93,7 +93,8 @@ impl StoredRecords {
     /// Its state in the collector, as [`state`] says for the tree.
     #[must_use]
     pub fn state(&self) -> TraceState {
-        let Counts { points, incomplete, unreadable, gaps } = count_points(&self.records, is_of_service);
+        let TracePointCounts { points, incomplete, unreadable, gaps } =
+            count_points(&self.records, is_of_service);
         let has_client = self.records.iter().any(|record| !is_of_service(record));
         // Without the client's points, the parents of services' outermost ones are not here.
         let gaps = if has_client { gaps } else { Gaps { lost_parents: 0, lost_callers: 0, ..gaps } };
@@ -103,7 +104,7 @@ impl StoredRecords {
 
     /// The records of the services, and the client's own.
     #[must_use]
-    pub fn split(records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+    pub fn split(records: Vec<TraceRecord>) -> (Vec<TraceRecord>, Vec<TraceRecord>) {
         // Fetched ones have none of the client's, and stay where they are.
         if records.iter().all(is_of_service) {
             return (records, Vec::new());
@@ -112,7 +113,7 @@ impl StoredRecords {
     }
 }
 
-fn is_of_service(record: &Record) -> bool {
+fn is_of_service(record: &TraceRecord) -> bool {
     record.project.as_deref() != Some(REPORTER)
 }
 
@@ -124,7 +125,7 @@ fn is_zero(count: &u64) -> bool {
 impl StoredTrace {
     /// A trace with its tree.
     #[must_use]
-    pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64, partial: Option<String>) -> Self {
+    pub fn new(trace_id: Uuid, records: Vec<TraceRecord>, unreadable: u64, partial: Option<String>) -> Self {
         let tree = TraceTree::build(&records).with_unreadable(unreadable).with_partial(partial.as_deref());
         let tree = Arc::new(with_queues(tree));
         let (read_after_ns, asynchronous_ms) = (None, None);
@@ -139,7 +140,7 @@ impl StoredTrace {
             asynchronous_ms,
             tree,
             functions,
-            filed: Filed::No,
+            filed: TraceFileState::No,
         }
     }
 
@@ -149,7 +150,7 @@ impl StoredTrace {
     }
 
     /// The records of the services, without the client's own.
-    pub fn services(&self) -> impl Iterator<Item = &Record> + Clone {
+    pub fn services(&self) -> impl Iterator<Item = &TraceRecord> + Clone {
         self.records.iter().filter(|record| is_of_service(record))
     }
 }
@@ -169,11 +170,11 @@ pub fn excuse_usual<'a>(traces: impl IntoIterator<Item = &'a mut StoredTrace>) {
         return;
     }
     // In how many traces there is such a point, and in how many of them one without a parent.
-    let mut seen: HashMap<Place<'_>, (usize, usize)> = HashMap::new();
+    let mut seen: HashMap<TracePointKey<'_>, (usize, usize)> = HashMap::new();
     for trace in &traces {
-        let all: HashSet<Place<'_>> = of_services(&trace.tree).map(place).collect();
+        let all: HashSet<TracePointKey<'_>> = of_services(&trace.tree).map(place).collect();
         all.iter().for_each(|place| seen.entry(*place).or_default().0 += 1);
-        let roots: HashSet<Place<'_>> = roots(&trace.tree).map(place).collect();
+        let roots: HashSet<TracePointKey<'_>> = roots(&trace.tree).map(place).collect();
         roots.iter().for_each(|place| seen.entry(*place).or_default().1 += 1);
     }
     let is_usual =
@@ -191,9 +192,9 @@ pub fn excuse_usual<'a>(traces: impl IntoIterator<Item = &'a mut StoredTrace>) {
 }
 
 /// Project, service and name of a point.
-type Place<'a> = (Option<&'a str>, Option<&'a str>, &'a str);
+type TracePointKey<'a> = (Option<&'a str>, Option<&'a str>, &'a str);
 
-fn place(point: &Point) -> Place<'_> {
+fn place(point: &Point) -> TracePointKey<'_> {
     (point.project.as_deref(), point.service.as_deref(), &point.name)
 }
 
@@ -215,8 +216,8 @@ pub fn state(tree: &TraceTree) -> TraceState {
     state_of(points, incomplete, tree.unreadable, &tree.gaps, points < tree.points.len())
 }
 
-/// `points` of services, of which some are `incomplete`. With the client's points, a missing caller is one whose service may
-/// not report; else it is of the trace.
+/// `points`: how many points are of services; `incomplete`: how many of these are incomplete. With the client's points,
+/// a missing caller is one whose service may not report; else it is of the trace.
 fn state_of(points: usize, incomplete: usize, unreadable: u64, gaps: &Gaps, has_client: bool) -> TraceState {
     let lost_callers = if has_client { 0 } else { gaps.lost_callers };
     let is_whole = incomplete == 0 && Gaps { lost_callers, ..gaps.clone() } == Gaps::default();
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn a_trace_with_a_record_that_cannot_be_read_is_not_complete() {
         let record = |name: &str, second: u32| {
-            serde_json::from_value::<Record>(json!({
+            serde_json::from_value::<TraceRecord>(json!({
                 "name": name, "base_id": "b", "trace_id": "t", "parent_id": "b",
                 "timestamp": format!("2026-11-20T22:52:{second:02}.000000"),
             }))

@@ -14,8 +14,8 @@ const STOPPED: Duration = Duration::from_millis(3);
 /// A timer of an event loop is late by as much on its own.
 const TIMER: Duration = Duration::from_millis(1);
 
-/// The times between beats. No stop and no quota has a period that all of them are multiples of: in step with it, every
-/// beat could fall into the part of the period in which the process runs.
+/// The times between beats. No stop and no quota has a period that all of them are multiples of. In step with such a
+/// period, every beat could fall into the part of it in which the process runs.
 const EVERY_MS: [u64; 5] = [7, 11, 8, 13, 9];
 
 /// The beats of one thread.

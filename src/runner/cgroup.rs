@@ -8,18 +8,18 @@ use measure::generator::Quota;
 
 /// A directory of a control group with the files of its version.
 #[derive(Clone, Debug, PartialEq)]
-struct Group {
+struct ControlGroup {
     directory: PathBuf,
     is_first_version: bool,
 }
 
 /// The control groups that limit this process, the innermost first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Groups(Vec<Group>);
+pub(super) struct Groups(Vec<ControlGroup>);
 
 /// What groups have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counted {
+struct ThrottlingCounts {
     periods: u64,
     throttled_periods: u64,
     throttled_s: f64,
@@ -47,12 +47,12 @@ impl Groups {
                 continue;
             };
             let top = root.join(mount.point.trim_start_matches('/'));
-            // In a container, only a part of the tree is mounted; and the path may be one of the host's, of which only the
-            // top is there.
+            // In a container, only a part of the tree is mounted. The path may be one of the host's; then only its top
+            // is there.
             let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
             let mut directory = top.join(inside.trim_start_matches('/'));
             while directory.starts_with(&top) {
-                groups.push(Group { directory: directory.clone(), is_first_version });
+                groups.push(ControlGroup { directory: directory.clone(), is_first_version });
                 if !directory.pop() {
                     break;
                 }
@@ -62,7 +62,7 @@ impl Groups {
     }
 
     /// The smallest quota of all groups, with what was counted in its group until now.
-    fn smallest(&self) -> Option<(&Group, f64)> {
+    fn smallest(&self) -> Option<(&ControlGroup, f64)> {
         let all = self.0.iter().filter_map(|group| Some((group, group.quota()?)));
         all.min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
@@ -73,23 +73,23 @@ impl Groups {
     }
 
     /// Begins to count.
-    pub(super) fn watch(&self) -> Watched<'_> {
-        Watched { groups: self, before: self.0.iter().map(Group::counted).collect() }
+    pub(super) fn watch(&self) -> ThrottlingWatch<'_> {
+        ThrottlingWatch { groups: self, before: self.0.iter().map(ControlGroup::counted).collect() }
     }
 }
 
 /// Counts since a time.
-pub(super) struct Watched<'a> {
+pub(super) struct ThrottlingWatch<'a> {
     groups: &'a Groups,
-    before: Vec<Counted>,
+    before: Vec<ThrottlingCounts>,
 }
 
-impl Watched<'_> {
+impl ThrottlingWatch<'_> {
     /// The quota and how it was used; `None` where nothing is limited and nothing was throttled.
     pub(super) fn finish(self) -> Option<Quota> {
         let since = self.groups.0.iter().zip(&self.before).map(|(group, before)| {
             let now = group.counted();
-            Counted {
+            ThrottlingCounts {
                 periods: now.periods.saturating_sub(before.periods),
                 throttled_periods: now.throttled_periods.saturating_sub(before.throttled_periods),
                 throttled_s: (now.throttled_s - before.throttled_s).max(0.0),
@@ -98,7 +98,7 @@ impl Watched<'_> {
         // Whichever group throttles, the process does not run.
         let most = since.max_by(|a, b| a.throttled_s.total_cmp(&b.throttled_s)).unwrap_or_default();
         let cpus = self.groups.smallest().map(|(_, cpus)| cpus);
-        let Counted { periods, throttled_periods, throttled_s } = most;
+        let ThrottlingCounts { periods, throttled_periods, throttled_s } = most;
         (cpus.is_some() || throttled_periods > 0).then_some(Quota {
             cpus,
             periods,
@@ -130,7 +130,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-impl Group {
+impl ControlGroup {
     fn read(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.directory.join(file)).ok()
     }
@@ -148,8 +148,8 @@ impl Group {
         Some(quota / period)
     }
 
-    fn counted(&self) -> Counted {
-        let mut counted = Counted::default();
+    fn counted(&self) -> ThrottlingCounts {
+        let mut counted = ThrottlingCounts::default();
         for line in self.read("cpu.stat").unwrap_or_default().lines() {
             let Some((key, Ok(value))) = line.split_once(' ').map(|(key, value)| (key, value.parse::<u64>()))
             else {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use base::clock::now;
 use iteration::user::VirtualUser;
-use terms::runner::Closed;
+use terms::runner::ClosedModel;
 
 use super::share::WorkerShare;
 
@@ -28,7 +28,7 @@ struct UserSlot {
 }
 
 /// One worker's users.
-struct Users {
+struct ClosedModelUsers {
     share: Rc<WorkerShare>,
     slots: Vec<Rc<UserSlot>>,
     tasks: JoinSet<()>,
@@ -39,10 +39,10 @@ struct Users {
 }
 
 /// Drives a worker's share of a workload to its end. Returns the number of users that panicked.
-pub(super) async fn drive(share: Rc<WorkerShare>, model: &Closed) -> usize {
+pub(super) async fn drive(share: Rc<WorkerShare>, model: &ClosedModel) -> usize {
     let stop = share.group.load.stop.clone();
     let (mut panics, mut changes) = (0, !model.users.is_level());
-    let mut users = Users {
+    let mut users = ClosedModelUsers {
         share,
         slots: Vec::new(),
         tasks: JoinSet::new(),
@@ -69,9 +69,9 @@ pub(super) async fn drive(share: Rc<WorkerShare>, model: &Closed) -> usize {
     panics
 }
 
-impl Users {
+impl ClosedModelUsers {
     /// Starts users up to the number wanted at this time.
-    fn fill(&mut self, model: &Closed) {
+    fn fill(&mut self, model: &ClosedModel) {
         let (share, elapsed) =
             (&self.share, Duration::from_nanos(self.share.running.elapsed_ns(&self.share.group)));
         let users = share.running.part_of_users(model.users.users(elapsed));

@@ -35,7 +35,7 @@ impl Counter {
 
 /// One worker's counters of one workload.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct WorkerCounters {
     /// Iterations that started.
     pub(super) started: Counter,
     /// Iterations that ended.
@@ -55,10 +55,10 @@ pub(super) struct Counters {
     /// Virtual users.
     pub(super) users: Counter,
     /// The times from due to start.
-    pub(super) lag: Spread,
+    pub(super) queue_time: Spread,
 }
 
-impl Counters {
+impl WorkerCounters {
     /// Iterations in progress. The two numbers are read one after the other.
     pub(super) fn under_way(&self) -> u64 {
         let ended = self.ended.get();

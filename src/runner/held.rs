@@ -11,16 +11,15 @@ const NS_PER_S: f64 = 1e9;
 
 /// One reading; a number is 0 if the system does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Held {
+pub(super) struct ProcessUsage {
     /// Resident memory.
     pub(super) memory_bytes: u64,
     /// Open descriptors.
     pub(super) descriptors: u64,
-    /// Threads.
     pub(super) threads: u64,
 }
 
-impl Held {
+impl ProcessUsage {
     /// Reads all three.
     pub(super) fn now() -> Self {
         // Since Linux 6.2 the size of this directory is the number of descriptors; reading its entries would cost many
@@ -49,33 +48,33 @@ impl Held {
 
 /// All readings, in bounded memory.
 #[derive(Debug, Default)]
-pub(super) struct OverTime(Intervals<Held>);
+pub(super) struct OverTime(Intervals<ProcessUsage>);
 
 impl OverTime {
     /// Adds a reading, taken this long after the run's anchor.
-    pub(super) fn add(&mut self, at_ns: Nanos, held: Held) {
-        self.0.at(at_ns, Held::merge).merge(held);
+    pub(super) fn add(&mut self, at_ns: Nanos, held: ProcessUsage) {
+        self.0.at(at_ns, ProcessUsage::merge).merge(held);
     }
 
     /// The readings, which were taken this often; `None` if there are none, or the system says nothing.
     pub(super) fn finish(mut self, every_ns: Nanos) -> Option<ProcessSeries> {
         // Nearly each interval gets a reading of its own; the others keep what was seen before.
         while self.0.step_ns() < every_ns.saturating_mul(2) {
-            self.0.double(Held::merge);
+            self.0.double(ProcessUsage::merge);
         }
         let mut series = ProcessSeries {
             start_s: self.0.start_ns() as f64 / NS_PER_S,
             step_s: self.0.step_ns() as f64 / NS_PER_S,
             ..ProcessSeries::default()
         };
-        let mut before = Held::default();
+        let mut before = ProcessUsage::default();
         for held in self.0.iter() {
-            before = if *held == Held::default() { before } else { *held };
+            before = if *held == ProcessUsage::default() { before } else { *held };
             series.memory_bytes.push(before.memory_bytes);
             series.descriptors.push(before.descriptors);
             series.threads.push(before.threads);
         }
-        (before != Held::default()).then_some(series)
+        (before != ProcessUsage::default()).then_some(series)
     }
 }
 
@@ -100,18 +99,18 @@ mod tests {
                 "4711 ({name}) S 1 1 1 0 -1 4194304 90 0 0 0 3 4 0 0 20 0 7 0 12345 999424 321 18446744073709551615 1"
             )
         };
-        let expected = Held { memory_bytes: 321 * 4096, descriptors: 0, threads: 7 };
+        let expected = ProcessUsage { memory_bytes: 321 * 4096, descriptors: 0, threads: 7 };
         for (stat, expected) in [
             (of("bench"), expected),
             (of("a b) S 9 (c"), expected),
-            (String::new(), Held::default()),
-            ("4711 (bench".to_owned(), Held::default()),
-            ("4711 (bench) S 1".to_owned(), Held::default()),
+            (String::new(), ProcessUsage::default()),
+            ("4711 (bench".to_owned(), ProcessUsage::default()),
+            ("4711 (bench) S 1".to_owned(), ProcessUsage::default()),
         ] {
-            assert_eq!(Held::from_stat(&stat, 4096), expected, "{stat}");
+            assert_eq!(ProcessUsage::from_stat(&stat, 4096), expected, "{stat}");
         }
         if cfg!(target_os = "linux") {
-            let now = Held::now();
+            let now = ProcessUsage::now();
             assert!(now.memory_bytes > 100_000 && now.threads >= 1, "{now:?}");
         }
     }
@@ -123,7 +122,7 @@ mod tests {
         for (readings, stopped) in [(1_u64, 0..0), (30, 0..0), (36_000, 0..0), (36_000, 9_000..20_000)] {
             let mut all = OverTime::default();
             for n in (0..readings).filter(|n| !stopped.contains(n)) {
-                all.add(n * EVERY_NS, Held { memory_bytes: 1_000 + n, descriptors: 9, threads: 3 });
+                all.add(n * EVERY_NS, ProcessUsage { memory_bytes: 1_000 + n, descriptors: 9, threads: 3 });
             }
             let series = all.finish(EVERY_NS).unwrap();
             let covered_s = series.step_s * series.memory_bytes.len() as f64;
@@ -141,12 +140,15 @@ mod tests {
         // The first reading comes with the load, which may begin late.
         let mut late = OverTime::default();
         (0..30).for_each(|n| {
-            late.add(90_000_000_000 + n * EVERY_NS, Held { memory_bytes: 1, descriptors: 9, threads: 3 })
+            late.add(
+                90_000_000_000 + n * EVERY_NS,
+                ProcessUsage { memory_bytes: 1, descriptors: 9, threads: 3 },
+            )
         });
         let start_s = late.finish(EVERY_NS).unwrap().start_s;
         assert!((88.0..=90.0).contains(&start_s), "{start_s}");
         let mut nothing = OverTime::default();
-        nothing.add(0, Held::default());
+        nothing.add(0, ProcessUsage::default());
         assert_eq!(nothing.finish(EVERY_NS), None);
         assert_eq!(OverTime::default().finish(EVERY_NS), None);
     }

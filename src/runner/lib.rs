@@ -36,11 +36,11 @@ use std::time::{Duration, Instant};
 use count::Spread;
 use iteration::Context;
 use measure::generator::{Generator, WorkerVitals};
-use measure::log::{Issued, LogWriter};
+use measure::log::{IterationCounts, LogWriter};
 use measure::recorder::{Batch, Live};
 use observers::{Observer, Observers};
 use plan::Plan;
-use running::{Group, Running};
+use running::{RunningWorkload, WorkloadGroup};
 use stop::{Stop, StopReason};
 
 /// At most this many batches wait for the disk.
@@ -66,12 +66,11 @@ pub struct Progress<'a> {
     /// The iterations of the warm-up among them.
     pub warm_up: u64,
     /// The times from due to start.
-    pub lag: Spread,
+    pub queue_time: Spread,
 }
 
 /// The input of a run's workers.
-pub struct Load {
-    /// The plan.
+pub struct LoadInput {
     pub plan: Arc<Plan>,
     /// The state that iterations share.
     pub context: Arc<Context>,
@@ -90,29 +89,41 @@ pub struct LoadReport {
     /// How the load generator performed.
     pub generator: Generator,
     /// One entry for each workload.
-    pub issued: Vec<Issued>,
+    pub issued: Vec<IterationCounts>,
     /// Why the log could not be written. The load was stopped then; everything written before is kept.
     pub failed: Option<io::Error>,
 }
 
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
-pub fn run(load: &Arc<Load>, log: &mut LogWriter, mut observers: Observers<'_>) -> LoadReport {
+pub fn run(load: &Arc<LoadInput>, log: &mut LogWriter, mut observers: Observers<'_>) -> LoadReport {
     let machine = machine::Watch::start(load.context.clock.now_ns());
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
-    let issued =
-        load.plan.workloads.iter().map(|workload| Issued::none_of(load.plan.planned(workload))).collect();
+    let issued = load
+        .plan
+        .workloads
+        .iter()
+        .map(|workload| IterationCounts::none_of(load.plan.planned(workload)))
+        .collect();
     let (notes, workers) = (Vec::new(), Vec::new());
-    let mut run =
-        Run { load, log, observers: &mut observers, failed: None, issued, notes, workers, addresses: 0 };
+    let mut run = CoordinatorState {
+        load,
+        log,
+        observers: &mut observers,
+        failed: None,
+        issued,
+        notes,
+        workers,
+        addresses: 0,
+    };
     for group in groups {
         if load.stop.is_stopping() {
             break;
         }
         run.group(group);
     }
-    let Run { failed, issued, mut notes, workers, .. } = run;
+    let CoordinatorState { failed, issued, mut notes, workers, .. } = run;
     let generator = machine.finish(workers, issued.iter().map(|workload| workload.unrecorded).sum());
     notes.extend(generator.notes());
     notes.extend(load.context.http.addresses().note());
@@ -120,22 +131,22 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, mut observers: Observers<'_>) 
 }
 
 /// A run in progress: the state that its groups share.
-struct Run<'a> {
-    load: &'a Arc<Load>,
+struct CoordinatorState<'a> {
+    load: &'a Arc<LoadInput>,
     log: &'a mut LogWriter,
     observers: &'a mut dyn Observer,
     failed: Option<io::Error>,
-    issued: Vec<Issued>,
+    issued: Vec<IterationCounts>,
     notes: Vec<String>,
     workers: Vec<WorkerVitals>,
     /// How many addresses of hosts are in the log.
     addresses: usize,
 }
 
-impl Run<'_> {
+impl CoordinatorState<'_> {
     /// Runs the workloads of a group to their end.
     fn group(&mut self, workloads: &[usize]) {
-        let group = Arc::new(Group::new(self.load, workloads));
+        let group = Arc::new(WorkloadGroup::new(self.load, workloads));
         for workload in workloads {
             self.observers.begin(&self.load.plan, *workload);
         }
@@ -167,7 +178,7 @@ impl Run<'_> {
     }
 
     /// Runs a group's workers and writes what they record. Says how each ended.
-    fn drive(&mut self, group: &Arc<Group>, totals: &mut [Live]) -> Vec<worker::End> {
+    fn drive(&mut self, group: &Arc<WorkloadGroup>, totals: &mut [Live]) -> Vec<worker::WorkerResult> {
         #[cfg(feature = "simulation")]
         if let Some(script) = simulated::script() {
             return self.drive_simulated(group, totals, script);
@@ -185,7 +196,7 @@ impl Run<'_> {
     }
 
     /// Writes the workers' batches until all workers have ended. False if one has not, long after it was cut off.
-    fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) -> bool {
+    fn collect(&mut self, group: &WorkloadGroup, batches: &Receiver<Batch>, totals: &mut [Live]) -> bool {
         let mut shown = Instant::now();
         let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         loop {
@@ -219,7 +230,7 @@ impl Run<'_> {
         }
     }
 
-    fn add(&mut self, group: &Group, batch: &Batch, totals: &mut [Live]) {
+    fn add(&mut self, group: &WorkloadGroup, batch: &Batch, totals: &mut [Live]) {
         if let Some(at) = group.position(batch.workload) {
             totals[at].add(&batch.live);
         }
@@ -227,7 +238,7 @@ impl Run<'_> {
         self.take(batch);
     }
 
-    fn show(&mut self, group: &Group, running: &Running, total: &Live) {
+    fn show(&mut self, group: &WorkloadGroup, running: &RunningWorkload, total: &Live) {
         if running.is_end_reported() {
             return;
         }

@@ -8,7 +8,7 @@ use client::options::Connections;
 use client::url::Origin;
 use plan::shard::Shard;
 use plan::step::{actions, lanes};
-use plan::{Plan, Workload};
+use plan::{Plan, WorkloadPlan};
 use terms::runner::Model;
 
 /// Descriptors reserved for everything except the load's connections: files, pipes, timers, the collector.
@@ -19,7 +19,7 @@ const USERS_MAX: u64 = 100_000;
 
 /// The limits for a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LoadLimits {
     /// The most virtual users if the scenario sets no limit.
     pub users_max: u32,
     /// Possible problems.
@@ -43,18 +43,19 @@ struct System {
 ///
 /// # Errors
 /// Fails if the load is impossible; the message names a remedy.
-pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
+pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<LoadLimits, String> {
     raise_descriptors();
     let system =
         System { descriptors: descriptors().map(|(soft, _)| soft), ports: ports(), free_bytes: free_bytes() };
-    let groups: Vec<Vec<&Workload>> = if plan.parallel {
+    let groups: Vec<Vec<&WorkloadPlan>> = if plan.parallel {
         vec![plan.workloads.iter().collect()]
     } else {
         plan.workloads.iter().map(|workload| vec![workload]).collect()
     };
     let shared = (plan.http.connections == Connections::Shared)
         .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
-    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, plan.shard, ends, shared)).collect();
+    let needs: Vec<ResourceNeed> =
+        groups.iter().map(|group| ResourceNeed::of(group, plan.shard, ends, shared)).collect();
     let mut limits = check(&needs, &system)?;
     limits.warnings.extend(short_of_processors(super::cgroup::Groups::of_this_process().quota(), workers));
     Ok(limits)
@@ -74,7 +75,7 @@ fn short_of_processors(quota: Option<(f64, String)>, workers: u32) -> Option<Str
 
 /// The largest need of workloads that run at the same time.
 #[derive(Clone, Debug, Default)]
-struct Need {
+struct ResourceNeed {
     /// Virtual users of closed models.
     users: u64,
     /// Their connections by origin, and whether the origin has a single address.
@@ -87,8 +88,8 @@ struct Need {
     users_allowed: u64,
 }
 
-impl Need {
-    fn of(group: &[&Workload], shard: Shard, ends: u64, shared: Option<u64>) -> Self {
+impl ResourceNeed {
+    fn of(group: &[&WorkloadPlan], shard: Shard, ends: u64, shared: Option<u64>) -> Self {
         let mut need = Self { ends, connections_each: 1, ..Self::default() };
         for workload in group {
             let (lanes, mut origins) = (lanes(&workload.steps), Vec::<&Origin>::new());
@@ -120,7 +121,7 @@ impl Need {
     }
 }
 
-fn check(needs: &[Need], system: &System) -> Result<Limits, String> {
+fn check(needs: &[ResourceNeed], system: &System) -> Result<LoadLimits, String> {
     let mut warnings = Vec::new();
     let mut users_max = USERS_MAX;
     for need in needs {
@@ -165,7 +166,7 @@ fn check(needs: &[Need], system: &System) -> Result<Limits, String> {
         }
         users_max = users_max.min(fit);
     }
-    Ok(Limits { users_max: u32::try_from(users_max).unwrap_or(u32::MAX), warnings })
+    Ok(LoadLimits { users_max: u32::try_from(users_max).unwrap_or(u32::MAX), warnings })
 }
 
 /// The soft and the hard limit of descriptors; `None` for no limit or an unknown one.
@@ -209,10 +210,10 @@ fn free_bytes() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn need(users: u64, host: &str, users_allowed: u64) -> Need {
+    fn need(users: u64, host: &str, users_allowed: u64) -> ResourceNeed {
         let one_address = host == "localhost" || host.parse::<IpAddr>().is_ok();
         let connections = BTreeMap::from([(format!("{host}:80"), (users, one_address))]);
-        Need { users, connections, ends: 1, connections_each: 1, users_allowed }
+        ResourceNeed { users, connections, ends: 1, connections_each: 1, users_allowed }
     }
 
     #[test]

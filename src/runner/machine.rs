@@ -9,7 +9,7 @@ use base::clock::{Nanos, saturating_nanos};
 
 use super::beat::Beats;
 use super::cgroup::Groups;
-use super::held::{Held, OverTime};
+use super::held::{OverTime, ProcessUsage};
 use measure::generator::{Generator, WorkerVitals};
 
 /// How often all readings are taken.
@@ -22,12 +22,12 @@ const JUMP: f64 = 1.0;
 /// A running watch.
 pub(super) struct Watch {
     stop: Sender<()>,
-    thread: Option<JoinHandle<Seen>>,
+    thread: Option<JoinHandle<WatchReport>>,
 }
 
 /// What the watch has seen.
 #[derive(Default)]
-struct Seen {
+struct WatchReport {
     generator: Generator,
     /// For how long the whole process was kept from running, and the longest such time.
     kept: (Duration, Duration),
@@ -46,7 +46,8 @@ impl Watch {
     /// The watch's readings together with the workers'.
     pub(super) fn finish(self, mut workers: Vec<WorkerVitals>, unrecorded: u64) -> Generator {
         drop(self.stop);
-        let Seen { generator, kept } = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let WatchReport { generator, kept } =
+            self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
         share_out(&mut workers, &generator, kept);
         let descriptors_limit = super::limits::descriptors().map(|(soft, _)| soft);
         Generator { workers, unrecorded, descriptors_limit, ..generator }
@@ -69,7 +70,7 @@ fn share_out(workers: &mut [WorkerVitals], seen: &Generator, (kept, longest): (D
 }
 
 /// Watches until the sender is dropped.
-fn watch(stopped: &Receiver<()>, offset_ns: Nanos) -> Seen {
+fn watch(stopped: &Receiver<()>, offset_ns: Nanos) -> WatchReport {
     let (mut generator, mut held, mut beats) = (Generator::default(), OverTime::default(), Beats::every(1));
     let groups = Groups::of_this_process();
     let throttled = groups.watch();
@@ -89,7 +90,7 @@ fn watch(stopped: &Receiver<()>, offset_ns: Nanos) -> Seen {
         if goes_on && readings.monotonic.elapsed() < EVERY {
             continue;
         }
-        let now = Held::now();
+        let now = ProcessUsage::now();
         generator.descriptors_max = generator.descriptors_max.max(now.descriptors);
         held.add(offset_ns.saturating_add(saturating_nanos(began.elapsed())), now);
         if !goes_on {
@@ -101,7 +102,7 @@ fn watch(stopped: &Receiver<()>, offset_ns: Nanos) -> Seen {
     generator.load_s = began.elapsed().as_secs_f64();
     generator.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
     generator.quota = throttled.finish();
-    Seen { generator, kept: beats.kept() }
+    WatchReport { generator, kept: beats.kept() }
 }
 
 /// All clocks at one time.

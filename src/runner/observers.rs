@@ -74,19 +74,19 @@ mod tests {
     use measure::recorder::Live;
 
     /// Records the calls that it gets.
-    struct Told<'a> {
+    struct RecordingObserver<'a> {
         name: &'static str,
         every_ms: Option<u64>,
         calls: &'a std::cell::RefCell<Vec<String>>,
     }
 
-    impl Told<'_> {
+    impl RecordingObserver<'_> {
         fn note(&self, what: &str) {
             self.calls.borrow_mut().push(format!("{} {what}", self.name));
         }
     }
 
-    impl Observer for Told<'_> {
+    impl Observer for RecordingObserver<'_> {
         fn progress(&mut self, progress: &Progress<'_>) {
             self.note(&format!("progress {}", progress.workload));
         }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn every_observer_is_told_everything_in_order() {
         let calls = std::cell::RefCell::default();
-        let told = |name, every_ms| Told { name, every_ms, calls: &calls };
+        let told = |name, every_ms| RecordingObserver { name, every_ms, calls: &calls };
         let (mut one, mut other, mut third) = (told("a", None), told("b", Some(9)), told("c", Some(5)));
         let mut all = Observers::new(vec![&mut one, &mut other, &mut third]);
         assert_eq!(all.counts_every(), Some(Duration::from_millis(5)));
@@ -121,7 +121,7 @@ mod tests {
             dropped: 0,
             ended: 0,
             warm_up: 0,
-            lag: Spread::default(),
+            queue_time: Spread::default(),
         };
         all.begun(1, Duration::ZERO, 7);
         all.progress(&progress);

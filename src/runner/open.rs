@@ -16,8 +16,8 @@ use tokio::task::AbortHandle;
 
 use base::clock::{Nanos, now};
 use iteration::user::VirtualUser;
-use measure::sample::Ended;
-use terms::runner::Open;
+use measure::sample::CompletionStatus;
+use terms::runner::OpenModel;
 use terms::shape::Cursor;
 
 use super::pacer::Pacer;
@@ -44,7 +44,7 @@ struct UserSlot {
 }
 
 /// One worker's users of one workload.
-struct Users {
+struct OpenModelUsers {
     share: Rc<WorkerShare>,
     warm_up: u64,
     users_max: usize,
@@ -66,13 +66,13 @@ struct Users {
 /// Fails without a timer.
 pub(super) async fn drive(
     share: Rc<WorkerShare>,
-    model: &Open,
+    model: &OpenModel,
     monitor: Rc<WorkerMonitor>,
 ) -> io::Result<usize> {
     let stop = share.group.load.stop.clone();
     let pacer = Pacer::new(model.precise)?;
     let grace = share.group.load.plan.graceful_stop;
-    let users = Rc::new(Users::new(share, model));
+    let users = Rc::new(OpenModelUsers::new(share, model));
     let mut pace = tokio::task::spawn_local(pace(Rc::clone(&users), pacer, monitor));
     let paced = tokio::select! {
             biased;
@@ -121,7 +121,7 @@ pub(super) async fn drive(
 }
 
 /// Handles every arrival of this worker when it is due.
-async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
+async fn pace(users: Rc<OpenModelUsers>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let share = &users.share;
     let (load, running) = (&share.group.load, &share.running);
     let terms::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
@@ -163,8 +163,8 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     }
 }
 
-impl Users {
-    fn new(share: Rc<WorkerShare>, model: &Open) -> Self {
+impl OpenModelUsers {
+    fn new(share: Rc<WorkerShare>, model: &OpenModel) -> Self {
         let part = |of: u32| share.running.share(of, share.worker) as usize;
         Self {
             warm_up: model.arrivals.warm_up(),
@@ -197,7 +197,7 @@ impl Users {
             self.count_queue();
         } else {
             self.share.counters().dropped.bump();
-            let sample = self.unstarted(arrival, Ended::Dropped);
+            let sample = self.unstarted(arrival, CompletionStatus::Dropped);
             self.share.recorder.borrow_mut().record(&sample);
         }
     }
@@ -237,12 +237,12 @@ impl Users {
 
     fn give_up_one(&self, arrival: Arrival) {
         self.share.counters().given_up.bump();
-        let mut sample = self.unstarted(arrival, Ended::Aborted);
+        let mut sample = self.unstarted(arrival, CompletionStatus::Aborted);
         sample.start_ns = self.share.now_ns().max(arrival.due_ns);
         self.share.recorder.borrow_mut().record(&sample);
     }
 
-    fn unstarted(&self, arrival: Arrival, ended: Ended) -> measure::sample::IterationSample {
+    fn unstarted(&self, arrival: Arrival, ended: CompletionStatus) -> measure::sample::IterationSample {
         self.share.unstarted(arrival.number, arrival.number < self.warm_up, arrival.due_ns, ended)
     }
 
@@ -277,7 +277,7 @@ impl Users {
 }
 
 /// Counts a user's end when dropped, also after a panic.
-struct CountEndOnDrop(Rc<Users>);
+struct CountEndOnDrop(Rc<OpenModelUsers>);
 
 impl Drop for CountEndOnDrop {
     fn drop(&mut self) {

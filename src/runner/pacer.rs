@@ -16,7 +16,7 @@ const IDLE_TURN: Duration = Duration::from_micros(5);
 
 /// A pacer of one worker.
 pub(super) struct Pacer {
-    timer: timer::Timer,
+    timer: timer::PrecisionTimer,
     precise: bool,
 }
 
@@ -26,7 +26,7 @@ impl Pacer {
     /// # Errors
     /// Fails without a descriptor for the timer.
     pub(super) fn new(precise: bool) -> io::Result<Self> {
-        Ok(Self { timer: timer::Timer::new()?, precise })
+        Ok(Self { timer: timer::PrecisionTimer::new()?, precise })
     }
 
     /// Ends at `due` or slightly later. Returns the time in the loop during which no other task ran:
@@ -80,9 +80,9 @@ mod timer {
     /// The timer alone is exact enough.
     pub(super) const SPIN: Duration = Duration::ZERO;
 
-    pub(super) struct Timer(AsyncFd<OwnedFd>);
+    pub(super) struct PrecisionTimer(AsyncFd<OwnedFd>);
 
-    impl Timer {
+    impl PrecisionTimer {
         pub(super) fn new() -> io::Result<Self> {
             let timer =
                 timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
@@ -122,9 +122,9 @@ mod timer {
     /// The largest lateness of tokio's timer.
     pub(super) const SPIN: Duration = Duration::from_micros(1_500);
 
-    pub(super) struct Timer;
+    pub(super) struct PrecisionTimer;
 
-    impl Timer {
+    impl PrecisionTimer {
         pub(super) fn new() -> io::Result<Self> {
             Ok(Self)
         }

@@ -1,4 +1,4 @@
-//! What the system says of its clocks and of the waiting of threads.
+//! Reads the system's clocks and the waiting times of threads.
 
 use base::clock::Nanos;
 

@@ -7,32 +7,32 @@ use std::time::Duration;
 
 use base::clock::{Nanos, saturating_nanos};
 use config::runner::WarmUp;
-use measure::log::Issued;
+use measure::log::IterationCounts;
 use measure::recorder::Live;
-use plan::Workload;
+use plan::WorkloadPlan;
 use plan::shard::Shard;
-use terms::runner::{Model, Open};
+use terms::runner::{Model, OpenModel};
 
-use super::count::{CachePadded, Counters, Spread};
-use super::{Load, Progress};
+use super::count::{CachePadded, Spread, WorkerCounters};
+use super::{LoadInput, Progress};
 
 /// Workers need a moment to start; the first arrivals must not be late because of it.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// Workloads that run at the same time.
-pub(super) struct Group {
-    pub(super) load: Arc<Load>,
-    pub(super) workloads: Vec<Arc<Running>>,
+pub(super) struct WorkloadGroup {
+    pub(super) load: Arc<LoadInput>,
+    pub(super) workloads: Vec<Arc<RunningWorkload>>,
     /// When they started, on the run's clock.
     pub(super) started_ns: Nanos,
 }
 
-impl Group {
-    pub(super) fn new(load: &Arc<Load>, workloads: &[usize]) -> Self {
+impl WorkloadGroup {
+    pub(super) fn new(load: &Arc<LoadInput>, workloads: &[usize]) -> Self {
         let models = || workloads.iter().map(|index| &load.plan.workloads[*index].runner.model);
         let open = models().filter(|model| matches!(model, Model::Open(_))).count();
         let lead = if open > 0 { LEAD } else { Duration::ZERO };
-        let running = |index: &usize| Arc::new(Running::new(load, *index, open));
+        let running = |index: &usize| Arc::new(RunningWorkload::new(load, *index, open));
         Self {
             workloads: workloads.iter().map(running).collect(),
             started_ns: load.context.clock.now_ns() + saturating_nanos(lead),
@@ -51,8 +51,7 @@ impl Group {
     }
 }
 
-/// A running workload.
-pub(super) struct Running {
+pub(super) struct RunningWorkload {
     /// Its index in the plan.
     pub(super) workload: u16,
     pub(super) name: Arc<str>,
@@ -61,7 +60,7 @@ pub(super) struct Running {
     /// The most virtual users.
     pub(super) users_max: u32,
     /// One for each worker.
-    pub(super) counters: Vec<CachePadded<Counters>>,
+    pub(super) counters: Vec<CachePadded<WorkerCounters>>,
     claims: Claims,
     /// Which part of the whole load this is: all counts here are its own.
     shard: Shard,
@@ -77,8 +76,8 @@ pub(super) struct Running {
     end_reported: AtomicBool,
 }
 
-impl Running {
-    fn new(load: &Load, index: usize, open_workloads: usize) -> Self {
+impl RunningWorkload {
+    fn new(load: &LoadInput, index: usize, open_workloads: usize) -> Self {
         let (workload, shard) = (&load.plan.workloads[index], load.plan.shard);
         let (users_max, workers_max) = match &workload.runner.model {
             Model::Closed(closed) => {
@@ -114,19 +113,18 @@ impl Running {
 
     /// When it starts, on the run's clock.
     #[inline]
-    pub(super) fn started_ns(&self, group: &Group) -> Nanos {
+    pub(super) fn started_ns(&self, group: &WorkloadGroup) -> Nanos {
         group.started_ns + self.start_after_ns
     }
 
     /// The time since its start; zero before.
     #[inline]
-    pub(super) fn elapsed_ns(&self, group: &Group) -> Nanos {
+    pub(super) fn elapsed_ns(&self, group: &WorkloadGroup) -> Nanos {
         group.load.context.clock.now_ns().saturating_sub(self.started_ns(group))
     }
 
-    /// Its plan.
     #[inline]
-    pub(super) fn plan<'a>(&self, load: &'a Load) -> &'a Workload {
+    pub(super) fn plan<'a>(&self, load: &'a LoadInput) -> &'a WorkloadPlan {
         &load.plan.workloads[usize::from(self.workload)]
     }
 
@@ -135,7 +133,7 @@ impl Running {
         of / self.workers + u32::from(worker < of % self.workers)
     }
 
-    /// This shard's part of so many users, or of places for them.
+    /// This shard's part of `of` users, or of `of` places for users.
     pub(super) fn part_of_users(&self, of: u32) -> u32 {
         self.shard.part_of_users(of)
     }
@@ -155,19 +153,19 @@ impl Running {
     }
 
     /// A worker has nothing more to do.
-    pub(super) fn leave(&self, group: &Group) {
+    pub(super) fn leave(&self, group: &WorkloadGroup) {
         if self.active_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = self.ended_after.set(Duration::from_nanos(self.elapsed_ns(group)));
         }
     }
 
     /// The number of arrivals of an open model that there are rows for.
-    pub(super) fn arrivals(&self, model: &Open) -> u64 {
+    pub(super) fn arrivals(&self, model: &OpenModel) -> u64 {
         self.arrivals_wanted(model).min(self.rows_max)
     }
 
     /// The number of arrivals of an open model.
-    pub(super) fn arrivals_wanted(&self, model: &Open) -> u64 {
+    pub(super) fn arrivals_wanted(&self, model: &OpenModel) -> u64 {
         self.shard.part_of(model.arrivals.total())
     }
 
@@ -181,7 +179,7 @@ impl Running {
     }
 
     /// Why the workload ended early, if its data was used up.
-    pub(super) fn note(&self, load: &Load) -> Option<String> {
+    pub(super) fn note(&self, load: &LoadInput) -> Option<String> {
         let (rows, data) = self.plan(load).rows_max().filter(|_| self.is_used_up())?;
         let name = &self.name;
         Some(format!(
@@ -213,29 +211,29 @@ impl Running {
         self.counters.iter().map(|CachePadded(counters)| counters.started.get()).sum()
     }
 
-    pub(super) fn progress<'a>(&self, group: &Group, total: &'a Live) -> Progress<'a> {
-        let sum = |value: fn(&Counters) -> u64| {
+    pub(super) fn progress<'a>(&self, group: &WorkloadGroup, total: &'a Live) -> Progress<'a> {
+        let sum = |value: fn(&WorkerCounters) -> u64| {
             self.counters.iter().map(|CachePadded(counters)| value(counters)).sum()
         };
-        let lag = Spread::default();
-        self.counters.iter().for_each(|CachePadded(counters)| lag.add(&counters.lag));
+        let queue_time = Spread::default();
+        self.counters.iter().for_each(|CachePadded(counters)| queue_time.add(&counters.queue_time));
         let elapsed = Duration::from_nanos(self.elapsed_ns(group));
         Progress {
             workload: usize::from(self.workload),
             elapsed: self.ended_after.get().copied().unwrap_or(elapsed),
             total,
-            under_way: sum(Counters::under_way),
+            under_way: sum(WorkerCounters::under_way),
             queued: sum(|counters| counters.queued.get()),
             dropped: sum(|counters| counters.dropped.get()),
             ended: sum(|counters| counters.ended.get()),
             warm_up: sum(|counters| counters.warm_up.get()),
-            lag,
+            queue_time,
         }
     }
 
     /// The counts of iterations, once all workers have ended.
-    pub(super) fn issued(&self, load: &Load, total: &Live) -> Issued {
-        let sum = |value: fn(&Counters) -> u64| {
+    pub(super) fn issued(&self, load: &LoadInput, total: &Live) -> IterationCounts {
+        let sum = |value: fn(&WorkerCounters) -> u64| {
             self.counters.iter().map(|CachePadded(counters)| value(counters)).sum()
         };
         let (planned, not_started) = match &self.plan(load).runner.model {
@@ -246,7 +244,7 @@ impl Running {
                 (Some(planned), Some(planned.saturating_sub(arrived)))
             }
         };
-        Issued {
+        IterationCounts {
             planned,
             issued: sum(|counters| counters.started.get() + counters.given_up.get()),
             dropped: sum(|counters| counters.dropped.get()),
@@ -290,7 +288,7 @@ struct Claims {
 }
 
 impl Claims {
-    fn new(workload: &Workload, shard: Shard) -> Self {
+    fn new(workload: &WorkloadPlan, shard: Shard) -> Self {
         let (times, duration) = match &workload.runner.model {
             Model::Closed(closed) => (closed.times, closed.duration),
             Model::Open(_) => (None, None),

@@ -12,22 +12,22 @@ use base::clock::Nanos;
 use iteration::user::{Assignment, VirtualUser};
 use measure::errors::{Failure, FailureClass};
 use measure::recorder::Recorder;
-use measure::sample::{Ended, IterationSample};
+use measure::sample::{CompletionStatus, IterationSample};
 
-use super::count::Counters;
-use super::running::{Group, Running};
+use super::count::WorkerCounters;
+use super::running::{RunningWorkload, WorkloadGroup};
 
 /// A worker's share of a workload.
 pub(super) struct WorkerShare {
-    pub(super) group: Arc<Group>,
-    pub(super) running: Arc<Running>,
+    pub(super) group: Arc<WorkloadGroup>,
+    pub(super) running: Arc<RunningWorkload>,
     pub(super) worker: u32,
     pub(super) recorder: Rc<RefCell<Recorder>>,
 }
 
 impl WorkerShare {
     #[inline]
-    pub(super) fn counters(&self) -> &Counters {
+    pub(super) fn counters(&self) -> &WorkerCounters {
         &self.running.counters[self.worker as usize].0
     }
 
@@ -68,14 +68,14 @@ impl WorkerShare {
         } else {
             // The iteration is lost, but it keeps its place in the results, and the run goes on.
             *user = VirtualUser::new(&load.context, user.number());
-            let mut sample = self.unstarted(number, warm_up, due_ns, Ended::Failed);
+            let mut sample = self.unstarted(number, warm_up, due_ns, CompletionStatus::Failed);
             sample.duration_ns = self.now_ns().saturating_sub(due_ns);
             sample.error = self.recorder.borrow_mut().failure(fault_of_bench());
             self.record(&sample);
         }
     }
 
-    /// Records an iteration whose future was dropped, as far as it got.
+    /// Records the part of an iteration that ran before its future was dropped.
     pub(super) fn cut_off(&self, user: &mut VirtualUser) {
         if let Some(sample) = user.cut_off() {
             self.record(sample);
@@ -88,7 +88,7 @@ impl WorkerShare {
         number: u64,
         warm_up: bool,
         due_ns: Nanos,
-        ended: Ended,
+        ended: CompletionStatus,
     ) -> IterationSample {
         let workload = self.running.workload;
         IterationSample { workload, number, warm_up, due_ns, start_ns: due_ns, ended, ..Default::default() }
@@ -101,7 +101,7 @@ impl WorkerShare {
         if sample.warm_up {
             counters.warm_up.bump();
         }
-        counters.lag.record(sample.lag_ns());
+        counters.queue_time.record(sample.queue_time_ns());
         self.recorder.borrow_mut().record(sample);
     }
 }

@@ -16,21 +16,21 @@ use tokio::task::LocalSet;
 use base::clock;
 use measure::recorder::Live;
 
-use super::running::Group;
+use super::running::WorkloadGroup;
 use super::stop::StopReason;
-use super::worker::{End, Ended, PANICKED, Worker, did_not_start};
-use super::{BATCHES_MAX, Run};
+use super::worker::{PANICKED, Worker, WorkerReport, WorkerResult, did_not_start};
+use super::{BATCHES_MAX, CoordinatorState};
 
 /// What happens beside the load.
 pub struct Script {
     /// For how long the disk holds the coordinator up before it takes the next batches.
     pub held_up: Box<dyn FnMut() -> Duration>,
     /// What happens when, from the start of the first workload, in this order.
-    pub events: VecDeque<(Duration, Happening)>,
+    pub events: VecDeque<(Duration, SimulatedEvent)>,
 }
 
 /// A script, and when its time began.
-pub(super) struct Running {
+pub(super) struct SimulationState {
     script: Script,
     runtime: Runtime,
     began: Option<Instant>,
@@ -38,43 +38,42 @@ pub(super) struct Running {
 
 /// What happens to a load.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum SimulatedEvent {
     /// It is stopped, as by a first signal.
     Stop(StopReason),
     /// The iterations under way are cut off, as by a second one.
     CutOff,
-    /// The process is killed: the caller's stack is unwound with [`Killed`].
+    /// The process is killed: the caller's stack is unwound with [`SimulatedKill`].
     Kill,
 }
 
 /// The panic of a load that was killed.
 #[derive(Debug)]
-pub struct Killed;
+pub struct SimulatedKill;
 
 thread_local! {
-    static SCRIPT: RefCell<Option<Running>> = const { RefCell::new(None) };
+    static SCRIPT: RefCell<Option<SimulationState>> = const { RefCell::new(None) };
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Lets the loads of this thread be simulated, from this instant of its clock on.
 ///
 /// # Errors
-/// What the system says.
+/// An I/O error while the runtime is built.
 pub fn begin(script: Script) -> io::Result<Instant> {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build()?;
     let start = runtime.block_on(async { tokio::time::Instant::now() }).into_std();
     clock::simulation::set(Some(Box::new(move || start)));
-    SCRIPT.set(Some(Running { script, runtime, began: None }));
+    SCRIPT.set(Some(SimulationState { script, runtime, began: None }));
     Ok(start)
 }
 
-/// Ends that.
 pub fn end() {
     SCRIPT.set(None);
     clock::simulation::set(None);
 }
 
-pub(super) fn script() -> Option<Running> {
+pub(super) fn script() -> Option<SimulationState> {
     SCRIPT.take()
 }
 
@@ -95,14 +94,14 @@ impl Drop for TimeStands {
     }
 }
 
-impl Run<'_> {
+impl CoordinatorState<'_> {
     pub(super) fn drive_simulated(
         &mut self,
-        group: &Arc<Group>,
+        group: &Arc<WorkloadGroup>,
         totals: &mut [Live],
-        mut running: Running,
-    ) -> Vec<End> {
-        let Running { script, runtime, began } = &mut running;
+        mut running: SimulationState,
+    ) -> Vec<WorkerResult> {
+        let SimulationState { script, runtime, began } = &mut running;
         let ended = LocalSet::new().block_on(runtime, async {
             clock::simulation::set(Some(Box::new(|| tokio::time::Instant::now().into_std())));
             IS_HERE.set(true);
@@ -116,11 +115,11 @@ impl Run<'_> {
 
     async fn coordinate(
         &mut self,
-        group: &Arc<Group>,
+        group: &Arc<WorkloadGroup>,
         totals: &mut [Live],
         script: &mut Script,
         began: Instant,
-    ) -> Vec<End> {
+    ) -> Vec<WorkerResult> {
         let Script { held_up, events } = script;
         let mut due = events.clone();
         let (sender, batches) = sync_channel(BATCHES_MAX);
@@ -133,9 +132,9 @@ impl Run<'_> {
             while let Some((at, happening)) = due.pop_front() {
                 tokio::time::sleep((began + at).saturating_duration_since(clock::now())).await;
                 match happening {
-                    Happening::Stop(reason) => stop.stop(reason),
-                    Happening::CutOff => stop.cut_off(),
-                    Happening::Kill => return,
+                    SimulatedEvent::Stop(reason) => stop.stop(reason),
+                    SimulatedEvent::CutOff => stop.cut_off(),
+                    SimulatedEvent::Kill => return,
                 }
             }
             std::future::pending().await
@@ -143,7 +142,7 @@ impl Run<'_> {
         loop {
             tokio::time::sleep(held_up().max(Duration::from_millis(1))).await;
             if happening.is_finished() {
-                std::panic::resume_unwind(Box::new(Killed));
+                std::panic::resume_unwind(Box::new(SimulatedKill));
             }
             let over = loop {
                 match batches.try_recv() {
@@ -173,7 +172,7 @@ impl Run<'_> {
 }
 
 /// A worker's whole life; it waits for the coordinator at the end, without holding up the thread.
-async fn work(worker: Worker) -> io::Result<Ended> {
+async fn work(worker: Worker) -> io::Result<WorkerReport> {
     let panics = worker.drive().await;
     let vitals = worker.vitals();
     for recorder in &worker.recorders {
@@ -183,5 +182,5 @@ async fn work(worker: Worker) -> io::Result<Ended> {
             recorder.borrow_mut().flush(false);
         }
     }
-    Ok(Ended { panics: panics?, vitals })
+    Ok(WorkerReport { panics: panics?, vitals })
 }

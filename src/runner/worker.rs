@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, LocalSet};
 use measure::recorder::{Batch, FLUSH_EVERY, Recorder};
 use terms::runner::Model;
 
-use super::running::{Group, Running};
+use super::running::{RunningWorkload, WorkloadGroup};
 use super::share::WorkerShare;
 use super::vitals::{self, WorkerMonitor};
 use super::{closed, open};
@@ -27,10 +27,10 @@ const TURNS: u32 = 16;
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A worker's thread.
-pub(super) struct Thread(JoinHandle<io::Result<Ended>>);
+pub(super) struct Thread(JoinHandle<io::Result<WorkerReport>>);
 
 /// The result of a worker, or what became of it instead, as a sentence.
-pub(super) type End = Result<Ended, String>;
+pub(super) type WorkerResult = Result<WorkerReport, String>;
 
 /// The message about a worker that panicked.
 pub(super) const PANICKED: &str = "a worker ended because of a bug in bench; please report it";
@@ -40,7 +40,7 @@ pub(super) fn did_not_start(error: &io::Error) -> String {
 }
 
 /// The result of a worker.
-pub(super) struct Ended {
+pub(super) struct WorkerReport {
     /// Virtual users that panicked.
     pub(super) panics: usize,
     pub(super) vitals: WorkerVitals,
@@ -48,7 +48,7 @@ pub(super) struct Ended {
 
 impl Thread {
     /// Waits for its end.
-    pub(super) fn join(self) -> End {
+    pub(super) fn join(self) -> WorkerResult {
         match self.0.join() {
             Ok(ended) => ended.map_err(|error| did_not_start(&error)),
             Err(_) => Err(PANICKED.to_owned()),
@@ -56,7 +56,7 @@ impl Thread {
     }
 
     /// The same, unless it is stuck: the process ends without it.
-    pub(super) fn join_or_leave(self) -> End {
+    pub(super) fn join_or_leave(self) -> WorkerResult {
         if self.0.is_finished() {
             return self.join();
         }
@@ -69,13 +69,17 @@ impl Thread {
 }
 
 /// Starts worker `number` of a group.
-pub(super) fn start(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Thread> {
+pub(super) fn start(
+    group: &Arc<WorkloadGroup>,
+    number: u32,
+    sender: &SyncSender<Batch>,
+) -> io::Result<Thread> {
     let (group, sender) = (Arc::clone(group), sender.clone());
     let thread = std::thread::Builder::new().name(format!("load-{number}"));
     thread.spawn(move || work(&group, number, &sender)).map(Thread)
 }
 
-fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Ended> {
+fn work(group: &Arc<WorkloadGroup>, number: u32, sender: &SyncSender<Batch>) -> io::Result<WorkerReport> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(TURNS).build()?;
     let worker = Worker::new(group, number, sender);
     let panics = LocalSet::new().block_on(&runtime, worker.drive());
@@ -85,12 +89,12 @@ fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Resu
     for recorder in &worker.recorders {
         recorder.borrow_mut().flush(true);
     }
-    Ok(Ended { panics: panics?, vitals })
+    Ok(WorkerReport { panics: panics?, vitals })
 }
 
 /// What a worker has of a group's workloads.
 pub(super) struct Worker {
-    group: Arc<Group>,
+    group: Arc<WorkloadGroup>,
     number: u32,
     /// One for each of its workloads.
     pub(super) recorders: Vec<Rc<RefCell<Recorder>>>,
@@ -98,8 +102,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> Self {
-        let recorder = |running: &Arc<Running>| {
+    pub(super) fn new(group: &Arc<WorkloadGroup>, number: u32, sender: &SyncSender<Batch>) -> Self {
+        let recorder = |running: &Arc<RunningWorkload>| {
             let recorder = Recorder::new(running.workload, number, running.workers, sender.clone());
             Rc::new(RefCell::new(recorder))
         };
@@ -141,7 +145,7 @@ impl Worker {
 }
 
 /// The workloads of a group that worker `number` takes part in.
-fn workloads(group: &Group, number: u32) -> impl Iterator<Item = &Arc<Running>> {
+fn workloads(group: &WorkloadGroup, number: u32) -> impl Iterator<Item = &Arc<RunningWorkload>> {
     group.workloads.iter().filter(move |running| number < running.workers)
 }
 
@@ -168,8 +172,8 @@ async fn drive(share: Rc<WorkerShare>, monitor: Rc<WorkerMonitor>) -> io::Result
 
 /// Reports that this worker has ended a workload, also after a panic.
 struct LeaveOnDrop {
-    group: Arc<Group>,
-    running: Arc<Running>,
+    group: Arc<WorkloadGroup>,
+    running: Arc<RunningWorkload>,
 }
 
 impl Drop for LeaveOnDrop {
@@ -196,7 +200,7 @@ mod tests {
         let worker = |wait: Option<std::sync::mpsc::Receiver<()>>| {
             Thread(std::thread::spawn(move || {
                 let _ = wait.map(|until| until.recv());
-                Ok(Ended { panics: 0, vitals: WorkerVitals::default() })
+                Ok(WorkerReport { panics: 0, vitals: WorkerVitals::default() })
             }))
         };
         let ended = worker(None);

@@ -3,8 +3,8 @@
 //!
 //! Consecutive requests meet the same queue, so n of them carry less information than n independent samples. The
 //! samples are divided into contiguous batches. The design effect D is how much more the batches vary than independent
-//! batches would. The bounds are those of n/D samples with k/D exceedances (batches: Heidelberger and Lewis, 1984; the
-//! bounds invert the order-statistic interval of a quantile: Hahn and Meeker, Statistical Intervals, 1991).
+//! batches would. The bounds are those of n/D samples with k/D exceedances. Batches: Heidelberger and Lewis, 1984. The
+//! bounds invert the order-statistic interval of a quantile: Hahn and Meeker, Statistical Intervals, 1991.
 
 use super::beta::beta_reg;
 use super::order::{OrderBounds, last, share_above};
@@ -17,7 +17,7 @@ const SAMPLES_MAX: f64 = 1e9;
 
 /// A count of samples, and how many of them count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct BinomialCount {
     /// The samples that count.
     pub k: u64,
     /// All samples.
@@ -28,7 +28,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// All samples together.
-    pub whole: Part,
+    pub whole: BinomialCount,
     /// The design effect, at least 1.
     effect: f64,
 }
@@ -36,21 +36,21 @@ pub struct Share {
 impl Share {
     /// Of independent samples.
     #[must_use]
-    pub fn independent(whole: Part) -> Self {
+    pub fn independent(whole: BinomialCount) -> Self {
         Self { whole, effect: 1.0 }
     }
 
     /// For samples with this design effect, where the number of those that count is not known.
     #[must_use]
     pub fn weighed(n: u64, effect: f64) -> Self {
-        Self { whole: Part { k: 0, n }, effect: effect.max(1.0) }
+        Self { whole: BinomialCount { k: 0, n }, effect: effect.max(1.0) }
     }
 
     /// Of samples in contiguous batches, which may differ in size.
     #[must_use]
-    pub fn of_batches(batches: &[Part]) -> Self {
-        let sum = |of: fn(&Part) -> u64| batches.iter().map(of).sum::<u64>();
-        let whole = Part { k: sum(|part| part.k), n: sum(|part| part.n) };
+    pub fn of_batches(batches: &[BinomialCount]) -> Self {
+        let sum = |of: fn(&BinomialCount) -> u64| batches.iter().map(of).sum::<u64>();
+        let whole = BinomialCount { k: sum(|part| part.k), n: sum(|part| part.n) };
         let filled = as_f64(batches.iter().filter(|part| part.n > 0).count() as u64);
         let (n, p) = (as_f64(whole.n), as_f64(whole.k) / as_f64(whole.n));
         if whole.k == 0 || whole.k == whole.n || filled < 2.0 {
@@ -104,14 +104,14 @@ impl Share {
     }
 
     /// Bounds of a percentile, as ranks among all samples, each wrong with a probability of at most `alpha`. They
-    /// invert [`Self::surely_at_most`] and [`Self::surely_above`]: the upper bound is at most a value exactly when the
-    /// share of samples above that value is surely at most that of the percentile, and the lower bound is above the
-    /// value exactly when the share is surely higher.
+    /// invert [`Self::surely_at_most`] and [`Self::surely_above`]. The upper bound is at most a value exactly when the
+    /// share of samples above that value is surely at most that of the percentile. The lower bound is above the value
+    /// exactly when the share is surely higher.
     #[must_use]
     pub fn order_bounds(&self, percent: f64, alpha: f64) -> OrderBounds {
         let n = self.whole.n;
         let allowed = share_above(percent);
-        let with = |k| Self { whole: Part { k, n }, effect: self.effect };
+        let with = |k| Self { whole: BinomialCount { k, n }, effect: self.effect };
         // `good` counts samples that are not above.
         let enough = |good: u64| with(n - good).surely_at_most(allowed, alpha);
         let few = |good: u64| with(n - good).surely_above(allowed, alpha);
@@ -267,7 +267,7 @@ mod tests {
         ] {
             assert_eq!(bounds(k, n, alpha), (0.0, 1.0), "{k} of {n}, {alpha}");
         }
-        let share = Share::independent(Part { k: 2, n: 4 });
+        let share = Share::independent(BinomialCount { k: 2, n: 4 });
         assert_eq!((share.effect(), share.bounds(0.05)), (1.0, bounds(2.0, 4.0, 0.05)));
     }
 
@@ -291,14 +291,18 @@ mod tests {
         // A half to the power of two is exactly a quarter.
         assert_eq!(samples_needed(0.5, 0.25), Some(2));
         for (n, shown) in [(298, false), (299, true)] {
-            assert_eq!(Share::independent(Part { k: 0, n }).surely_at_most(0.01, 0.05), shown, "{n}");
+            assert_eq!(
+                Share::independent(BinomialCount { k: 0, n }).surely_at_most(0.01, 0.05),
+                shown,
+                "{n}"
+            );
         }
     }
 
     #[test]
     fn samples_in_bursts_carry_less_information() {
-        let even = [Part { k: 5, n: 100 }; 20];
-        let mut bursts = [Part { k: 0, n: 100 }; 20];
+        let even = [BinomialCount { k: 5, n: 100 }; 20];
+        let mut bursts = [BinomialCount { k: 0, n: 100 }; 20];
         bursts[7].k = 100;
         let (even, bursts) = (Share::of_batches(&even), Share::of_batches(&bursts));
         assert_eq!((even.seen(), even.effect), (0.05, 1.0));
@@ -310,7 +314,7 @@ mod tests {
     proptest! {
         #[test]
         fn verdicts_agree_with_bounds(parts in prop::collection::vec((0_u64..50, 0_u64..200), 0..25), limit in 0.0_f64..=1.0) {
-            let parts: Vec<Part> = parts.into_iter().map(|(k, more)| Part { k, n: k + more }).collect();
+            let parts: Vec<BinomialCount> = parts.into_iter().map(|(k, more)| BinomialCount { k, n: k + more }).collect();
             let share = Share::of_batches(&parts);
             let (low, high) = share.bounds(0.05);
             prop_assert!((0.0..=1.0).contains(&low) && low <= high && high <= 1.0);

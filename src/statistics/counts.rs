@@ -8,10 +8,9 @@ use super::paired::{mean_and_sd, student_upper};
 
 /// Sums over the counts of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct CountSums {
     /// How many counts.
     pub n: u64,
-    /// Their sum.
     pub sum: f64,
     /// The sum of their squares.
     pub squares: f64,
@@ -30,8 +29,7 @@ pub struct CountDifference {
     pub error: f64,
 }
 
-impl Counts {
-    /// Adds a count.
+impl CountSums {
     pub fn add(&mut self, count: f64) {
         self.n += 1;
         self.sum += count;
@@ -66,7 +64,7 @@ impl Counts {
 impl CountDifference {
     /// Of at least two pairs, none of them empty.
     #[must_use]
-    pub fn of(pairs: &[(Counts, Counts)]) -> Option<Self> {
+    pub fn of(pairs: &[(CountSums, CountSums)]) -> Option<Self> {
         let means: Vec<(f64, f64)> =
             pairs.iter().map(|(a, b)| Some((a.mean()?, b.mean()?))).collect::<Option<_>>()?;
         let differences: Vec<f64> = means.iter().map(|(a, b)| b - a).collect();
@@ -104,8 +102,8 @@ fn as_f64(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn counts(values: &[f64]) -> Counts {
-        let mut counts = Counts::default();
+    fn counts(values: &[f64]) -> CountSums {
+        let mut counts = CountSums::default();
         values.iter().for_each(|value| counts.add(*value));
         counts
     }

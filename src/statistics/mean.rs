@@ -19,7 +19,6 @@ const TILT_MAX: f64 = 0.7;
 pub struct Batch {
     /// How many.
     pub n: u64,
-    /// Their sum.
     pub sum: f64,
 }
 
@@ -147,13 +146,13 @@ mod tests {
     use super::*;
 
     /// Name, mean, and a generator of skewed times with that mean.
-    type Times = (&'static str, f64, fn(&mut fastrand::Rng) -> f64);
+    type SkewedTimes = (&'static str, f64, fn(&mut fastrand::Rng) -> f64);
 
     fn normal(random: &mut fastrand::Rng) -> f64 {
         (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
     }
 
-    const TIMES: [Times; 4] = [
+    const TIMES: [SkewedTimes; 4] = [
         ("exponential", 1.0, |random| -(1.0 - random.f64()).ln()),
         ("lognormal 0.5", 1.133_148_453_066_826, |random| (0.5 * normal(random)).exp()),
         ("lognormal 1", 1.648_721_270_700_128_2, |random| normal(random).exp()),

@@ -1,9 +1,10 @@
 //! Ranks of percentiles, computed with integers.
 //!
 //! The percentile p of n samples is the sample of rank ⌈p·n⌉, counted from the smallest (nearest rank). All output and
-//! all verdicts of `bench` use this definition. Times come from histograms, so what is written is the upper edge of that
-//! sample's bucket, at most 0.1 % above it, and never above the largest sample. In floating point, 99.9 / 100 · 1,000 is not exactly 999. Bounds of a
-//! percentile are ranks too; they come from the test that gives the verdict ([`Share::order_bounds`]).
+//! all verdicts of `bench` use this definition. Times come from histograms, so what is written is the upper edge of
+//! that sample's bucket, at most 0.1 % above it, and never above the largest sample. In floating point, 99.9 / 100 ·
+//! 1,000 is not exactly 999. Bounds of a percentile are ranks too; they come from the test that gives the verdict
+//! ([`Share::order_bounds`]).
 //!
 //! [`Share::order_bounds`]: super::binomial::Share::order_bounds
 
@@ -22,8 +23,7 @@ pub struct OrderBounds {
 }
 
 /// The rank, from 1, of a percentile among `n` samples: ⌈percent/100 · n⌉, and at least 1. `None` without samples, or
-/// if
-/// `percent` is not a percentage.
+/// if `percent` is not a percentage.
 #[must_use]
 pub fn rank(n: u64, percent: f64) -> Option<u64> {
     let product = u128::from(parts(percent)?) * u128::from(n);
@@ -111,7 +111,7 @@ pub fn binomial_cdf(k: f64, n: f64, p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binomial::{Part, Share};
+    use crate::binomial::{BinomialCount, Share};
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -227,7 +227,7 @@ mod tests {
             parts in prop::collection::vec((0_u64..40, 0_u64..200), 1..25),
             percent in prop::sample::select(vec![1.0, 50.0, 90.0, 95.0, 99.0, 99.9]),
         ) {
-            let parts: Vec<Part> = parts.into_iter().map(|(k, more)| Part { k, n: k + more }).collect();
+            let parts: Vec<BinomialCount> = parts.into_iter().map(|(k, more)| BinomialCount { k, n: k + more }).collect();
             let share = Share::of_batches(&parts);
             let bounds = share.order_bounds(percent, 0.05);
             let good = share.whole.n - share.whole.k;

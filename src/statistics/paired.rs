@@ -12,7 +12,6 @@ pub const EXACT_MAX: usize = 60;
 pub struct Estimate {
     /// How many differences.
     pub count: usize,
-    /// Their mean.
     pub mean: f64,
     /// Their standard deviation.
     pub sd: f64,

@@ -1,13 +1,13 @@
-//! Whether those of a row that have a property come later in it than chance explains (the rank-sum test).
+//! Whether the members of a row that have a property come later in it than chance explains (the rank-sum test).
 
 use super::paired::normal_upper;
 
 /// Up to this many of the rarer kind, every way in which they could lie is counted.
 const EXACT_MAX: usize = 10;
 
-/// The chance that those which are `true` come at least so late in this row, if their places are a matter of chance
-/// (Wilcoxon's rank-sum test, one-sided: exact if there are few of them, or else with the normal distribution). 1
-/// without any, or if all are.
+/// The chance that the `true` members come at least as late as in this row, if their places are a matter of chance. It
+/// is Wilcoxon's rank-sum test, one-sided: exact if there are few of them, or else with the normal distribution. 1 if
+/// none or all are `true`.
 #[must_use]
 pub fn chance_of_later(row: &[bool]) -> f64 {
     let (all, have) = (row.len(), row.iter().filter(|has| **has).count());

@@ -27,8 +27,8 @@ fn wilson(p: f64, n: f64) -> (f64, f64) {
     ((centre - width) / whole, (centre + width) / whole)
 }
 
-/// The probability that at least `a` of the first `of_a` have a property that `a + b` of all have, if which of them have
-/// it is a matter of chance (Fisher's exact test, one-sided).
+/// The probability that at least `a` of the first `of_a` have a property that `a + b` of all have, if chance decides
+/// which have it (Fisher's exact test, one-sided).
 #[must_use]
 pub fn chance_of_more((a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> f64 {
     let have = a + b;
@@ -46,8 +46,8 @@ pub fn chance_of_more((a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> f
     terms.map(|k| (choose(of_a, k) + choose(of_b, have - k) - whole).exp()).sum::<f64>().min(1.0)
 }
 
-/// The chances of many tests, adjusted so that those at most 0.05 contain on average at most 5 % accidents, whatever the
-/// dependence between the tests (Benjamini and Yekutieli, Annals of Statistics 29, 2001).
+/// The chances of many tests, adjusted so that chances of at most 0.05 contain on average at most 5 % accidents,
+/// whatever the dependence between the tests. Source: Benjamini and Yekutieli, Annals of Statistics 29, 2001.
 #[must_use]
 pub fn adjusted(chances: &[f64]) -> Vec<f64> {
     let tests = chances.len();

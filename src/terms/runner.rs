@@ -11,7 +11,7 @@ use base::complaint::Complaint;
 use base::units::DURATION_MAX;
 
 use super::poisson;
-use super::shape::{Arrivals, Concurrency, Segment};
+use super::shape::{Arrivals, Concurrency, LinearSegment};
 use ::config::runner as config;
 
 /// The time limit of an iteration if the runner has no `timeout`: no run may hang forever.
@@ -22,7 +22,6 @@ const STEPS_MAX: f64 = 10_000.0;
 const STAGES_MAX: usize = 10_000;
 const USERS_MAX: f64 = 100_000.0;
 
-/// A runner.
 #[derive(Clone, Debug)]
 pub struct Runner {
     /// When iterations start, including the warm-up.
@@ -41,14 +40,14 @@ pub struct Runner {
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Virtual users: each starts its next iteration when its last one has ended.
-    Closed(Closed),
+    Closed(ClosedModel),
     /// The clock: each iteration has a due time.
-    Open(Open),
+    Open(OpenModel),
 }
 
 /// Virtual users.
 #[derive(Clone, Debug)]
-pub struct Closed {
+pub struct ClosedModel {
     /// The number of users over time, including the warm-up.
     pub users: Concurrency,
     /// The number of measured iterations, if it is fixed.
@@ -59,7 +58,7 @@ pub struct Closed {
 
 /// Arrivals.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub struct OpenModel {
     /// The due times, including the warm-up.
     pub arrivals: Arrivals,
     /// True if the scenario fixes the duration instead of the number of arrivals.
@@ -150,7 +149,8 @@ impl Runner {
     /// A single iteration with this time limit.
     #[must_use]
     pub fn once(timeout: Duration) -> Self {
-        let model = Model::Closed(Closed { users: Concurrency::level(1), times: Some(1), duration: None });
+        let model =
+            Model::Closed(ClosedModel { users: Concurrency::level(1), times: Some(1), duration: None });
         let settings = json!({ "times": 1 });
         Self { model, warm_up: None, timeout, workers_max: None, name: "serial", settings }
     }
@@ -241,7 +241,7 @@ impl Runner {
 }
 
 fn closed(users: Concurrency, times: Option<u64>, duration: Option<Duration>) -> Model {
-    Model::Closed(Closed { users, times, duration })
+    Model::Closed(ClosedModel { users, times, duration })
 }
 
 fn warmed(mut model: Model, warm_up: Option<config::WarmUp>) -> Result<Model, RunnerFault> {
@@ -281,11 +281,11 @@ fn no_load_to_warm_up() -> RunnerFault {
     )
 }
 
-fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
+fn arrivals_of(rps: &config::Rps) -> Result<(OpenModel, Value), RunnerFault> {
     let (segments, rate) = match rps.rps {
         config::Rate::Constant(rate) => {
             above_zero(rate, &["rps"], "rps")?;
-            (vec![Segment::level(f64::INFINITY, rate)], json!(rate))
+            (vec![LinearSegment::level(f64::INFINITY, rate)], json!(rate))
         }
         config::Rate::Steps(steps) => (rate_steps(&steps)?, steps_json(&steps)),
     };
@@ -301,7 +301,7 @@ fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
     if let Some(duration) = duration {
         settings["duration"] = duration.as_secs_f64().into();
     }
-    let open = Open {
+    let open = OpenModel {
         arrivals,
         timed: rps.times.is_none(),
         concurrency_max: rps.max_concurrency,
@@ -315,7 +315,7 @@ fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
     Ok((open, settings))
 }
 
-fn open_settings(open: &Open, settings: &mut Value) {
+fn open_settings(open: &OpenModel, settings: &mut Value) {
     if let Some(most) = open.concurrency_max {
         settings["max_concurrency"] = most.into();
     }
@@ -329,7 +329,7 @@ fn open_settings(open: &Open, settings: &mut Value) {
 }
 
 /// Arrivals at random are added up before the load.
-fn bounded(open: &Open) -> Result<(), RunnerFault> {
+fn bounded(open: &OpenModel) -> Result<(), RunnerFault> {
     if open.random && open.arrivals.total() > poisson::ARRIVALS_MAX / 2 {
         let most = poisson::ARRIVALS_MAX / 2;
         let what = format!("more than {most} arrivals at random");
@@ -339,7 +339,7 @@ fn bounded(open: &Open) -> Result<(), RunnerFault> {
 }
 
 /// As in Rally: a rate that rises by `step` after each `duration`, up to `end`.
-fn rate_steps(steps: &config::Steps) -> Result<Vec<Segment>, RunnerFault> {
+fn rate_steps(steps: &config::Steps) -> Result<Vec<LinearSegment>, RunnerFault> {
     above_zero(steps.start, &["rps", "start"], "start")?;
     if steps.end < steps.start {
         let remedy = "write an `end` of at least `start`, or use `ramping` to go down";
@@ -350,7 +350,7 @@ fn rate_steps(steps: &config::Steps) -> Result<Vec<Segment>, RunnerFault> {
         return Err(fault(&["rps", "duration"], "`duration` is zero", "give it a length, such as 5s"));
     }
     if steps.end == steps.start {
-        return Ok(vec![Segment::level(f64::INFINITY, steps.end)]);
+        return Ok(vec![LinearSegment::level(f64::INFINITY, steps.end)]);
     }
     above_zero(steps.step, &["rps", "step"], "step")?;
     let count = ((steps.end - steps.start) / steps.step - 1e-9).ceil();
@@ -358,9 +358,9 @@ fn rate_steps(steps: &config::Steps) -> Result<Vec<Segment>, RunnerFault> {
         let message = format!("more than {STEPS_MAX} steps");
         return Err(fault(&["rps", "step"], message, "write a larger `step`, or use `ramping`"));
     }
-    let below =
-        (0..count as u32).map(|step| Segment::level(lasts_s, steps.start + steps.step * f64::from(step)));
-    Ok(below.chain([Segment::level(f64::INFINITY, steps.end)]).collect())
+    let below = (0..count as u32)
+        .map(|step| LinearSegment::level(lasts_s, steps.start + steps.step * f64::from(step)));
+    Ok(below.chain([LinearSegment::level(f64::INFINITY, steps.end)]).collect())
 }
 
 fn step_lasts(steps: &config::Steps) -> Duration {
@@ -396,9 +396,9 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
         // A stage of zero length is a jump.
         if lasts_s > 0.0 {
             segments.push(if stepped {
-                Segment::level(lasts_s, to)
+                LinearSegment::level(lasts_s, to)
             } else {
-                Segment { lasts_s, from: before, to }
+                LinearSegment { lasts_s, from: before, to }
             });
         }
         before = to;
@@ -412,7 +412,7 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
     if arrivals.total() == 0 {
         return Err(fault(&["stages"], "no iteration would ever start", "write a stage with a rate above 0"));
     }
-    let open = Open {
+    let open = OpenModel {
         arrivals,
         timed: true,
         concurrency_max: ramping.max_concurrency,
@@ -444,7 +444,11 @@ fn stage_value(stage: &config::Stage, index: usize, rates: bool) -> Result<f64, 
     }
 }
 
-fn ramp_of_users(ramping: &config::Ramping, start: f64, segments: &[Segment]) -> Result<Model, RunnerFault> {
+fn ramp_of_users(
+    ramping: &config::Ramping,
+    start: f64,
+    segments: &[LinearSegment],
+) -> Result<Model, RunnerFault> {
     let of_rates = [
         ("max_concurrency", ramping.max_concurrency.is_some()),
         ("max_queue", ramping.max_queue.is_some()),

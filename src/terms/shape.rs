@@ -15,7 +15,7 @@ const NS_PER_S: f64 = 1e9;
 
 /// A segment of a shape: a value that changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Segment {
+pub struct LinearSegment {
     /// The length in seconds; infinite for the last segment of an endless shape.
     pub lasts_s: f64,
     /// The value at its start.
@@ -24,7 +24,7 @@ pub struct Segment {
     pub to: f64,
 }
 
-impl Segment {
+impl LinearSegment {
     /// A segment with the same value throughout.
     #[must_use]
     pub fn level(lasts_s: f64, value: f64) -> Self {
@@ -68,18 +68,18 @@ impl Segment {
 
 /// A segment and its place in the shape.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
-    segment: Segment,
+struct PlacedSegment {
+    segment: LinearSegment,
     start_s: f64,
     /// The number of arrivals due before the segment.
     before: f64,
 }
 
-fn place(segments: impl IntoIterator<Item = Segment>) -> Vec<Placed> {
+fn place(segments: impl IntoIterator<Item = LinearSegment>) -> Vec<PlacedSegment> {
     let (mut start_s, mut before) = (0.0, 0.0);
     let mut placed = Vec::new();
     for segment in segments {
-        placed.push(Placed { segment, start_s, before });
+        placed.push(PlacedSegment { segment, start_s, before });
         start_s += segment.lasts_s;
         before += segment.arrivals();
     }
@@ -89,7 +89,7 @@ fn place(segments: impl IntoIterator<Item = Segment>) -> Vec<Placed> {
 /// When the iterations of an open model are due.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    segments: Vec<Placed>,
+    segments: Vec<PlacedSegment>,
     total: u64,
     warm_up: u64,
     /// The arrivals of a rate of 1, if they come at random.
@@ -106,7 +106,7 @@ impl Arrivals {
     /// The arrivals for a rate, in iterations per second, that follows these segments: at most `times`, and none from
     /// `duration` on. Without either, the arrivals end with the segments.
     #[must_use]
-    pub fn new(segments: &[Segment], times: Option<u64>, duration: Option<Duration>) -> Self {
+    pub fn new(segments: &[LinearSegment], times: Option<u64>, duration: Option<Duration>) -> Self {
         let mut left_s = duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
         let mut cut = Vec::new();
         for segment in segments {
@@ -126,10 +126,10 @@ impl Arrivals {
     pub fn with_warm_up(&self, lasts: Option<Duration>, times: u64) -> Option<Self> {
         let rate = self.segments.first().map(|first| first.segment.from).filter(|rate| *rate > 0.0)?;
         let lasts_s = lasts.map_or_else(|| count(times) / rate, |lasts| lasts.as_secs_f64());
-        let level = Segment::level(lasts_s, rate);
+        let level = LinearSegment::level(lasts_s, rate);
         let warm_up = whole(level.arrivals());
         // The measured part begins with a whole arrival, so that its due times are the same as without a warm-up.
-        let level = Segment::level(count(warm_up) / rate, rate);
+        let level = LinearSegment::level(count(warm_up) / rate, rate);
         let rest = self.segments.iter().map(|placed| placed.segment);
         let segments = place(std::iter::once(level).chain(rest));
         Some(Self { segments, total: self.total.saturating_add(warm_up), warm_up, random: None })
@@ -184,7 +184,7 @@ impl Arrivals {
     fn due_at_ns(&self, nth: f64) -> u64 {
         // An arrival on the border of two segments belongs to the second one, so it comes after a pause.
         let after = self.segments.partition_point(|placed| placed.before <= nth + SLACK);
-        let with_arrivals = |placed: &&Placed| placed.segment.arrivals() > 0.0;
+        let with_arrivals = |placed: &&PlacedSegment| placed.segment.arrivals() > 0.0;
         let found = self.segments[..after].iter().rev().find(with_arrivals);
         found.map_or(0, |placed| {
             nanos(placed.start_s + placed.segment.time_of_s((nth - placed.before).max(0.0)))
@@ -207,19 +207,19 @@ impl Arrivals {
 /// The number of virtual users of a closed model over time.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
-    segments: Vec<Placed>,
+    segments: Vec<PlacedSegment>,
 }
 
 impl Concurrency {
     /// This many virtual users, without an end.
     #[must_use]
     pub fn level(users: u32) -> Self {
-        Self::new(&[Segment::level(f64::INFINITY, f64::from(users))])
+        Self::new(&[LinearSegment::level(f64::INFINITY, f64::from(users))])
     }
 
     /// The virtual users for these segments, and none after them.
     #[must_use]
-    pub fn new(segments: &[Segment]) -> Self {
+    pub fn new(segments: &[LinearSegment]) -> Self {
         Self { segments: place(segments.iter().copied()) }
     }
 
@@ -228,7 +228,7 @@ impl Concurrency {
     pub fn with_warm_up(&self, lasts: Duration) -> Self {
         let first = self.segments.first().map_or(0.0, |placed| placed.segment.from);
         let rest = self.segments.iter().map(|placed| placed.segment);
-        let level = Segment::level(lasts.as_secs_f64(), first);
+        let level = LinearSegment::level(lasts.as_secs_f64(), first);
         Self { segments: place(std::iter::once(level).chain(rest)) }
     }
 
@@ -253,7 +253,7 @@ impl Concurrency {
 }
 
 /// The value at a time; zero after the end.
-fn value_at(segments: &[Placed], elapsed: Duration) -> f64 {
+fn value_at(segments: &[PlacedSegment], elapsed: Duration) -> f64 {
     let at_s = elapsed.as_secs_f64();
     let after = segments.partition_point(|placed| placed.start_s <= at_s);
     let Some(placed) = after.checked_sub(1).map(|index| &segments[index]) else { return 0.0 };
@@ -280,8 +280,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn line(lasts_s: f64, from: f64, to: f64) -> Segment {
-        Segment { lasts_s, from, to }
+    fn line(lasts_s: f64, from: f64, to: f64) -> LinearSegment {
+        LinearSegment { lasts_s, from, to }
     }
 
     fn due_ms(arrivals: &Arrivals) -> Vec<f64> {
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!([0, 3_999, 9_000].map(|ms| warmed.users(Duration::from_millis(ms))), [0, 0, 5]);
     }
 
-    fn segments() -> impl Strategy<Value = Vec<Segment>> {
+    fn segments() -> impl Strategy<Value = Vec<LinearSegment>> {
         let rate = prop_oneof![Just(0.0), 0.01..10.0_f64, 10.0..20_000.0_f64];
         proptest::collection::vec((0.001..30.0_f64, rate.clone(), rate), 1..6).prop_map(|stages| {
             stages.into_iter().map(|(lasts_s, from, to)| line(lasts_s, from, to)).collect()

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::tags::Names;
-use super::threshold::{self, Subject, Threshold, usual_delay_ns};
+use super::tags::ActionNames;
+use super::threshold::{self, MetricSubject, Threshold, usual_delay_ns};
 use ::config::sla as config;
 use base::clock::saturating_nanos;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::yaml::{Kind, Node};
+use text::yaml::{YamlNode, YamlValue};
 use text::yaml_place::{at, item, key_span};
 
 /// The shortest window. A shorter one would contain too few samples to judge.
@@ -63,7 +63,7 @@ impl Sla {
 
     /// The criteria without those for actions and tags that are not among the names.
     #[must_use]
-    pub fn of_names(&self, names: &Names) -> Self {
+    pub fn of_names(&self, names: &ActionNames) -> Self {
         let mut sla = self.clone();
         sla.thresholds.retain(|threshold| {
             threshold.condition.metric.subject().is_none_or(|subject| !names.members(subject).is_empty())
@@ -79,8 +79,8 @@ impl Sla {
     /// Criteria that cannot be met or read, or that name something unknown.
     pub fn resolve(
         config: Option<&config::Sla>,
-        node: &Node,
-        names: Option<&Names>,
+        node: &YamlNode,
+        names: Option<&ActionNames>,
     ) -> Result<Self, Vec<Fault>> {
         let Some(config) = config else { return Ok(Self::default()) };
         let mut faults = Vec::new();
@@ -97,7 +97,7 @@ impl Sla {
         let per_atomic = config.max_avg_duration_per_atomic.iter().flatten();
         for (action, _) in per_atomic.clone() {
             let span = key_span(at(node, &["max_avg_duration_per_atomic"]), action);
-            faults.extend(unknown(&Subject::Action(action.clone()), names, span));
+            faults.extend(unknown(&MetricSubject::Action(action.clone()), names, span));
         }
         let thresholds =
             resolve_thresholds(config.thresholds.as_deref().unwrap_or_default(), node, names, &mut faults);
@@ -123,8 +123,8 @@ impl Sla {
 
 fn resolve_thresholds(
     written: &[config::Threshold],
-    node: &Node,
-    names: Option<&Names>,
+    node: &YamlNode,
+    names: Option<&ActionNames>,
     faults: &mut Vec<Fault>,
 ) -> Vec<Threshold> {
     let list = at(node, &["thresholds"]);
@@ -157,7 +157,7 @@ fn resolve_thresholds(
     thresholds
 }
 
-fn resolved(condition: threshold::Condition, written: &config::ThresholdMap) -> Threshold {
+fn resolved(condition: threshold::MetricCondition, written: &config::ThresholdMap) -> Threshold {
     let aborts = written.abort_on_fail == Some(true);
     let delay_ns = written.delay.map_or_else(usual_delay_ns, |delay| saturating_nanos(delay.0));
     Threshold {
@@ -170,7 +170,7 @@ fn resolved(condition: threshold::Condition, written: &config::ThresholdMap) -> 
 }
 
 /// Faults of options that contradict each other or have no effect.
-fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault> {
+fn faults_of_options(written: &config::ThresholdMap, place: &YamlNode) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |key: &str, message: &str, help: &str| {
         faults.push(Fault::error(key_span(place, key), message).help(help));
@@ -201,14 +201,14 @@ fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault>
     faults
 }
 
-fn unknown(subject: &Subject, names: Option<&Names>, span: Range<usize>) -> Option<Fault> {
+fn unknown(subject: &MetricSubject, names: Option<&ActionNames>, span: Range<usize>) -> Option<Fault> {
     let names = names?;
     if !names.members(subject).is_empty() {
         return None;
     }
     let (message, known) = match subject {
-        Subject::Action(name) => (format!("no action is named `{name}`"), names.actions.clone()),
-        Subject::Tag(tag) => {
+        MetricSubject::Action(name) => (format!("no action is named `{name}`"), names.actions.clone()),
+        MetricSubject::Tag(tag) => {
             (format!("no action has the tag `{tag}`"), names.all_tags().into_iter().collect())
         }
     };
@@ -221,8 +221,8 @@ fn unknown(subject: &Subject, names: Option<&Names>, span: Range<usize>) -> Opti
 }
 
 /// The place of a part of a text in its file, or of the whole text if quoting changes its length.
-fn within(node: &Node, text: &str, part: &Range<usize>) -> Range<usize> {
-    let Kind::Text { quoted, .. } = &node.kind else { return node.span.clone() };
+fn within(node: &YamlNode, text: &str, part: &Range<usize>) -> Range<usize> {
+    let YamlValue::Text { quoted, .. } = &node.kind else { return node.span.clone() };
     let before = usize::from(*quoted);
     if node.span.len() != text.len() + 2 * before {
         return node.span.clone();

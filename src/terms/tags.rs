@@ -1,25 +1,25 @@
 //! Tags of actions: names with values by which results are grouped.
 //!
-//! A tag is a label, not a setting: it must not change what a request does. Only actions have tags; those of a group hold
+//! A tag is a label, not a setting: it must not change what a request does. Only actions have tags; a group's tags hold
 //! for the actions within it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::threshold::Subject;
+use super::threshold::MetricSubject;
 
 /// The tags of an action: values by name.
 pub type Tags = BTreeMap<String, String>;
 
 /// What criteria may name in a workload.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ActionNames {
     /// The names of its actions and groups, in the order of their numbers.
     pub actions: Vec<String>,
     /// The tags of each of them. It may be shorter than `actions`: the others have none.
     pub tags: Vec<Tags>,
 }
 
-impl Names {
+impl ActionNames {
     /// The names of actions without tags.
     #[must_use]
     pub fn untagged(actions: &[&str]) -> Self {
@@ -34,11 +34,11 @@ impl Names {
 
     /// The numbers of the actions that a subject means, ascending; none if it is unknown.
     #[must_use]
-    pub fn members(&self, subject: &Subject) -> Vec<u16> {
+    pub fn members(&self, subject: &MetricSubject) -> Vec<u16> {
         let has_tag = |tags: &Tags, wanted: &str| tags.iter().any(|(tag, value)| text(tag, value) == wanted);
         let meant = |number: usize| match subject {
-            Subject::Action(name) => self.actions[number] == *name,
-            Subject::Tag(wanted) => self.tags.get(number).is_some_and(|tags| has_tag(tags, wanted)),
+            MetricSubject::Action(name) => self.actions[number] == *name,
+            MetricSubject::Tag(wanted) => self.tags.get(number).is_some_and(|tags| has_tag(tags, wanted)),
         };
         (0..self.actions.len())
             .filter(|number| meant(*number))

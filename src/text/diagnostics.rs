@@ -1,6 +1,6 @@
 //! Errors and warnings about files that users write: where, what, and how to fix it.
 //!
-//! A [`Fault`] has a byte range of its [`Source`]. Rendering shows the file, line and column, the
+//! A [`Fault`] has a byte range of its [`SourceText`]. Rendering shows the file, line and column, the
 //! underlined source line and the fix. Inline secrets are masked before a line is shown.
 
 use std::ops::Range;
@@ -13,26 +13,26 @@ use base::visible::{is_deceptive, on_one_line};
 
 /// A file's name and text.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceText {
     /// The path, as given by the user.
     pub name: String,
     /// The text, UTF-8, without a byte order mark.
     pub text: String,
     /// Which parts may be shown.
-    pub shown: Shown,
+    pub shown: SourceVisibility,
 }
 
-impl Source {
+impl SourceText {
     /// A text without any part known to be public.
     #[must_use]
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into(), shown: Shown::default() }
+        Self { name: name.into(), text: text.into(), shown: SourceVisibility::default() }
     }
 }
 
 /// The bytes of a source that may be shown in addition to keys and punctuation, and those that must stay hidden.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct SourceVisibility {
     /// Public, according to the document's types.
     pub public: Vec<Range<usize>>,
     /// Secret, according to the document's types; takes precedence over `public`.
@@ -102,7 +102,7 @@ const SHOWN_MAX: usize = 200;
 
 /// Renders all faults of a source, in the order of their positions.
 #[must_use]
-pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
+pub fn render(source: &SourceText, faults: &[Fault], colour: bool) -> String {
     let shown = masked(source);
     let name = printable(&source.name);
     let mut ordered: Vec<&Fault> = faults.iter().collect();
@@ -192,9 +192,9 @@ fn floor_char(text: &str, mut index: usize) -> usize {
 /// The text with asterisks, of the same byte length, for everything that is not known to be public. Credentials in URLs
 /// and control characters are replaced too.
 ///
-/// [`Source::shown`] tells which parts are public. Of all other text, also in files that are not YAML at all, only the
+/// [`SourceText::shown`] tells which parts are public. Of all other text, also in files that are not YAML at all, only the
 /// skeleton is shown: blanks, punctuation between values, and words before a colon.
-fn masked(source: &Source) -> String {
+fn masked(source: &SourceText) -> String {
     let text = &source.text;
     let mut visible = skeleton(text);
     let mut set = |spans: &[Range<usize>], to: bool| {
@@ -319,8 +319,8 @@ fn harmless(c: char) -> char {
 mod tests {
     use super::*;
 
-    fn public(name: &str, text: &str) -> Source {
-        let mut source = Source::new(name, text);
+    fn public(name: &str, text: &str) -> SourceText {
+        let mut source = SourceText::new(name, text);
         source.shown.public.push(0..text.len());
         source
     }
@@ -363,7 +363,7 @@ mod tests {
     fn lines_of_thresholds_are_never_masked() {
         let text = "key: hunter2\nsla:\n  thresholds:\n    - \"p95(action \"slow\") < 1s\"\n    - { threshold: p99 < 2s }\n  \
                     other: hunter2\nthresholds:\n- p50 < 1s\nx: hunter2\n";
-        let shown = masked(&Source::new("a", text));
+        let shown = masked(&SourceText::new("a", text));
         for line in
             ["    - \"p95(action \"slow\") < 1s\"\n", "    - { threshold: p99 < 2s }\n", "- p50 < 1s\n"]
         {
@@ -387,7 +387,7 @@ mod tests {
             ("p:w x:y: z", "*** ***: *"),
             (": x", ": *"),
         ] {
-            assert_eq!(masked(&Source::new("a", line)), expected);
+            assert_eq!(masked(&SourceText::new("a", line)), expected);
         }
     }
 

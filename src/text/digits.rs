@@ -1,10 +1,10 @@
 //! JSON whose numbers keep the digits with which they were written.
 //!
-//! `serde_json` reads a number into 64 bits: 2733382000000000049.0, 18446744073709551616, 1.50 and 1E400 lose digits, or
-//! are refused. Its feature `arbitrary_precision` keeps them, but for every crate in the tree, with an allocation for
-//! each number of each answer, and it breaks tagged and flattened types that are read from JSON. So only a number that
-//! 64 bits would change is kept as its digits: a map with a single key that no document can hold, because it is made at
-//! random when the process starts. All other numbers stay what they are, and cost nothing.
+//! `serde_json` reads a number into 64 bits: 2733382000000000049.0, 18446744073709551616, 1.50 and 1E400 lose digits,
+//! or are refused. Its feature `arbitrary_precision` keeps them, but for every crate in the tree, with an allocation
+//! for each number of each answer. It also breaks tagged and flattened types that are read from JSON. So only a number
+//! that 64 bits would change is kept as its digits, in a map with a single key. No document can hold this key, because
+//! it is made at random when the process starts. All other numbers stay what they are, and cost nothing.
 
 mod apart;
 mod decimal;
@@ -203,7 +203,7 @@ pub fn to_text(value: &Value) -> String {
     if !is_marked(value) {
         return value.to_string();
     }
-    serde_json::to_string(&Written(value)).unwrap_or_default()
+    serde_json::to_string(&ExactJson(value)).unwrap_or_default()
 }
 
 /// Whether a number in a value is kept as its digits.
@@ -218,18 +218,18 @@ pub fn is_marked(value: &Value) -> bool {
 
 /// A value that writes its digits as numbers of JSON.
 #[derive(Clone, Copy, Debug)]
-pub struct Written<'v>(pub &'v Value);
+pub struct ExactJson<'v>(pub &'v Value);
 
-impl Serialize for Written<'_> {
+impl Serialize for ExactJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Written)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(ExactJson)),
             Value::Object(map) => match digits(self.0) {
                 Some(digits) => raw(digits).map_err(S::Error::custom)?.serialize(serializer),
                 None => {
                     let mut written = serializer.serialize_map(Some(map.len()))?;
                     for (key, value) in map {
-                        written.serialize_entry(key, &Written(value))?;
+                        written.serialize_entry(key, &ExactJson(value))?;
                     }
                     written.end()
                 }

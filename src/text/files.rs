@@ -1,4 +1,4 @@
-//! Writes files atomically, and never through links that somebody else created.
+//! Writes files atomically, and never through links that another user created.
 //!
 //! A run directory may come from another user. Temporary files have random names, are created exclusively, and only
 //! their owner can read them. An existing link or pipe with the final name is replaced, not followed. The only
@@ -187,14 +187,14 @@ pub fn is_interrupted() -> bool {
 ///
 /// # Errors
 /// Any error of the system, or that the path is a directory.
-pub fn open_named(path: &Path) -> io::Result<Named> {
+pub fn open_named(path: &Path) -> io::Result<NamedFile> {
     if fs::metadata(path)?.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let file = at_once().open(path)?;
     // A pipe without a name has had its writer from the start.
     let is_awaited = is_pipe(&file.metadata()?) && fs::symlink_metadata(path).is_ok_and(|own| is_pipe(&own));
-    Ok(Named { file, is_awaited })
+    Ok(NamedFile { file, is_awaited })
 }
 
 #[cfg(unix)]
@@ -209,13 +209,13 @@ fn is_pipe(_: &fs::Metadata) -> bool {
 
 /// A file that [`open_named`] opened.
 #[derive(Debug)]
-pub struct Named {
+pub struct NamedFile {
     file: File,
-    /// Whether its end may only mean that nobody has begun to write.
+    /// Whether its end may only mean that no program has begun to write.
     is_awaited: bool,
 }
 
-impl Read for Named {
+impl Read for NamedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         const LOOK_EVERY: Duration = Duration::from_millis(5);
         loop {

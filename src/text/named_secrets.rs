@@ -50,7 +50,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// Hides values whose names are like those of secrets, even if nothing else tells that they are.
+/// Hides values whose names are like names of secrets, even if nothing else tells that they are secrets.
 #[must_use]
 pub fn without_named_secrets(text: &str) -> String {
     let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
@@ -63,7 +63,7 @@ pub fn without_named_secrets(text: &str) -> String {
     shown
 }
 
-/// The places of values whose names are like those of secrets, with these names; in order.
+/// The places of values whose names are like names of secrets, with these names; in order.
 #[must_use]
 pub fn named_secrets(text: &str) -> Vec<(Range<usize>, String)> {
     let member = |found: Captures<'_>| {

@@ -15,7 +15,7 @@ pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 const ERROR_CHARS_MAX: usize = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs `program`, the first of which is its name, without a shell, and gives what it printed. It ends before this
+/// Runs `program`, whose first item is its name, without a shell, and gives what it printed. It ends before this
 /// returns, and so do the programs that it started, where the system can end a group of processes. It is ended early
 /// once `cancelled` is true.
 ///
@@ -58,7 +58,7 @@ pub fn output(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Re
 
 /// A program that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProgramOutput {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// The first 64 KiB of its standard output.
@@ -72,7 +72,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// It cannot be started, or does not end in time.
-pub fn run(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<Ended, String> {
+pub fn run(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<ProgramOutput, String> {
     let mut running = started(program)?;
     let (stdout, stderr) = (beginning(running.0.stdout.take()), beginning(running.0.stderr.take()));
     let until = Instant::now() + limit;
@@ -92,7 +92,7 @@ pub fn run(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Resul
     // Programs in the background may hold the output open.
     drop(running);
     let read = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(LOOK_EVERY * 500).unwrap_or_default();
-    Ok(Ended { code: status.code(), stdout: read(stdout), stderr: read(stderr) })
+    Ok(ProgramOutput { code: status.code(), stdout: read(stdout), stderr: read(stderr) })
 }
 
 /// Reads everything on a thread of its own, and gives the beginning.
@@ -124,7 +124,7 @@ fn reader(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Starts a program in a group of its own, so that what it starts can be ended with it.
-fn started(program: &[String]) -> Result<Running, String> {
+fn started(program: &[String]) -> Result<ProgramProcess, String> {
     let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -133,14 +133,14 @@ fn started(program: &[String]) -> Result<Running, String> {
     let mark = Mark::on(&mut command);
     command
         .spawn()
-        .map(|child| Running(child, mark))
+        .map(|child| ProgramProcess(child, mark))
         .map_err(|error| format!("it cannot be started: {error}"))
 }
 
 /// A program that is ended with its variable.
-struct Running(Child, Mark);
+struct ProgramProcess(Child, Mark);
 
-impl Drop for Running {
+impl Drop for ProgramProcess {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {

@@ -1,6 +1,6 @@
 //! Texts as words of a POSIX shell, for commands and scripts that are printed to be run.
 //!
-//! Every such place uses these: a name that somebody else chose must not be read as a command.
+//! Every such place uses these: a name that another user chose must not be read as a command.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -40,10 +40,10 @@ pub fn quoted(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         for part in split(chunk.valid()) {
             match part {
-                Part::Plain(text) => {
+                ShellSegment::Plain(text) => {
                     let _ = write!(shown, "'{}'", text.replace('\'', "'\\''"));
                 }
-                Part::Hidden(text) => {
+                ShellSegment::Hidden(text) => {
                     let _ = write!(shown, "\"$(printf '{}')\"", octal(text.as_bytes()));
                 }
             }
@@ -55,20 +55,20 @@ pub fn quoted(bytes: &[u8]) -> String {
     shown
 }
 
-enum Part<'t> {
+enum ShellSegment<'t> {
     Plain(&'t str),
     Hidden(&'t str),
 }
 
 /// Parts that can be shown and parts that cannot.
-fn split(text: &str) -> Vec<Part<'_>> {
+fn split(text: &str) -> Vec<ShellSegment<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let hidden = is_deceptive(first);
         let end = rest.find(|c| is_deceptive(c) != hidden).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
-        parts.push(if hidden { Part::Hidden(part) } else { Part::Plain(part) });
+        parts.push(if hidden { ShellSegment::Hidden(part) } else { ShellSegment::Plain(part) });
         rest = after;
     }
     parts

@@ -39,7 +39,7 @@ use uuid::Uuid;
 
 pub use minijinja::Value;
 
-use super::template_names::Kind;
+use super::template_names::TemplateNameKind;
 use draws::Draws;
 pub use fakes::KINDS as FAKE_KINDS;
 pub use generators::FUNCTIONS;
@@ -56,8 +56,7 @@ pub struct Engine {
     counting: &'static Environment<'static>,
 }
 
-/// A compiled text.
-pub enum Text {
+pub enum CompiledText {
     /// Without variables.
     Literal(Box<str>),
     /// A single expression, which keeps its type.
@@ -141,7 +140,7 @@ impl Engine {
         for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
             environment.add_global(name.to_owned(), value);
         }
-        builtins::install(&mut environment, numbers::Shows::Json);
+        builtins::install(&mut environment, numbers::TextNotation::Json);
         generators::install(&mut environment);
         let mut counting = environment.clone();
         counting.set_fuel(Some(allowance::STEPS_MAX));
@@ -150,7 +149,7 @@ impl Engine {
 
     /// Whether it has a filter or a test of this name.
     #[must_use]
-    pub fn has(&self, kind: Kind, name: &str) -> bool {
+    pub fn has(&self, kind: TemplateNameKind, name: &str) -> bool {
         let question = format!("name is {}", kind.word());
         let asked = self
             .straight
@@ -164,20 +163,20 @@ impl Engine {
     ///
     /// # Errors
     /// A syntax error, with minijinja's explanation, or an exceeded limit.
-    pub fn compile(&self, text: &str) -> Result<Text, TemplateError> {
+    pub fn compile(&self, text: &str) -> Result<CompiledText, TemplateError> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
-            return Ok(Text::Literal(text.into()));
+            return Ok(CompiledText::Literal(text.into()));
         }
         bounded(text)?.with_room(|| self.compiled(text))
     }
 
-    fn compiled(&self, text: &str) -> Result<Text, TemplateError> {
+    fn compiled(&self, text: &str) -> Result<CompiledText, TemplateError> {
         allowance::renew();
         // The source is leaked, because compiled templates borrow from it, too; the size of a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let text = match sole_expression(source) {
-            Some(expression) => Text::Expression(self.expression(expression)?),
-            None => Text::Template(self.template(source)?),
+            Some(expression) => CompiledText::Expression(self.expression(expression)?),
+            None => CompiledText::Template(self.template(source)?),
         };
         if text.variables().is_empty()
             && let Err(error) = text.code_value(&Variables::new(Arc::default()), &mut String::new())
@@ -286,7 +285,7 @@ fn sole_expression(text: &str) -> Option<&str> {
     (!control && matches!(end, Some(Ok(_))) && tokens.next().is_none()).then_some(inner)
 }
 
-impl Text {
+impl CompiledText {
     /// The text, if it has no variables.
     #[must_use]
     pub fn literal(&self) -> Option<&str> {
@@ -417,13 +416,12 @@ impl Text {
 /// The variables of a rendering: shared ones, computed ones, and those that were set.
 #[derive(Clone, Debug)]
 pub struct Variables {
-    scope: Arc<Scope>,
+    scope: Arc<VariableScope>,
 }
 
 /// A value that becomes a template's value only if a template uses it. Most templates do not.
 #[derive(Clone, Debug)]
-pub enum Computed {
-    /// A text.
+pub enum ComputedValue {
     Text(Arc<str>),
     /// A whole number.
     Number(u64),
@@ -432,9 +430,9 @@ pub enum Computed {
 }
 
 #[derive(Clone, Debug)]
-struct Scope {
+struct VariableScope {
     shared: Arc<Vec<(Arc<str>, Value)>>,
-    computed: Vec<(&'static str, Computed)>,
+    computed: Vec<(&'static str, ComputedValue)>,
     own: Vec<(Arc<str>, Value)>,
     /// Values that must not appear in messages.
     secrets: Vec<Value>,
@@ -452,15 +450,17 @@ impl Variables {
     #[must_use]
     pub fn with_computed(
         shared: Arc<Vec<(Arc<str>, Value)>>,
-        computed: Vec<(&'static str, Computed)>,
+        computed: Vec<(&'static str, ComputedValue)>,
     ) -> Self {
-        // Nobody can repeat these draws, unless the caller sets a seed.
+        // These draws cannot be repeated, unless the caller sets a seed.
         let draws = Draws::new(fastrand::u64(..), 0, 0);
-        Self { scope: Arc::new(Scope { shared, computed, own: Vec::new(), secrets: Vec::new(), draws }) }
+        Self {
+            scope: Arc::new(VariableScope { shared, computed, own: Vec::new(), secrets: Vec::new(), draws }),
+        }
     }
 
     /// Removes what was set, for the next use. Returns the computed variables, to be changed in place.
-    pub fn renew(&mut self) -> &mut [(&'static str, Computed)] {
+    pub fn renew(&mut self) -> &mut [(&'static str, ComputedValue)] {
         let scope = Arc::make_mut(&mut self.scope);
         scope.own.clear();
         scope.secrets.clear();
@@ -477,7 +477,7 @@ impl Variables {
     #[must_use]
     pub fn branch(&self, part: u64) -> Self {
         let draws = self.scope.draws.branch(part);
-        Self { scope: Arc::new(Scope { draws, ..(*self.scope).clone() }) }
+        Self { scope: Arc::new(VariableScope { draws, ..(*self.scope).clone() }) }
     }
 
     /// Adds values that must not appear in messages until the next [`Self::renew`].
@@ -509,7 +509,7 @@ impl Variables {
         self.set(name, value);
     }
 
-    /// Takes over what other uses have set that began with these variables: of each the variables of these names, and
+    /// Takes over what other uses that began with these variables have set: from each the variables of these names, and
     /// all secrets.
     pub fn merge<'o>(&mut self, others: impl Iterator<Item = (&'o Self, &'o Vec<Arc<str>>)>) {
         let known = self.scope.secrets.len();
@@ -577,7 +577,7 @@ fn secret_texts(value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-impl Computed {
+impl ComputedValue {
     fn value(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(Arc::clone(text)),
@@ -587,7 +587,7 @@ impl Computed {
     }
 }
 
-impl Object for Scope {
+impl Object for VariableScope {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map
     }
@@ -672,7 +672,7 @@ mod tests {
             // A quarter of the stack that threads have.
             let small = std::thread::Builder::new().stack_size(1 << 19);
             let compiled = small.spawn(move || {
-                (Engine::new().compile(&text).is_ok(), document::Document::compile(&text).is_ok())
+                (Engine::new().compile(&text).is_ok(), document::DocumentTemplate::compile(&text).is_ok())
             });
             assert_eq!(compiled.unwrap().join().unwrap(), (true, true), "{start}");
         }
@@ -682,9 +682,9 @@ mod tests {
     fn computed_and_set_variables_hide_shared_ones_until_the_next_use() {
         let shared = ["x", "who", "n"].map(|name| (Arc::from(name), Value::from(1)));
         let computed = vec![
-            ("who", Computed::Text(Arc::from("w"))),
-            ("n", Computed::Number(7)),
-            ("id", Computed::Id(Uuid::nil())),
+            ("who", ComputedValue::Text(Arc::from("w"))),
+            ("n", ComputedValue::Number(7)),
+            ("id", ComputedValue::Id(Uuid::nil())),
         ];
         let mut variables = Variables::with_computed(Arc::new(shared.to_vec()), computed);
         variables.set(&Arc::from("x"), Value::from(2));
@@ -695,7 +695,7 @@ mod tests {
             output
         };
         assert_eq!(rendered(&variables), format!("w 7 {} 2", Uuid::nil()));
-        variables.renew()[1].1 = Computed::Number(8);
+        variables.renew()[1].1 = ComputedValue::Number(8);
         assert_eq!(rendered(&variables), format!("w 8 {} 1", Uuid::nil()));
     }
 

@@ -8,14 +8,14 @@ use minijinja::syntax::SyntaxConfig;
 
 /// What follows `|` or `is`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TemplateNameKind {
     /// After `|`.
     Filter,
     /// After `is`.
     Test,
 }
 
-impl Kind {
+impl TemplateNameKind {
     /// `filter` or `test`.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -136,9 +136,9 @@ pub fn calls(text: &str, name: &str) -> bool {
     each_tag(text, |tokens| {
         called |= tokens.iter().enumerate().any(|(at, token)| {
             let before = at.checked_sub(1).map(|before| tokens[before]);
-            *token == Token::Word(name)
-                && tokens.get(at + 1) == Some(&Token::Sign('('))
-                && !matches!(before, Some(Token::Sign('.' | '|')))
+            *token == TagToken::Word(name)
+                && tokens.get(at + 1) == Some(&TagToken::Sign('('))
+                && !matches!(before, Some(TagToken::Sign('.' | '|')))
         });
     });
     called
@@ -167,17 +167,19 @@ pub fn members<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     each_tag(text, |tokens| {
         for (at, token) in tokens.iter().enumerate() {
             let before = at.checked_sub(1).map(|before| tokens[before]);
-            if *token != Token::Word(name) || matches!(before, Some(Token::Sign('.' | '|'))) {
+            if *token != TagToken::Word(name) || matches!(before, Some(TagToken::Sign('.' | '|'))) {
                 continue;
             }
             let (member, after) = match tokens[at + 1..] {
-                [Token::Sign('.'), Token::Word(member), ..] => (member, &tokens[at + 3..]),
-                [Token::Sign('['), Token::Text(member), Token::Sign(']'), ..] => (member, &tokens[at + 4..]),
+                [TagToken::Sign('.'), TagToken::Word(member), ..] => (member, &tokens[at + 3..]),
+                [TagToken::Sign('['), TagToken::Text(member), TagToken::Sign(']'), ..] => {
+                    (member, &tokens[at + 4..])
+                }
                 _ => continue,
             };
             match after {
-                [Token::Sign('('), ..] | [Token::Word("is"), ..] => {}
-                [Token::Sign('|'), Token::Word("default" | "d"), ..] => {}
+                [TagToken::Sign('('), ..] | [TagToken::Word("is"), ..] => {}
+                [TagToken::Sign('|'), TagToken::Word("default" | "d"), ..] => {}
                 _ => found.push(member),
             }
         }
@@ -187,14 +189,14 @@ pub fn members<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
 
 /// The filters and tests that a text names literally.
 #[must_use]
-pub fn named(text: &str) -> Vec<(Kind, &str)> {
+pub fn named(text: &str) -> Vec<(TemplateNameKind, &str)> {
     let mut found = Vec::new();
     each_tag(text, |tokens| names_of(tokens, &mut found));
     found
 }
 
 /// Calls `visit` with the tokens of each expression and statement, which are those that the engine sees.
-fn each_tag<'t>(text: &'t str, mut visit: impl FnMut(&[Token<'t>])) {
+fn each_tag<'t>(text: &'t str, mut visit: impl FnMut(&[TagToken<'t>])) {
     let mut tag = Vec::new();
     let tokens = tokenize(text, false, SyntaxConfig, WhitespaceConfig::default());
     for (token, _) in tokens.map_while(Result::ok) {
@@ -202,21 +204,21 @@ fn each_tag<'t>(text: &'t str, mut visit: impl FnMut(&[Token<'t>])) {
             EngineToken::TemplateData(_) => {}
             EngineToken::VariableStart | EngineToken::BlockStart => tag.clear(),
             EngineToken::VariableEnd | EngineToken::BlockEnd => visit(&tag),
-            EngineToken::Ident(word) => tag.push(Token::Word(word)),
-            EngineToken::Str(text) => tag.push(Token::Text(text)),
-            EngineToken::Pipe => tag.push(Token::Sign('|')),
-            EngineToken::Dot => tag.push(Token::Sign('.')),
-            EngineToken::Comma => tag.push(Token::Sign(',')),
-            EngineToken::ParenOpen => tag.push(Token::Sign('(')),
-            EngineToken::BracketOpen => tag.push(Token::Sign('[')),
-            EngineToken::BracketClose => tag.push(Token::Sign(']')),
-            _ => tag.push(Token::Other),
+            EngineToken::Ident(word) => tag.push(TagToken::Word(word)),
+            EngineToken::Str(text) => tag.push(TagToken::Text(text)),
+            EngineToken::Pipe => tag.push(TagToken::Sign('|')),
+            EngineToken::Dot => tag.push(TagToken::Sign('.')),
+            EngineToken::Comma => tag.push(TagToken::Sign(',')),
+            EngineToken::ParenOpen => tag.push(TagToken::Sign('(')),
+            EngineToken::BracketOpen => tag.push(TagToken::Sign('[')),
+            EngineToken::BracketClose => tag.push(TagToken::Sign(']')),
+            _ => tag.push(TagToken::Other),
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Token<'t> {
+enum TagToken<'t> {
     Word(&'t str),
     /// Without its quotes.
     Text(&'t str),
@@ -225,19 +227,22 @@ enum Token<'t> {
     Other,
 }
 
-fn names_of<'t>(tokens: &[Token<'t>], found: &mut Vec<(Kind, &'t str)>) {
+fn names_of<'t>(tokens: &[TagToken<'t>], found: &mut Vec<(TemplateNameKind, &'t str)>) {
     for (at, token) in tokens.iter().enumerate() {
         let after = &tokens[at + 1..];
         match (token, after) {
-            (Token::Sign('|'), [Token::Word(name), arguments @ ..]) => {
-                found.push((Kind::Filter, name));
+            (TagToken::Sign('|'), [TagToken::Word(name), arguments @ ..]) => {
+                found.push((TemplateNameKind::Filter, name));
                 found.extend(named_by_text(name, arguments));
             }
-            (Token::Word("filter"), [Token::Word(name), ..]) if at == 0 => found.push((Kind::Filter, name)),
-            (Token::Word("is"), [Token::Word("not"), Token::Word(name), ..] | [Token::Word(name), ..])
-                if at > 0 && tokens[at - 1] != Token::Sign('.') =>
-            {
-                found.push((Kind::Test, name));
+            (TagToken::Word("filter"), [TagToken::Word(name), ..]) if at == 0 => {
+                found.push((TemplateNameKind::Filter, name))
+            }
+            (
+                TagToken::Word("is"),
+                [TagToken::Word("not"), TagToken::Word(name), ..] | [TagToken::Word(name), ..],
+            ) if at > 0 && tokens[at - 1] != TagToken::Sign('.') => {
+                found.push((TemplateNameKind::Test, name));
             }
             _ => {}
         }
@@ -245,14 +250,16 @@ fn names_of<'t>(tokens: &[Token<'t>], found: &mut Vec<(Kind, &'t str)>) {
 }
 
 /// `select("odd")`, `map("lower")`, `rejectattr("name", "eq", 1)`.
-fn named_by_text<'t>(filter: &str, arguments: &[Token<'t>]) -> Option<(Kind, &'t str)> {
+fn named_by_text<'t>(filter: &str, arguments: &[TagToken<'t>]) -> Option<(TemplateNameKind, &'t str)> {
     match (filter, arguments) {
-        ("select" | "reject", [Token::Sign('('), Token::Text(name), ..]) => Some((Kind::Test, name)),
-        ("map", [Token::Sign('('), Token::Text(name), ..]) => Some((Kind::Filter, name)),
+        ("select" | "reject", [TagToken::Sign('('), TagToken::Text(name), ..]) => {
+            Some((TemplateNameKind::Test, name))
+        }
+        ("map", [TagToken::Sign('('), TagToken::Text(name), ..]) => Some((TemplateNameKind::Filter, name)),
         (
             "selectattr" | "rejectattr",
-            [Token::Sign('('), Token::Text(_), Token::Sign(','), Token::Text(name), ..],
-        ) => Some((Kind::Test, name)),
+            [TagToken::Sign('('), TagToken::Text(_), TagToken::Sign(','), TagToken::Text(name), ..],
+        ) => Some((TemplateNameKind::Test, name)),
         _ => None,
     }
 }
@@ -296,7 +303,7 @@ mod tests {
 
     #[test]
     fn filters_and_tests_are_found_by_name() {
-        use Kind::{Filter, Test};
+        use TemplateNameKind::{Filter, Test};
         for (text, expected) in [
             ("plain | text is nothing", vec![]),
             ("{{ x | lower }}", vec![(Filter, "lower")]),
@@ -337,7 +344,7 @@ mod tests {
     #[test]
     fn the_engine_has_every_listed_filter_and_test() {
         let engine = Engine::new();
-        for kind in [Kind::Filter, Kind::Test] {
+        for kind in [TemplateNameKind::Filter, TemplateNameKind::Test] {
             for name in kind.known() {
                 assert!(engine.has(kind, name), "{} {name}", kind.word());
             }

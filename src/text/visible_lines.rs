@@ -16,12 +16,12 @@ pub fn is_json(text: &str) -> bool {
 
 /// Gathers a product's bytes until a line ends, so that no character is cut.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineBuffer {
     begun: Vec<u8>,
     is_json: Option<bool>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// The lines that end with these bytes, as they may be shown.
     pub fn ended_by(&mut self, bytes: &[u8]) -> String {
         let before = self.begun.len();
@@ -66,7 +66,7 @@ mod tests {
 
     /// What is shown of a product that comes in pieces of this size.
     fn shown(product: &str, size: usize) -> String {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let mut shown: String = product.as_bytes().chunks(size).map(|piece| lines.ended_by(piece)).collect();
         shown.push_str(&lines.rest());
         shown

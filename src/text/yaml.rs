@@ -1,6 +1,6 @@
 //! YAML with source positions, strict and bounded.
 //!
-//! `serde_yaml` keeps no positions for valid values, so documents are parsed into [`Node`]s here and
+//! `serde_yaml` keeps no positions for valid values, so documents are parsed into [`YamlNode`]s here and
 //! then converted to [`serde_yaml::Value`]. Some things that YAML silently accepts are errors: duplicate
 //! keys, several documents, keys that YAML 1.1 would read as booleans, and custom tags. Size, depth,
 //! and the number of nodes after the expansion of aliases are bounded.
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
-use super::diagnostics::{Fault, Source};
+use super::diagnostics::{Fault, SourceText};
 pub use numbers::Real;
 use numbers::{Number, number, number_of_1_1};
 
@@ -30,16 +30,14 @@ pub const KEYS_MAX: usize = 2000;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub struct Node {
-    /// The value.
-    pub kind: Kind,
+pub struct YamlNode {
+    pub kind: YamlValue,
     /// Its bytes in the source.
     pub span: Range<usize>,
 }
 
-/// A value.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum YamlValue {
     /// An empty value, `~` or `null`.
     Null,
     /// `true` or `false`.
@@ -48,59 +46,56 @@ pub enum Kind {
     Int(i64),
     /// Any other number.
     Float(Real),
-    /// Text.
     Text {
-        /// The text.
         text: String,
         /// Written in quotes or as a block.
         quoted: bool,
     },
-    /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A map, in the order of the source.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(YamlKey, YamlNode)>),
 }
 
 /// A key of a map and its position.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct YamlKey {
     /// The key.
     pub name: String,
     /// Its bytes in the source.
     pub span: Range<usize>,
 }
 
-impl Node {
+impl YamlNode {
     /// The value of `key` in a map.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entries().iter().find(|(k, _)| k.name == key).map(|(_, node)| node)
     }
 
     /// The entries of a map; empty if it is not a map.
     #[must_use]
-    pub fn entries(&self) -> &[(Key, Node)] {
-        if let Kind::Map(entries) = &self.kind { entries } else { &[] }
+    pub fn entries(&self) -> &[(YamlKey, YamlNode)] {
+        if let YamlValue::Map(entries) = &self.kind { entries } else { &[] }
     }
 
     /// The items of a list; empty if it is not a list.
     #[must_use]
-    pub fn items(&self) -> &[Node] {
-        if let Kind::List(items) = &self.kind { items } else { &[] }
+    pub fn items(&self) -> &[YamlNode] {
+        if let YamlValue::List(items) = &self.kind { items } else { &[] }
     }
 
     /// What it is, for messages: `a number`, `text`.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.kind {
-            Kind::Null => "nothing".to_owned(),
-            Kind::Bool(value) => format!("`{value}`"),
-            Kind::Int(value) => format!("the number {value}"),
-            Kind::Float(real) => format!("the number {real}"),
-            Kind::Text { text, .. } if text.len() > 40 => "a text".to_owned(),
-            Kind::Text { text, .. } => format!("the text `{text}`"),
-            Kind::List(_) => "a list".to_owned(),
-            Kind::Map(_) => "a map".to_owned(),
+            YamlValue::Null => "nothing".to_owned(),
+            YamlValue::Bool(value) => format!("`{value}`"),
+            YamlValue::Int(value) => format!("the number {value}"),
+            YamlValue::Float(real) => format!("the number {real}"),
+            YamlValue::Text { text, .. } if text.len() > 40 => "a text".to_owned(),
+            YamlValue::Text { text, .. } => format!("the text `{text}`"),
+            YamlValue::List(_) => "a list".to_owned(),
+            YamlValue::Map(_) => "a map".to_owned(),
         }
     }
 
@@ -109,13 +104,13 @@ impl Node {
     pub fn to_value(&self) -> serde_yaml::Value {
         use serde_yaml::Value;
         match &self.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(*value),
-            Kind::Int(value) => Value::Number((*value).into()),
-            Kind::Float(real) => real.to_value(),
-            Kind::Text { text, .. } => Value::String(text.clone()),
-            Kind::List(items) => Value::Sequence(items.iter().map(Node::to_value).collect()),
-            Kind::Map(entries) => Value::Mapping(
+            YamlValue::Null => Value::Null,
+            YamlValue::Bool(value) => Value::Bool(*value),
+            YamlValue::Int(value) => Value::Number((*value).into()),
+            YamlValue::Float(real) => real.to_value(),
+            YamlValue::Text { text, .. } => Value::String(text.clone()),
+            YamlValue::List(items) => Value::Sequence(items.iter().map(YamlNode::to_value).collect()),
+            YamlValue::Map(entries) => Value::Mapping(
                 entries.iter().map(|(k, v)| (Value::String(k.name.clone()), v.to_value())).collect(),
             ),
         }
@@ -126,8 +121,8 @@ impl Node {
 ///
 /// # Errors
 /// Too large, or not UTF-8 (with the line).
-pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> {
-    let empty = Source::new(name, "");
+pub fn source(name: &str, bytes: &[u8]) -> Result<SourceText, Box<(SourceText, Fault)>> {
+    let empty = SourceText::new(name, "");
     if bytes.len() > BYTES_MAX {
         let fault = Fault::file("the file is larger than 1 MiB, the limit for YAML")
             .help("is this the right file? a scenario usually has a few kilobytes; move data out of it");
@@ -136,7 +131,7 @@ pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> 
     match std::str::from_utf8(bytes) {
         Ok(text) => {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            Ok(Source { text: text.to_owned(), ..empty })
+            Ok(SourceText { text: text.to_owned(), ..empty })
         }
         Err(error) => {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
@@ -151,7 +146,7 @@ pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> 
 ///
 /// # Errors
 /// All faults found. Parsing stops at a syntax error.
-pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
+pub fn parse(source: &SourceText) -> Result<YamlNode, Vec<Fault>> {
     match parse_all(source) {
         (Some(node), faults) if faults.is_empty() => Ok(node),
         (_, faults) => Err(faults),
@@ -172,13 +167,13 @@ pub enum Schema {
 /// The only document of a source, and all its faults. After a syntax error, there is no document; with other faults,
 /// such as a duplicate key, there is.
 #[must_use]
-pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
+pub fn parse_all(source: &SourceText) -> (Option<YamlNode>, Vec<Fault>) {
     parse_all_as(source, Schema::Core)
 }
 
 /// [`parse_all`] by another schema.
 #[must_use]
-pub fn parse_all_as(source: &Source, schema: Schema) -> (Option<Node>, Vec<Fault>) {
+pub fn parse_all_as(source: &SourceText, schema: Schema) -> (Option<YamlNode>, Vec<Fault>) {
     let (root, mut faults) = brackets::parsed(&source.text, |text| {
         let (root, faults) = surrogates::parsed(text, |text, bytes_at| {
             let mut builder = Builder::new(&source.text, bytes_at, schema);
@@ -195,9 +190,9 @@ pub fn parse_all_as(source: &Source, schema: Schema) -> (Option<Node>, Vec<Fault
 }
 
 /// A list or map that is still open.
-struct Open {
-    node: Node,
-    key: Option<Key>,
+struct OpenCollection {
+    node: YamlNode,
+    key: Option<YamlKey>,
     anchor: usize,
 }
 
@@ -206,9 +201,9 @@ struct Builder<'t> {
     schema: Schema,
     /// Byte offset of each character, when not every character is one byte.
     bytes_at: Option<Vec<usize>>,
-    stack: Vec<Open>,
-    root: Option<Node>,
-    anchors: HashMap<usize, Node>,
+    stack: Vec<OpenCollection>,
+    root: Option<YamlNode>,
+    anchors: HashMap<usize, YamlNode>,
     nodes: usize,
     documents: usize,
     faults: Vec<Fault>,
@@ -265,12 +260,12 @@ impl<'t> Builder<'t> {
             Event::MappingStart(anchor, tag) => {
                 let is_tagged =
                     tag.is_some_and(|tag| !(self.schema == Schema::Python && is_own(&tag, "map")));
-                return self.open(Kind::Map(Vec::new()), span, anchor, is_tagged);
+                return self.open(YamlValue::Map(Vec::new()), span, anchor, is_tagged);
             }
             Event::SequenceStart(anchor, tag) => {
                 let is_tagged =
                     tag.is_some_and(|tag| !(self.schema == Schema::Python && is_own(&tag, "seq")));
-                return self.open(Kind::List(Vec::new()), span, anchor, is_tagged);
+                return self.open(YamlValue::List(Vec::new()), span, anchor, is_tagged);
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
@@ -288,18 +283,18 @@ impl<'t> Builder<'t> {
                 if !core {
                     self.reject_tag(span.clone());
                 }
-                let is_number = matches!(kind, Kind::Int(_) | Kind::Float(_));
+                let is_number = matches!(kind, YamlValue::Int(_) | YamlValue::Float(_));
                 if is_number && self.is_at_key() {
                     // A key is a text: as it is written.
-                    kind = Kind::Text { text: text.into_owned(), quoted: true };
-                } else if let Kind::Float(real) = &kind
+                    kind = YamlValue::Text { text: text.into_owned(), quoted: true };
+                } else if let YamlValue::Float(real) = &kind
                     && !real.value.is_finite()
                 {
                     let fault = Fault::error(span.clone(), format!("`{text}` is no number that JSON has"));
                     self.faults.push(fault.help("write a number, or put it in quotes to make it text"));
-                    kind = Kind::Null;
+                    kind = YamlValue::Null;
                 }
-                return self.value(Node { kind, span }, anchor);
+                return self.value(YamlNode { kind, span }, anchor);
             }
             Event::Alias(anchor) => return self.alias(anchor, span),
             _ => {}
@@ -326,7 +321,9 @@ impl<'t> Builder<'t> {
 
     /// Whether the next value is a key of a map.
     fn is_at_key(&self) -> bool {
-        self.stack.last().is_some_and(|open| matches!(open.node.kind, Kind::Map(_)) && open.key.is_none())
+        self.stack
+            .last()
+            .is_some_and(|open| matches!(open.node.kind, YamlValue::Map(_)) && open.key.is_none())
     }
 
     fn reject_tag(&mut self, span: Range<usize>) {
@@ -336,7 +333,7 @@ impl<'t> Builder<'t> {
         );
     }
 
-    fn open(&mut self, kind: Kind, span: Range<usize>, anchor: usize, tagged: bool) -> bool {
+    fn open(&mut self, kind: YamlValue, span: Range<usize>, anchor: usize, tagged: bool) -> bool {
         if self.stack.len() >= DEPTH_MAX {
             self.faults.push(too_deep(span));
             return false;
@@ -344,7 +341,7 @@ impl<'t> Builder<'t> {
         if tagged {
             self.reject_tag(span.clone());
         }
-        self.stack.push(Open { node: Node { kind, span }, key: None, anchor });
+        self.stack.push(OpenCollection { node: YamlNode { kind, span }, key: None, anchor });
         true
     }
 
@@ -362,7 +359,7 @@ impl<'t> Builder<'t> {
             self.faults.push(
                 fault.help("write out the value, or use another anchor; a value cannot contain itself"),
             );
-            return self.value(Node { kind: Kind::Null, span }, 0);
+            return self.value(YamlNode { kind: YamlValue::Null, span }, 0);
         }
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             let fault = Fault::error(span, "an alias without its anchor");
@@ -370,11 +367,11 @@ impl<'t> Builder<'t> {
             return false;
         };
         self.nodes += count(&node);
-        self.value(Node { kind: node.kind, span }, 0)
+        self.value(YamlNode { kind: node.kind, span }, 0)
     }
 
     /// Adds a finished value to its parent; false stops parsing.
-    fn value(&mut self, node: Node, anchor: usize) -> bool {
+    fn value(&mut self, node: YamlNode, anchor: usize) -> bool {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             self.faults.push(
@@ -391,8 +388,8 @@ impl<'t> Builder<'t> {
             return true;
         };
         match &mut open.node.kind {
-            Kind::List(items) => items.push(node),
-            Kind::Map(entries) => match open.key.take() {
+            YamlValue::List(items) => items.push(node),
+            YamlValue::Map(entries) => match open.key.take() {
                 None => open.key = key_of(node, &mut self.faults),
                 Some(key) => {
                     insert(entries, key, node, &mut self.faults);
@@ -420,10 +417,10 @@ impl<'t> Builder<'t> {
     }
 }
 
-fn count(node: &Node) -> usize {
+fn count(node: &YamlNode) -> usize {
     match &node.kind {
-        Kind::List(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Kind::Map(entries) => 1 + entries.iter().map(|(_, node)| count(node)).sum::<usize>(),
+        YamlValue::List(items) => 1 + items.iter().map(count).sum::<usize>(),
+        YamlValue::Map(entries) => 1 + entries.iter().map(|(_, node)| count(node)).sum::<usize>(),
         _ => 1,
     }
 }
@@ -468,10 +465,10 @@ fn too_deep(span: Range<usize>) -> Fault {
 /// Keys that YAML 1.1 parsers read as booleans, so that look-ups would not find them.
 const BOOLEAN_KEYS: [&str; 8] = ["yes", "no", "on", "off", "true", "false", "null", "~"];
 
-fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
+fn key_of(node: YamlNode, faults: &mut Vec<Fault>) -> Option<YamlKey> {
     let span = node.span;
     let name = match node.kind {
-        Kind::Text { text, quoted } => {
+        YamlValue::Text { text, quoted } => {
             if !quoted && BOOLEAN_KEYS.contains(&text.to_ascii_lowercase().as_str()) {
                 faults.push(
                     Fault::error(span.clone(), format!("YAML 1.1 reads the key `{text}` as a boolean"))
@@ -480,7 +477,7 @@ fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
             }
             text
         }
-        Kind::Bool(value) => {
+        YamlValue::Bool(value) => {
             faults.push(
                 Fault::error(span.clone(), format!("the key `{value}` is a boolean"))
                     .help(format!("quote it: \"{value}\"")),
@@ -494,10 +491,10 @@ fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
             String::new()
         }
     };
-    Some(Key { name, span })
+    Some(YamlKey { name, span })
 }
 
-fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<Fault>) {
+fn insert(entries: &mut Vec<(YamlKey, YamlNode)>, key: YamlKey, node: YamlNode, faults: &mut Vec<Fault>) {
     if key.name == "<<" {
         merge(entries, key, node, faults);
     } else if let Some(at) = entries.iter().position(|(other, _)| other.name == key.name) {
@@ -515,19 +512,19 @@ fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec
 }
 
 /// YAML's merge key: adds the entries of the merged maps, unless the map has the key itself.
-fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<Fault>) {
+fn merge(entries: &mut Vec<(YamlKey, YamlNode)>, key: YamlKey, node: YamlNode, faults: &mut Vec<Fault>) {
     let maps = match node.kind {
-        Kind::Map(_) => vec![node],
-        Kind::List(items) => items,
+        YamlValue::Map(_) => vec![node],
+        YamlValue::List(items) => items,
         _ => Vec::new(),
     };
-    if maps.is_empty() || maps.iter().any(|map| !matches!(map.kind, Kind::Map(_))) {
+    if maps.is_empty() || maps.iter().any(|map| !matches!(map.kind, YamlValue::Map(_))) {
         let fault = Fault::error(key.span, "`<<` can only merge a map or a list of maps");
         faults.push(fault.help("give it an alias of a map, such as `<<: *name`"));
         return;
     }
     for map in maps {
-        let Kind::Map(merged) = map.kind else { continue };
+        let YamlValue::Map(merged) = map.kind else { continue };
         for (merged_key, value) in merged {
             if entries.len() > KEYS_MAX {
                 return; // The caller reports it.
@@ -535,7 +532,7 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
             if !entries.iter().any(|(other, _)| other.name == merged_key.name) {
                 // An empty span marks merged entries; faults inside their values still point at the source.
                 let at = merged_key.span.start;
-                entries.push((Key { name: merged_key.name, span: at..at }, value));
+                entries.push((YamlKey { name: merged_key.name, span: at..at }, value));
             }
         }
     }
@@ -544,7 +541,7 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
 /// True when a text without quotes is read as that text, by readers of YAML 1.1 too.
 pub(super) fn is_plain_text(text: &str) -> bool {
     let boolean = || ["y", "n"].iter().chain(&BOOLEAN_KEYS).any(|word| word.eq_ignore_ascii_case(text));
-    matches!(scalar(text, ScalarStyle::Plain, false, Schema::Core), Kind::Text { .. }) && !boolean()
+    matches!(scalar(text, ScalarStyle::Plain, false, Schema::Core), YamlValue::Text { .. }) && !boolean()
 }
 
 /// Whether a tag is this one of YAML's own.
@@ -553,27 +550,29 @@ fn is_own(tag: &Tag, name: &str) -> bool {
 }
 
 /// The value of a text with one of YAML's own tags, such as `!!null`, as PyYAML reads it; `None` if it is none.
-fn of_tag(text: &str, name: &str) -> Option<Kind> {
+fn of_tag(text: &str, name: &str) -> Option<YamlValue> {
     let kind = scalar(text, ScalarStyle::Plain, false, Schema::Python);
     match (name, &kind) {
-        ("null", _) => Some(Kind::Null),
-        ("bool", Kind::Bool(_)) | ("int", Kind::Int(_)) | ("float", Kind::Float(_)) => Some(kind),
+        ("null", _) => Some(YamlValue::Null),
+        ("bool", YamlValue::Bool(_)) | ("int", YamlValue::Int(_)) | ("float", YamlValue::Float(_)) => {
+            Some(kind)
+        }
         _ => None,
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tagged: bool, schema: Schema) -> Kind {
+fn scalar(text: &str, style: ScalarStyle, tagged: bool, schema: Schema) -> YamlValue {
     let quoted = !matches!(style, ScalarStyle::Plain) || tagged;
     if !quoted {
         match text {
-            "" | "~" | "null" | "Null" | "NULL" => return Kind::Null,
-            "true" | "True" | "TRUE" => return Kind::Bool(true),
-            "false" | "False" | "FALSE" => return Kind::Bool(false),
+            "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,
+            "true" | "True" | "TRUE" => return YamlValue::Bool(true),
+            "false" | "False" | "FALSE" => return YamlValue::Bool(false),
             "yes" | "Yes" | "YES" | "on" | "On" | "ON" if schema == Schema::Python => {
-                return Kind::Bool(true);
+                return YamlValue::Bool(true);
             }
             "no" | "No" | "NO" | "off" | "Off" | "OFF" if schema == Schema::Python => {
-                return Kind::Bool(false);
+                return YamlValue::Bool(false);
             }
             _ => {}
         }
@@ -582,12 +581,12 @@ fn scalar(text: &str, style: ScalarStyle, tagged: bool, schema: Schema) -> Kind 
             Schema::Python => number_of_1_1(text),
         };
         match number {
-            Some(Number::Whole(value)) => return Kind::Int(value),
-            Some(Number::Real(real)) => return Kind::Float(real),
+            Some(Number::Whole(value)) => return YamlValue::Int(value),
+            Some(Number::Real(real)) => return YamlValue::Float(real),
             None => {}
         }
     }
-    Kind::Text { text: text.to_owned(), quoted }
+    YamlValue::Text { text: text.to_owned(), quoted }
 }
 
 #[cfg(test)]
@@ -597,7 +596,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<serde_yaml::Value, String> {
-        let source = Source::new("t", text);
+        let source = SourceText::new("t", text);
         parse(&source).map(|node| node.to_value()).map_err(|faults| {
             faults
                 .iter()
@@ -625,7 +624,7 @@ mod tests {
             ("b: |\n  x\na: |\n  é", "é"),
         ] {
             for schema in [Schema::Core, Schema::Python] {
-                let (root, faults) = parse_all_as(&Source::new("", text), schema);
+                let (root, faults) = parse_all_as(&SourceText::new("", text), schema);
                 assert!(faults.is_empty(), "{text:?}: {faults:?}");
                 let found = root.unwrap().get("a").unwrap().to_value();
                 assert_eq!(found.as_str(), Some(expected), "{text:?}");
@@ -636,13 +635,13 @@ mod tests {
     #[test]
     fn tags_of_yaml_itself_are_read_as_pyyaml_reads_them() {
         let text = "a: !!null\nb: !!null x\nc: !!int \"5\"\nd: !!bool 'no'\ne: !!float 1.5\nf: !!str 5\ng: !!map {h: !!seq [1]}";
-        let (root, faults) = parse_all_as(&Source::new("t", text), Schema::Python);
+        let (root, faults) = parse_all_as(&SourceText::new("t", text), Schema::Python);
         assert!(faults.is_empty(), "{faults:?}");
         let read = digits::value(root.unwrap().to_value()).unwrap();
         let expected = r#"{"a":null,"b":null,"c":5,"d":false,"e":1.5,"f":"5","g":{"h":[1]}}"#;
         assert_eq!(digits::to_text(&read), expected);
         for text in ["a: !!int x", "a: !name x", "a: !!set {x}", "a: !!binary eA=="] {
-            assert_eq!(parse_all_as(&Source::new("t", text), Schema::Python).1.len(), 1, "{text}");
+            assert_eq!(parse_all_as(&SourceText::new("t", text), Schema::Python).1.len(), 1, "{text}");
         }
     }
 
@@ -655,13 +654,13 @@ mod tests {
         assert!(rows.len() > 1_000);
         for row in rows {
             let text = row[0].as_str().unwrap();
-            let (root, faults) = parse_all_as(&Source::new("t", format!("a: {text}")), Schema::Python);
+            let (root, faults) = parse_all_as(&SourceText::new("t", format!("a: {text}")), Schema::Python);
             let node = &root.as_ref().unwrap().entries()[0].1;
             if let Some(expected) = row[1]["real"].as_str() {
                 let expected: f64 = expected.parse().unwrap();
                 match &node.kind {
-                    Kind::Float(real) => assert_eq!(real.value.to_bits(), expected.to_bits(), "{text}"),
-                    Kind::Null => assert!(!expected.is_finite() && faults.len() == 1, "{text}"),
+                    YamlValue::Float(real) => assert_eq!(real.value.to_bits(), expected.to_bits(), "{text}"),
+                    YamlValue::Null => assert!(!expected.is_finite() && faults.len() == 1, "{text}"),
                     other => panic!("{text}: {other:?}"),
                 }
             } else {

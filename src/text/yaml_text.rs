@@ -25,7 +25,7 @@ pub fn to_text(value: &Value) -> String {
 /// stands above its dash.
 #[must_use]
 pub fn to_commented_text(value: &Value, comments: &Comments) -> String {
-    let mut writer = Writer { text: String::new(), comments, pointer: String::new() };
+    let mut writer = YamlWriter { text: String::new(), comments, pointer: String::new() };
     match value {
         _ if is_block(value) => writer.block(value, 0, false),
         _ => {
@@ -44,14 +44,14 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-struct Writer<'c> {
+struct YamlWriter<'c> {
     text: String,
     comments: &'c Comments,
     /// The JSON pointer to what is being written.
     pointer: String,
 }
 
-impl Writer<'_> {
+impl YamlWriter<'_> {
     /// The lines of a map or a list. `begun`: the first of them has its indentation already.
     fn block(&mut self, value: &Value, indent: usize, mut begun: bool) {
         match value {
@@ -215,15 +215,15 @@ fn is_plain(string: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostics::Source;
+    use crate::diagnostics::SourceText;
     use crate::yaml;
     use proptest::prelude::*;
 
     fn read_again(value: &Value) -> Value {
         let text = to_text(value);
-        let read = yaml::parse(&Source::new("t", text.as_str()));
+        let read = yaml::parse(&SourceText::new("t", text.as_str()));
         let read = read.unwrap_or_else(|faults| panic!("{text}\n{faults:?}")).to_value();
-        // Who wants ordinary numbers gets them.
+        // A reader that wants ordinary numbers gets them.
         serde_yaml::to_value(digits::rounded(read).unwrap()).unwrap()
     }
 
@@ -268,7 +268,7 @@ w: ''
         g: 1e16
         f: '1.50'
         ");
-        let read = yaml::parse(&Source::new("t", text.as_str())).unwrap();
+        let read = yaml::parse(&SourceText::new("t", text.as_str())).unwrap();
         assert_eq!(digits::to_text(&digits::value(read.to_value()).unwrap()), json);
         assert_eq!(to_text(&read.to_value()), text);
     }
@@ -300,7 +300,7 @@ a:
 f: 3
 ";
         assert_eq!(text.replace(' ', "·"), expected.replace(' ', "·"));
-        assert_eq!(yaml::parse(&Source::new("t", text)).unwrap().to_value(), value);
+        assert_eq!(yaml::parse(&SourceText::new("t", text)).unwrap().to_value(), value);
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -152,7 +152,7 @@ mod tests {
 
     use super::super::tests::{judged, judged_run, threshold};
     use super::*;
-    use measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
     const MS: u64 = 1_000_000;
     /// The iterations of a run: enough for p99 and for a mean.
@@ -161,23 +161,23 @@ mod tests {
     /// The kinds of run, in the order of the columns below.
     const KINDS: [(&str, Other); 14] = [
         ("all succeeded", None),
-        ("one failed at once", Some((Share::One, Ended::Failed, 0))),
-        ("half failed at once", Some((Share::Half, Ended::Failed, 0))),
-        ("all failed at once", Some((Share::All, Ended::Failed, 0))),
-        ("all failed by a timeout", Some((Share::All, Ended::Failed, 30_000 * MS))),
-        ("one never started", Some((Share::One, Ended::Dropped, 0))),
-        ("half never started", Some((Share::Half, Ended::Dropped, 0))),
-        ("none started", Some((Share::All, Ended::Dropped, 0))),
-        ("one cut off early", Some((Share::One, Ended::Aborted, MS / 2))),
-        ("one cut off late", Some((Share::One, Ended::Aborted, 30_000 * MS))),
-        ("half cut off early", Some((Share::Half, Ended::Aborted, MS / 2))),
-        ("all cut off early", Some((Share::All, Ended::Aborted, MS / 2))),
-        ("all cut off late", Some((Share::All, Ended::Aborted, 30_000 * MS))),
-        ("nothing was due", Some((Share::None, Ended::Ok, 0))),
+        ("one failed at once", Some((Share::One, CompletionStatus::Failed, 0))),
+        ("half failed at once", Some((Share::Half, CompletionStatus::Failed, 0))),
+        ("all failed at once", Some((Share::All, CompletionStatus::Failed, 0))),
+        ("all failed by a timeout", Some((Share::All, CompletionStatus::Failed, 30_000 * MS))),
+        ("one never started", Some((Share::One, CompletionStatus::Dropped, 0))),
+        ("half never started", Some((Share::Half, CompletionStatus::Dropped, 0))),
+        ("none started", Some((Share::All, CompletionStatus::Dropped, 0))),
+        ("one cut off early", Some((Share::One, CompletionStatus::Aborted, MS / 2))),
+        ("one cut off late", Some((Share::One, CompletionStatus::Aborted, 30_000 * MS))),
+        ("half cut off early", Some((Share::Half, CompletionStatus::Aborted, MS / 2))),
+        ("all cut off early", Some((Share::All, CompletionStatus::Aborted, MS / 2))),
+        ("all cut off late", Some((Share::All, CompletionStatus::Aborted, 30_000 * MS))),
+        ("nothing was due", Some((Share::None, CompletionStatus::Ok, 0))),
     ];
 
     /// How many end differently, how, and after what time.
-    type Other = Option<(Share, Ended, u64)>;
+    type Other = Option<(Share, CompletionStatus, u64)>;
 
     #[derive(Clone, Copy, PartialEq)]
     enum Share {
@@ -189,7 +189,7 @@ mod tests {
 
     /// Iterations of 10 ms with one request each, 20 ms apart. Some of them end differently.
     fn run(kind: Other) -> Vec<IterationSample> {
-        let (share, ended, ns) = kind.unwrap_or((Share::One, Ended::Ok, 10 * MS));
+        let (share, ended, ns) = kind.unwrap_or((Share::One, CompletionStatus::Ok, 10 * MS));
         if share == Share::None {
             return Vec::new();
         }
@@ -200,10 +200,10 @@ mod tests {
                 Share::Half => number % 2 == 1,
                 Share::All => true,
             };
-            let (ended, duration_ns) = if other { (ended, ns) } else { (Ended::Ok, 10 * MS) };
+            let (ended, duration_ns) = if other { (ended, ns) } else { (CompletionStatus::Ok, 10 * MS) };
             let due_ns = number * 20 * MS;
             let request = ActionSample { duration_ns, ended, ..ActionSample::default() };
-            let actions = if ended == Ended::Dropped { Vec::new() } else { vec![request] };
+            let actions = if ended == CompletionStatus::Dropped { Vec::new() } else { vec![request] };
             IterationSample {
                 number,
                 due_ns,

@@ -1,14 +1,14 @@
 //! Times to the end of asynchronous work: their figures, and thresholds on them. A random sample of iterations judges,
-//! never the slow ones; one that had not ended at the deadline counts with at least the time for which it was waited
-//! for, so it is over every limit that the deadline allows.
+//! never the slow ones. One that had not ended at the deadline counts with at least the time for which it was waited
+//! for. So it is over every limit that the deadline allows.
 
-use super::threshold::{ALPHA, Judged};
+use super::threshold::{ALPHA, ThresholdResult};
 use super::traces::{MISSING_MAX, of_figures};
 use super::words::time;
 use base::clock::Nanos;
 use measure::latency::SampleId;
 use results::model::{Asynchronous, AsynchronousAt, AsynchronousSample, Outcome};
-use statistics::binomial::{Part, Share};
+use statistics::binomial::{BinomialCount, Share};
 use statistics::order::{at_percentile, at_rank};
 use terms::threshold::{Statistic, Threshold};
 
@@ -17,18 +17,18 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// The random sample of a workload with `end: asynchronous`.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct AsynchronousTraceSample {
     /// For how long after the last response spans were waited for.
     pub deadline_ns: Nanos,
     /// How many iterations the sample has.
     pub of: u64,
     /// Those with a trace that was read after its deadline.
-    pub works: Vec<Work>,
+    pub works: Vec<AsynchronousIteration>,
 }
 
 /// An iteration with its asynchronous work.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub struct AsynchronousIteration {
     /// The iteration.
     pub id: SampleId,
     /// From its start to the end of its last span; at least that, if it is running.
@@ -39,7 +39,7 @@ pub struct Work {
     pub is_linked: bool,
 }
 
-impl Sample {
+impl AsynchronousTraceSample {
     fn running(&self) -> usize {
         self.works.iter().filter(|work| work.is_running).count()
     }
@@ -50,8 +50,8 @@ impl Sample {
         let mut works = self.works.clone();
         // Of equal times, those that are only a lower bound last.
         works.sort_by_key(|work| (work.ns, work.is_running));
-        let share = Share::independent(Part { k: 0, n: works.len() as u64 });
-        let ms = |work: &Work| work.ns as f64 / 1e6;
+        let share = Share::independent(BinomialCount { k: 0, n: works.len() as u64 });
+        let ms = |work: &AsynchronousIteration| work.ns as f64 / 1e6;
         let at = |percentile: f64| {
             let work = at_percentile(&works, percentile)?;
             let bounds = share.order_bounds(percentile, ALPHA);
@@ -86,11 +86,12 @@ impl Sample {
 pub fn judge(
     threshold: &Threshold,
     statistic: Statistic,
-    sample: Option<&Sample>,
+    sample: Option<&AsynchronousTraceSample>,
     ran: u64,
     profiled: bool,
-) -> Judged {
-    let invalid = |observed: String, samples: u64, reason: String| Judged::invalid(observed, samples, reason);
+) -> ThresholdResult {
+    let invalid =
+        |observed: String, samples: u64, reason: String| ThresholdResult::invalid(observed, samples, reason);
     let nothing = |reason: &str| invalid("not measured".to_owned(), 0, reason.to_owned());
     let Some(sample) = sample else { return nothing("the workload does not say `end: asynchronous`") };
     let (have, of) = (sample.works.len() as u64, sample.of);
@@ -126,14 +127,14 @@ pub fn judge(
     with_running(of_figures(threshold, statistic, &figures, ran), threshold, statistic, sample, ran)
 }
 
-/// The judgement with what is known of iterations that had not ended.
+/// The verdict with what is known of iterations that had not ended.
 fn with_running(
-    judged: Judged,
+    judged: ThresholdResult,
     threshold: &Threshold,
     statistic: Statistic,
-    sample: &Sample,
+    sample: &AsynchronousTraceSample,
     ran: u64,
-) -> Judged {
+) -> ThresholdResult {
     let mut judged = judged;
     judged.observed =
         judged.observed.replacen(" random iterations", &format!(" of {ran} iterations, random"), 1);
@@ -157,21 +158,26 @@ mod tests {
     use terms::threshold::{Metric, parse};
 
     /// Iterations of 1 s, 2 s and so on; the last ones are still running.
-    fn sample(number: u64, running: u64, of: u64) -> Sample {
-        let work = |number: u64, is_running| Work {
+    fn sample(number: u64, running: u64, of: u64) -> AsynchronousTraceSample {
+        let work = |number: u64, is_running| AsynchronousIteration {
             id: SampleId { workload: 0, number },
             ns: number * 1_000_000_000,
             is_running,
             is_linked: number.is_multiple_of(2),
         };
-        Sample {
+        AsynchronousTraceSample {
             deadline_ns: 1_000_000_000_000,
             of,
             works: (1..=number).map(|at| work(at, at > number - running)).collect(),
         }
     }
 
-    fn judged(text: &str, sample: Option<&Sample>, ran: u64, profiled: bool) -> Judged {
+    fn judged(
+        text: &str,
+        sample: Option<&AsynchronousTraceSample>,
+        ran: u64,
+        profiled: bool,
+    ) -> ThresholdResult {
         let condition = parse(text).unwrap();
         assert_eq!(condition.to_string(), text);
         let Metric::Asynchronous(statistic) = condition.metric else { panic!("{text}") };

@@ -16,7 +16,7 @@ use results::aggregate::Aggregate;
 use results::histogram::histogram;
 use results::model::{Counts, Distribution, Results, RunStatus, Workload};
 use results::stored::{FailuresLast, Limit, StoredRun, design_effects};
-use statistics::binomial::{Part, Share};
+use statistics::binomial::{BinomialCount, Share};
 use statistics::order::rank;
 
 /// The probability that a bound of a run's percentile is wrong.
@@ -76,7 +76,7 @@ impl FailuresRow {
     pub fn differ(&self) -> bool {
         let bounds = |counts: &Counts| {
             let k = counts.failed.saturating_add(counts.dropped);
-            Share::independent(Part { k, n: k.saturating_add(counts.ok) }).bounds(ALPHA)
+            Share::independent(BinomialCount { k, n: k.saturating_add(counts.ok) }).bounds(ALPHA)
         };
         let (base, new) = (bounds(&self.base), bounds(&self.new));
         new.0 > base.1 + FAILS_ALIKE || base.0 > new.1 + FAILS_ALIKE
@@ -174,13 +174,13 @@ pub fn no_base(results: &Results) -> Option<String> {
 }
 
 /// A run with the statistical weight of its samples.
-pub struct Weighed<'a> {
+pub struct WeighedRun<'a> {
     run: &'a StoredRun,
-    /// In the order of [`Weighed::subjects`], one for each percentile.
+    /// In the order of [`WeighedRun::subjects`], one for each percentile.
     effects: Vec<f64>,
 }
 
-impl<'a> Weighed<'a> {
+impl<'a> WeighedRun<'a> {
     /// Weighs a run's samples by its log. Without a log each sample counts in full.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl<'a> Weighed<'a> {
     }
 
     /// A distribution's percentile (by its index in [`PERCENTILES`]) with its bounds.
-    fn quantile(&self, place: usize, times: &Ranked, at: usize) -> Quantile {
+    fn quantile(&self, place: usize, times: &RankedTimes, at: usize) -> Quantile {
         let effect = self.effects.get(place * PERCENTILES.len() + at).copied().unwrap_or(1.0);
         let count = times.count();
         let bounds = Share::weighed(count, effect).order_bounds(PERCENTILES[at], ALPHA);
@@ -213,10 +213,10 @@ impl<'a> Weighed<'a> {
         workload: &str,
         action: Option<&str>,
         distribution: &Distribution,
-    ) -> Result<Ranked, String> {
+    ) -> Result<RankedTimes, String> {
         match self.run.failures_last(workload, action) {
-            Some(times) => Ok(Ranked::FailuresLast(times)),
-            None => histogram(distribution).map(Ranked::AsTheyAre),
+            Some(times) => Ok(RankedTimes::FailuresLast(times)),
+            None => histogram(distribution).map(RankedTimes::AsTheyAre),
         }
     }
 
@@ -235,13 +235,13 @@ impl<'a> Weighed<'a> {
 }
 
 /// Times by rank.
-enum Ranked {
+enum RankedTimes {
     FailuresLast(FailuresLast),
     /// Of a file that does not tell failures from others.
     AsTheyAre(Histogram<u64>),
 }
 
-impl Ranked {
+impl RankedTimes {
     fn count(&self) -> u64 {
         match self {
             Self::FailuresLast(times) => times.count,
@@ -264,7 +264,7 @@ struct Quantile {
     samples: (u64, f64),
 }
 
-/// The percentiles of every distribution, in the order of [`Weighed::subjects`].
+/// The percentiles of every distribution, in the order of [`WeighedRun::subjects`].
 fn limits(aggregate: &Aggregate) -> Vec<Limit> {
     let mut limits = Vec::new();
     for (workload, stats) in aggregate.workloads.iter().enumerate() {
@@ -284,7 +284,7 @@ fn limits(aggregate: &Aggregate) -> Vec<Limit> {
 ///
 /// # Errors
 /// Fails if a histogram cannot be read.
-pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, String> {
+pub fn ratios(base: &WeighedRun<'_>, new: &WeighedRun<'_>) -> Result<Vec<RatioRow>, String> {
     let mut rows = Vec::new();
     for (place, workload, action, distribution) in new.subjects() {
         let same = base.subjects().find(|(_, other, name, _)| other.name == workload.name && *name == action);

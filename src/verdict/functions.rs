@@ -1,16 +1,16 @@
 //! Thresholds on functions: `share(function "regex::compile") < 5%`. A random sample of iterations judges them.
 //!
-//! The share is of all samples of the iterations, in the function or what it called. Its bounds are those of a ratio over
-//! iterations: samples of one iteration depend on each other.
+//! The share is the part of all samples of the iterations that is in the function or what it called. Its bounds are a
+//! ratio's bounds over iterations: samples of one iteration depend on each other.
 
-use super::threshold::Judged;
-use super::traces::Sampled;
+use super::threshold::ThresholdResult;
+use super::traces::SampledIteration;
 use super::words::{between, percent, percent_beside};
 use measure::latency::SampleId;
 use osprofiler::functions::model::SAMPLES_MIN;
 use results::functions::Functions;
 use results::largest::EXEMPLARS_MAX;
-use results::model::{Measured, Outcome};
+use results::model::{CriterionMeasurement, Outcome};
 use terms::threshold::Threshold;
 
 /// A share gets bounds only with this many iterations.
@@ -19,9 +19,14 @@ const ITERATIONS_MIN: usize = 20;
 const DEVIATIONS: f64 = 1.96;
 
 /// Judges the share of a function.
-pub(super) fn judge(threshold: &Threshold, function: &str, sampled: &[&Sampled], profiled: bool) -> Judged {
+pub(super) fn judge(
+    threshold: &Threshold,
+    function: &str,
+    sampled: &[&SampledIteration],
+    profiled: bool,
+) -> ThresholdResult {
     if !profiled {
-        return Judged::invalid("no traces", 0, "the run was not profiled");
+        return ThresholdResult::invalid("no traces", 0, "the run was not profiled");
     }
     let counted: Vec<(f64, f64, SampleId)> = sampled
         .iter()
@@ -35,7 +40,7 @@ pub(super) fn judge(threshold: &Threshold, function: &str, sampled: &[&Sampled],
     if whole <= 0.0 {
         let reason = "no iteration of the random sample has functions; services report them with osprofiler's feature \
                       `functions`";
-        return Judged::invalid("no functions", 0, reason);
+        return ThresholdResult::invalid("no functions", 0, reason);
     }
     let n = counted.len();
     let part: f64 = counted.iter().map(|(part, ..)| part).sum();
@@ -65,13 +70,13 @@ pub(super) fn judge(threshold: &Threshold, function: &str, sampled: &[&Sampled],
         .map(|(part, _, id)| (*part, *id))
         .collect();
     worst.sort_by(|one, other| other.0.total_cmp(&one.0));
-    Judged {
+    ThresholdResult {
         outcome,
         observed: format!(
             "{}{spread}: {part:.0} of {whole:.0} samples in {n} random iterations",
             percent_beside(share * 100.0, threshold.condition.limit)
         ),
-        measured: Some(Measured {
+        measured: Some(CriterionMeasurement {
             unit: "%".to_owned(),
             limit: threshold.condition.limit,
             value: share * 100.0,
@@ -115,7 +120,7 @@ fn is_named(name: &str, wanted: &str) -> bool {
     path.is_some_and(|path| path.is_empty() || path.ends_with("::") || path.ends_with('.'))
 }
 
-/// The bounds of a ratio; without a single sample in the function, those of so few.
+/// The bounds of a ratio; without a single sample in the function, the number of samples gives them.
 fn bounds(counted: &[(f64, f64, SampleId)], share: f64, whole: f64) -> (f64, f64) {
     let n = counted.len() as f64;
     let squares: f64 = counted.iter().map(|(part, of, _)| (part - share * of).powi(2)).sum();
@@ -142,7 +147,7 @@ mod tests {
         assert_eq!(samples(&functions, "compile"), (4.0, 15.0));
     }
 
-    fn sampled(number: u64, stacks: &[(&[&str], u64)]) -> Vec<Sampled> {
+    fn sampled(number: u64, stacks: &[(&[&str], u64)]) -> Vec<SampledIteration> {
         let one = |number| {
             let mut builder = Builder::new("wsgi", 100);
             for (names, samples) in stacks {
@@ -150,7 +155,7 @@ mod tests {
                 builder.add(None, &frames, samples + number % 2);
             }
             let functions = Functions { profiles: vec![builder.finish()], unreadable: 0 };
-            Sampled { id: SampleId { workload: 0, number }, tree: None, functions: functions.into() }
+            SampledIteration { id: SampleId { workload: 0, number }, tree: None, functions: functions.into() }
         };
         (0..number).map(one).collect()
     }

@@ -10,11 +10,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::paired::Metric;
+use super::paired::PercentileMetric;
 use super::{FAILS_ALIKE, FAILS_MORE};
 use results::model::{Outcome, Results};
 use results::stored::{Figure, StoredRun};
-use statistics::binomial::{Part, Share};
+use statistics::binomial::{BinomialCount, Share};
 use statistics::paired::{mean_and_sd, prediction_upper};
 
 use super::separation::{ConfirmingRun, Separation};
@@ -89,10 +89,11 @@ pub fn judge_failures(
     let of = |workload: &results::model::Workload| {
         let read = |run: &StoredRun| failed(&run.results, &workload.name);
         let proven = past.iter().filter(|run| run.is_proven());
-        let parts: Vec<Part> = proven.filter_map(|run| read(run)).collect();
+        let parts: Vec<BinomialCount> = proven.filter_map(|run| read(run)).collect();
         let new_part = read(new)?;
-        let confirming = second
-            .and_then(|second| Confirming::of(second, past, |run| read(run).filter(|_| run.is_proven())));
+        let confirming = second.and_then(|second| {
+            ConfirmingFigure::of(second, past, |run| read(run).filter(|_| run.is_proven()))
+        });
         let mut row = failures_of(&parts, new_part, confirming);
         if !new.is_proven() {
             (row.outcome, row.reason) = (Outcome::Inconclusive, UNPROVEN.to_owned());
@@ -103,7 +104,7 @@ pub fn judge_failures(
 }
 
 /// A figure of a second run.
-struct Confirming<T> {
+struct ConfirmingFigure<T> {
     value: T,
     /// The figures of base runs between the two.
     between: Vec<T>,
@@ -111,7 +112,7 @@ struct Confirming<T> {
     why_not: Option<String>,
 }
 
-impl<T> Confirming<T> {
+impl<T> ConfirmingFigure<T> {
     /// `None` if the second run does not have the figure.
     fn of(
         second: &ConfirmingRun<'_>,
@@ -140,18 +141,22 @@ const BASE_AS_WELL: &str =
     "a base run between the two did the same: the cause is the time of the runs, not the build";
 
 /// Failed and dropped iterations, of all except those that were cut off.
-fn failed(results: &Results, workload: &str) -> Option<Part> {
+fn failed(results: &Results, workload: &str) -> Option<BinomialCount> {
     let counts = results.workloads.iter().find(|other| other.name == workload)?.iterations;
     let k = counts.failed.saturating_add(counts.dropped);
-    Some(Part { k, n: k.saturating_add(counts.ok) }).filter(|part| part.n > 0)
+    Some(BinomialCount { k, n: k.saturating_add(counts.ok) }).filter(|part| part.n > 0)
 }
 
-fn failures_of(past: &[Part], new: Part, confirming: Option<Confirming<Part>>) -> HistoryFailures {
-    let sum = |of: fn(&Part) -> u64| past.iter().map(of).fold(0, u64::saturating_add);
-    let pooled = Share::independent(Part { k: sum(|part| part.k), n: sum(|part| part.n) });
+fn failures_of(
+    past: &[BinomialCount],
+    new: BinomialCount,
+    confirming: Option<ConfirmingFigure<BinomialCount>>,
+) -> HistoryFailures {
+    let sum = |of: fn(&BinomialCount) -> u64| past.iter().map(of).fold(0, u64::saturating_add);
+    let pooled = Share::independent(BinomialCount { k: sum(|part| part.k), n: sum(|part| part.n) });
     let past_share = pooled.seen();
     let bound = pooled.bounds(ALPHA).1.max(past_share + FAILS_ALIKE);
-    let above = |part: Part| Share::independent(part).surely_above(bound, ALPHA);
+    let above = |part: BinomialCount| Share::independent(part).surely_above(bound, ALPHA);
     let new_share = Share::independent(new).seen();
     let runs = past.len();
     let (outcome, reason) = if runs < RUNS_MIN {
@@ -160,7 +165,7 @@ fn failures_of(past: &[Part], new: Part, confirming: Option<Confirming<Part>>) -
         let often = "fails more often than past runs";
         let (outcome, reason) = match (above(new), &confirming) {
             (true, None) => (Outcome::Inconclusive, format!("{often}; {RUN_AGAIN}")),
-            (true, Some(Confirming { why_not: Some(reason), .. })) => {
+            (true, Some(ConfirmingFigure { why_not: Some(reason), .. })) => {
                 (Outcome::Inconclusive, format!("{often}; {reason}"))
             }
             (true, Some(second)) if !above(second.value) => {
@@ -198,7 +203,7 @@ pub fn judge(
     past: &[&StoredRun],
     new: &StoredRun,
     second: Option<&ConfirmingRun<'_>>,
-    metrics: &[Metric],
+    metrics: &[PercentileMetric],
     margin: f64,
 ) -> Result<Vec<HistoryRow>, String> {
     let mut rows = Vec::new();
@@ -215,7 +220,7 @@ pub fn judge(
                 Figure::NoSamples | Figure::Unproven => None,
             };
             let values: Vec<f64> = past.iter().filter_map(|run| known(run)).map(f64::ln).collect();
-            let confirming = second.and_then(|second| Confirming::of(second, past, known));
+            let confirming = second.and_then(|second| ConfirmingFigure::of(second, past, known));
             let row = match read(new) {
                 Figure::Ms(ms) => judge_row(&values, ms, confirming.as_ref(), margin),
                 Figure::NoSamples => {
@@ -251,7 +256,12 @@ fn unknown(runs: usize) -> HistoryRow {
     }
 }
 
-fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>, margin: f64) -> HistoryRow {
+fn judge_row(
+    past_ln: &[f64],
+    new_ms: f64,
+    confirming: Option<&ConfirmingFigure<f64>>,
+    margin: f64,
+) -> HistoryRow {
     let runs = past_ln.len();
     let among_failures = !past_ln.iter().all(|value| value.is_finite());
     let (mean, sd) = mean_and_sd(past_ln).unwrap_or_default();
@@ -259,7 +269,7 @@ fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>,
     // A percentile among failures is longer than every successful time.
     let above = |ms: f64| ms.ln() > bound && ms.ln() >= mean + (1.0 + margin).ln();
     // If a base run was as slow, the cause is the time and not the build.
-    let as_slow = |second: &Confirming<f64>| {
+    let as_slow = |second: &ConfirmingFigure<f64>| {
         second.between.iter().any(|ms| ms * (1.0 + margin) > new_ms.min(second.value))
     };
     let longer =
@@ -287,7 +297,7 @@ fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>,
     } else {
         match confirming {
             None => (Outcome::Inconclusive, format!("{longer}; {RUN_AGAIN}")),
-            Some(Confirming { why_not: Some(reason), .. }) => {
+            Some(ConfirmingFigure { why_not: Some(reason), .. }) => {
                 (Outcome::Inconclusive, format!("{longer}; {reason}"))
             }
             Some(second) if !above(second.value) => {
@@ -317,7 +327,7 @@ mod tests {
 
     #[test]
     fn failures_are_compared_with_past_runs() {
-        let part = |k, n| Part { k, n };
+        let part = |k, n| BinomialCount { k, n };
         let often = |one, runs| vec![one; runs];
         for (past, new, confirming, expected) in [
             (often(part(0, 1000), 10), part(0, 1000), None, Outcome::Pass),
@@ -333,7 +343,8 @@ mod tests {
             (often(part(700, 1000), 10), part(0, 1000), None, Outcome::Pass),
             (Vec::new(), part(0, 1000), None, Outcome::Inconclusive),
         ] {
-            let second = confirming.map(|value| Confirming { value, between: Vec::new(), why_not: None });
+            let second =
+                confirming.map(|value| ConfirmingFigure { value, between: Vec::new(), why_not: None });
             let row = failures_of(&past, new, second);
             assert_eq!(row.outcome, expected, "{past:?} {new:?} {confirming:?}: {}", row.reason);
         }
@@ -341,14 +352,14 @@ mod tests {
 
     #[test]
     fn failures_are_confirmed_only_by_a_run_that_can_and_no_base_run_shares() {
-        let part = |k| Part { k, n: 1000 };
+        let part = |k| BinomialCount { k, n: 1000 };
         for (between, why_not, expected, reason) in [
             (vec![], None, Outcome::Fail, "confirmed by a second run"),
             (vec![part(0), part(1)], None, Outcome::Fail, "confirmed by a second run"),
             (vec![part(0), part(690)], None, Outcome::Inconclusive, BASE_AS_WELL),
             (vec![], Some("it is the same run".to_owned()), Outcome::Inconclusive, "it is the same run"),
         ] {
-            let second = Confirming { value: part(700), between, why_not };
+            let second = ConfirmingFigure { value: part(700), between, why_not };
             let row = failures_of(&[part(0); 10], part(700), Some(second));
             assert_eq!(row.outcome, expected, "{}", row.reason);
             assert!(row.reason.ends_with(reason), "{}", row.reason);
@@ -384,7 +395,7 @@ mod tests {
             (20, 0.1, 300.0, Some(300.0), None, free(), Outcome::Inconclusive),
             (0, 0.0, 100.0, None, None, free(), Outcome::Inconclusive),
         ] {
-            let confirming = confirming.map(|value| Confirming {
+            let confirming = confirming.map(|value| ConfirmingFigure {
                 value,
                 between: between.into_iter().collect(),
                 why_not: why_not.clone(),

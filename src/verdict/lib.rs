@@ -2,8 +2,8 @@
 //!
 //! Exact counts and sums judge Rally's criteria. Thresholds get the certainty that their samples allow ([`threshold`]).
 //! Percentiles of a random sample judge nothing. A criterion without samples is INVALID and never passes. An arrival
-//! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). What iterations decide that
-//! failed without a fault of the service is INVALID (`limits`). Nothing here prints or exits.
+//! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). What is decided by
+//! iterations that failed without a fault of the service is INVALID (`limits`). Nothing here prints or exits.
 
 pub mod arrivals;
 pub mod asynchronous;
@@ -28,11 +28,11 @@ use measure::latency::SampleId;
 use measure::log::Status;
 use results::aggregate::Aggregate;
 use results::counting::WorkloadCounts;
-use results::model::{self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict};
+use results::model::{self, Criterion, CriterionMeasurement, ObserverEffect, Outcome, Severity, Verdict};
 use results::record;
 use terms::threshold::{Metric, Threshold};
-use threshold::{ALPHA, Judge, Judged};
-use traces::Sampled;
+use threshold::{ALPHA, Judge, ThresholdResult};
+use traces::SampledIteration;
 use words::{percent, percent_beside};
 
 /// Two failure rates that differ by at most this count as equal, even when the difference is significant.
@@ -48,9 +48,9 @@ pub struct Evidence<'a> {
     /// The workloads' results, for the cost of profiling.
     pub workloads: &'a [model::Workload],
     /// The random sample of iterations with their traces.
-    pub sampled: &'a [Sampled],
+    pub sampled: &'a [SampledIteration],
     /// The same sample with its asynchronous work, for each workload that has it.
-    pub asynchronous: &'a [Option<asynchronous::Sample>],
+    pub asynchronous: &'a [Option<asynchronous::AsynchronousTraceSample>],
 }
 
 /// Judges every workload by its own criteria; a shard of a load by none.
@@ -64,7 +64,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         aggregate.workloads.iter().zip(&aggregate.header().workloads).zip(&aggregate.counted.workloads);
     for (number, ((stats, header), counts)) in parts.enumerate().filter(|_| !is_shard) {
         criteria.extend(sla::judge(aggregate, header, stats, &counts.rally));
-        let sampled: Vec<&Sampled> =
+        let sampled: Vec<&SampledIteration> =
             evidence.sampled.iter().filter(|one| usize::from(one.id.workload) == number).collect();
         for (index, threshold) in header.sla.thresholds.iter().enumerate() {
             let ended_by = aggregate.end.as_ref().and_then(|end| end.aborted_by);
@@ -109,8 +109,8 @@ fn of_threshold(
     number: usize,
     (threshold, aborted): (&Threshold, bool),
     counts: &WorkloadCounts,
-    sampled: &[&Sampled],
-) -> Judged {
+    sampled: &[&SampledIteration],
+) -> ThresholdResult {
     let profiled = evidence.aggregate.header().profiling_off.is_none();
     let metric = &threshold.condition.metric;
     let stats = evidence.aggregate.workloads.get(number);
@@ -134,12 +134,17 @@ fn of_threshold(
             let of_bench = stats.map_or(0, |stats| evidence.aggregate.failed_of_bench(stats));
             Judge { threshold, series, limit, alpha: ALPHA }.judge_without(of_bench, aborted)
         }
-        None => Judged::invalid("no samples", 0, "the run does not have this action"),
+        None => ThresholdResult::invalid("no samples", 0, "the run does not have this action"),
     }
 }
 
 /// The time that profiling adds, in percent of an unprofiled iteration.
-fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, profiled: bool) -> Judged {
+fn overhead(
+    threshold: &Threshold,
+    at: f64,
+    effect: Option<&ObserverEffect>,
+    profiled: bool,
+) -> ThresholdResult {
     let Some(effect) = effect else {
         let reason = match profiled {
             true => {
@@ -147,13 +152,13 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
             }
             false => "the run was not profiled",
         };
-        return Judged::invalid("nothing to compare", 0, reason);
+        return ThresholdResult::invalid("nothing to compare", 0, reason);
     };
     let samples = effect.control.min(effect.profiled);
     let found = effect.at(at);
     let Some(found) = found.filter(|found| found.control_ms > 0.0) else {
         let reason = format!("too few iterations, or the overhead at p{at} is not measured");
-        return Judged::invalid("unknown", samples, reason);
+        return ThresholdResult::invalid("unknown", samples, reason);
     };
     let wanted = threshold.min_samples.unwrap_or(1);
     if samples < wanted {
@@ -161,7 +166,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
             "min_samples is {wanted}, and the smaller group has {samples}; run longer, or leave more iterations \
              unprofiled"
         );
-        return Judged::invalid(format!("{samples} samples"), samples, reason);
+        return ThresholdResult::invalid(format!("{samples} samples"), samples, reason);
     }
     let share = |ms: f64| ms / found.control_ms * 100.0;
     let (value, low, high) = (share(found.difference_ms), share(found.low_ms), share(found.high_ms));
@@ -173,7 +178,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
         _ => Outcome::Inconclusive,
     };
     let reason = "too close to the limit to decide; run longer, or leave more iterations unprofiled";
-    Judged {
+    ThresholdResult {
         outcome,
         observed: format!(
             "{} ({} to {})",
@@ -181,7 +186,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
             percent(low),
             percent(high)
         ),
-        measured: Some(Measured {
+        measured: Some(CriterionMeasurement {
             unit: "%".to_owned(),
             limit: condition.limit,
             value,
@@ -198,7 +203,7 @@ fn criterion(
     aggregate: &Aggregate,
     workload: &str,
     threshold: &Threshold,
-    judged: Judged,
+    judged: ThresholdResult,
     aborted: bool,
 ) -> Criterion {
     // It may be that faults of bench ended the load.

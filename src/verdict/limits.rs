@@ -4,10 +4,10 @@
 //! They decide a criterion if it would end otherwise without them. A percentile is then judged by its observed share,
 //! without bounds: that is enough to tell a service that is slow anyway from one that is not.
 
-use super::threshold::{Judge, Judged};
+use super::threshold::{Judge, ThresholdResult};
 use results::model::Outcome;
 use statistics::order::share_above;
-use terms::threshold::{Event, Metric, Statistic};
+use terms::threshold::{CountedOutcome, Metric, Statistic};
 
 /// What to say of a criterion that such iterations decide.
 pub(super) fn reason(of_bench: u64) -> String {
@@ -18,17 +18,22 @@ pub(super) fn reason(of_bench: u64) -> String {
 }
 
 impl Judge<'_> {
-    /// The judgement, which is INVALID if iterations decide it that failed without a fault of the service. `aborted`: it
+    /// The verdict, which is INVALID if iterations decide it that failed without a fault of the service. `aborted`: it
     /// has ended the load.
-    pub(super) fn judge_without(&self, of_bench: u64, aborted: bool) -> Judged {
+    pub(super) fn judge_without(&self, of_bench: u64, aborted: bool) -> ThresholdResult {
         let judged = self.judge();
         if of_bench == 0 || !self.decides(&judged, of_bench, aborted) {
             return judged;
         }
-        Judged { outcome: Outcome::Invalid, reason: Some(reason(of_bench)), examples: Vec::new(), ..judged }
+        ThresholdResult {
+            outcome: Outcome::Invalid,
+            reason: Some(reason(of_bench)),
+            examples: Vec::new(),
+            ..judged
+        }
     }
 
-    fn decides(&self, judged: &Judged, of_bench: u64, aborted: bool) -> bool {
+    fn decides(&self, judged: &ThresholdResult, of_bench: u64, aborted: bool) -> bool {
         let (condition, range) = (&self.threshold.condition, 0..self.series.slices().len());
         let all = self.all(range.clone());
         // Of an action, others may have failed.
@@ -40,8 +45,8 @@ impl Judge<'_> {
         let failed = all.failed - of_bench;
         let completed = (all.completed() - of_bench).max(1);
         let holds_without = match &condition.metric {
-            Metric::Rate(Event::Errors, _) => Some(holds(failed as f64 * 100.0 / completed as f64)),
-            Metric::Count(Event::Errors, _) => Some(holds(failed as f64)),
+            Metric::Rate(CountedOutcome::Errors, _) => Some(holds(failed as f64 * 100.0 / completed as f64)),
+            Metric::Count(CountedOutcome::Errors, _) => Some(holds(failed as f64)),
             _ => None,
         };
         match (judged.outcome, holds_without) {
@@ -71,7 +76,7 @@ impl Judge<'_> {
                 };
                 seen.is_none_or(holds)
             }
-            Metric::Count(Event::Completed, _) => {
+            Metric::Count(CountedOutcome::Completed, _) => {
                 let done = self.done(&all);
                 holds((done + of_bench) as f64) || holds(done.saturating_sub(of_bench) as f64)
             }

@@ -2,7 +2,7 @@
 //!
 //! Frequent evaluation finds a random excess sooner or later. So each evaluation waits until there are 10 % more
 //! samples, and spends a part of the accepted error; the total stays below 5 %. Work is bounded for any number of
-//! thresholds: an evaluation adds up slices, never samples; it judges only windows that have changed; and it waits if
+//! thresholds. An evaluation adds up slices, never samples; it judges only windows that have changed; and it waits if
 //! it would take more than its share of the load's time.
 
 use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
@@ -13,7 +13,7 @@ use results::counting::WorkloadCounts;
 use results::model::Outcome;
 use statistics::binomial::BATCHES;
 use terms::threshold::{Metric, Operator, Statistic, Threshold};
-use terms::{sla::Sla, tags::Names};
+use terms::{sla::Sla, tags::ActionNames};
 
 /// The next evaluation needs this many times the samples of the last.
 const GROWTH: f64 = 1.1;
@@ -27,11 +27,11 @@ const JUDGE_COST: u64 = 500;
 /// The `abort_on_fail` thresholds of a plan, and what was measured so far.
 pub struct LiveThresholds {
     ids: RunIds,
-    workloads: Vec<Watched>,
+    workloads: Vec<WatchedWorkload>,
 }
 
-struct Watched {
-    thresholds: Vec<Ending>,
+struct WatchedWorkload {
+    thresholds: Vec<StoppingThreshold>,
     counts: WorkloadCounts,
     /// How many iterations were counted.
     ended: u64,
@@ -42,7 +42,7 @@ struct Watched {
 }
 
 /// A threshold that may end the load.
-struct Ending {
+struct StoppingThreshold {
     number: usize,
     threshold: Threshold,
     /// Whether it was evaluated before.
@@ -59,8 +59,11 @@ struct Evaluations {
 impl LiveThresholds {
     /// The thresholds that say `abort_on_fail`, of each workload's criteria and the names of its actions.
     #[must_use]
-    pub fn new<'a>(workloads: impl IntoIterator<Item = (&'a Sla, Names)>, ids: RunIds) -> Self {
-        Self { ids, workloads: workloads.into_iter().map(|(sla, names)| Watched::new(sla, names)).collect() }
+    pub fn new<'a>(workloads: impl IntoIterator<Item = (&'a Sla, ActionNames)>, ids: RunIds) -> Self {
+        Self {
+            ids,
+            workloads: workloads.into_iter().map(|(sla, names)| WatchedWorkload::new(sla, names)).collect(),
+        }
     }
 
     /// Counts these iterations.
@@ -80,12 +83,13 @@ impl LiveThresholds {
     }
 }
 
-impl Watched {
-    fn new(sla: &Sla, names: Names) -> Self {
+impl WatchedWorkload {
+    fn new(sla: &Sla, names: ActionNames) -> Self {
         let ending = |threshold: &Threshold| threshold.abort_after_ns.is_some();
         let thresholds = sla.thresholds.iter().cloned().enumerate().filter(|(_, one)| ending(one));
-        let thresholds =
-            thresholds.map(|(number, threshold)| Ending { number, threshold, evaluated: false }).collect();
+        let thresholds = thresholds
+            .map(|(number, threshold)| StoppingThreshold { number, threshold, evaluated: false })
+            .collect();
         let only = Sla { thresholds: sla.thresholds.clone(), ..Sla::default() };
         let counts = WorkloadCounts::new(&only, names, ending);
         Self { thresholds, counts, ended: 0, evaluations: [Evaluations::default(); 2], spent: 0 }
@@ -122,7 +126,7 @@ impl Watched {
         broken.map(|at| self.thresholds[at].number)
     }
 
-    fn is_broken(&self, ending: &Ending, alpha: f64) -> bool {
+    fn is_broken(&self, ending: &StoppingThreshold, alpha: f64) -> bool {
         let threshold = &ending.threshold;
         let Some((series, limit)) = self.counts.of(threshold) else { return false };
         let found = Judge { threshold, series, limit, alpha }.outcome(!ending.evaluated);
@@ -132,7 +136,7 @@ impl Watched {
     /// The cost of an evaluation.
     fn cost(&self, windows: bool, due: &[usize]) -> u64 {
         let of_threshold = |at: &usize| {
-            let Ending { threshold, evaluated, .. } = &self.thresholds[*at];
+            let StoppingThreshold { threshold, evaluated, .. } = &self.thresholds[*at];
             let Some((series, _)) = self.counts.of(threshold) else { return 0 };
             let slices = series.slices().len();
             match (windows, &threshold.condition.metric) {
@@ -177,7 +181,7 @@ mod tests {
 
     use super::super::tests::threshold;
     use super::*;
-    use measure::sample::{Ended, IterationSample};
+    use measure::sample::{CompletionStatus, IterationSample};
 
     /// All iterations take 20 ms; every fifth fails, or none.
     #[test]
@@ -209,7 +213,7 @@ mod tests {
                 warn: false,
             };
             let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
-            let mut watched = Watched::new(&sla, Names::default());
+            let mut watched = WatchedWorkload::new(&sla, ActionNames::default());
             let mut rows = Rows::default();
             for number in 0..1_000 {
                 rows.push(&IterationSample {
@@ -217,7 +221,11 @@ mod tests {
                     due_ns: number * 1_000_000,
                     start_ns: number * 1_000_000,
                     duration_ns: 20_000_000,
-                    ended: if failing && number % 5 == 0 { Ended::Failed } else { Ended::Ok },
+                    ended: if failing && number % 5 == 0 {
+                        CompletionStatus::Failed
+                    } else {
+                        CompletionStatus::Ok
+                    },
                     ..IterationSample::default()
                 });
             }
@@ -240,7 +248,7 @@ mod tests {
                 warn: false,
             };
             let sla = Sla { thresholds: (0..5_000).map(threshold).collect(), ..Sla::default() };
-            let mut watched = Watched::new(&sla, Names::default());
+            let mut watched = WatchedWorkload::new(&sla, ActionNames::default());
             let (mut ended, mut broken_at) = (0, None);
             // 2.6 seconds, a batch every 100 ms; after the first second every iteration is slow.
             for tenth in 0..26_u64 {
@@ -290,7 +298,7 @@ mod tests {
                 let threshold =
                     Threshold { condition, window_ns, min_samples: None, abort_after_ns, warn: false };
                 let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
-                let mut watched = Watched::new(&sla, Names::default());
+                let mut watched = WatchedWorkload::new(&sla, ActionNames::default());
                 writeln!(page, "{text}, windows {window_ns:?}").unwrap();
                 for tenth in 0..20_u64 {
                     let mut rows = Rows::default();
@@ -302,7 +310,11 @@ mod tests {
                             due_ns: number * 666_000,
                             start_ns: number * 666_000,
                             duration_ns: if is_bad { 35_000_000 } else { 9_000_000 + number * 1_000 },
-                            ended: if is_bad && number % 2 == 0 { Ended::Failed } else { Ended::Ok },
+                            ended: if is_bad && number % 2 == 0 {
+                                CompletionStatus::Failed
+                            } else {
+                                CompletionStatus::Ok
+                            },
                             ..IterationSample::default()
                         });
                     }
@@ -361,7 +373,7 @@ mod tests {
             ..threshold(text)
         };
         let thresholds = vec![ending("p50 < 1s", 0), ending("p50 < 15ms", 2_000_000_000)];
-        let mut watched = Watched::new(&Sla { thresholds, ..Sla::default() }, Names::default());
+        let mut watched = WatchedWorkload::new(&Sla { thresholds, ..Sla::default() }, ActionNames::default());
         let (mut ended, mut evaluations) = (0, 0);
         for tenth in 0..30_u64 {
             let mut rows = Rows::default();
@@ -411,7 +423,7 @@ mod tests {
             warn: false,
         };
         let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
-        let mut watched = Watched::new(&sla, Names::default());
+        let mut watched = WatchedWorkload::new(&sla, ActionNames::default());
         let mut costs = Vec::new();
         for second in 0..40_u64 {
             let mut rows = Rows::default();

@@ -10,7 +10,6 @@ const MINUTE_NS: i128 = 60_000_000_000;
 
 /// A second new run, which is to confirm the first.
 pub struct ConfirmingRun<'a> {
-    /// The run.
     pub run: &'a StoredRun,
     /// How far it is from the first in time.
     pub separation: Separation,

@@ -9,9 +9,9 @@ use super::*;
 use measure::generator::{Generator, WorkerVitals};
 use measure::log::{End, Header, LogWriter};
 use measure::rows::Rows;
-use measure::sample::{ActionSample, Ended, IterationSample};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 use terms::sla::Sla;
-use terms::tags::Names;
+use terms::tags::ActionNames;
 use terms::threshold::parse;
 
 /// The runs of a simulation, and how many of them may get a wrong verdict: 5 % plus three standard deviations.
@@ -24,9 +24,9 @@ pub(super) fn threshold(text: &str) -> Threshold {
     Threshold { condition, window_ns: None, min_samples: None, abort_after_ns: None, warn: false }
 }
 
-pub(super) fn judged(threshold: &Threshold, samples: &[IterationSample]) -> Judged {
+pub(super) fn judged(threshold: &Threshold, samples: &[IterationSample]) -> ThresholdResult {
     let sla = Sla { thresholds: vec![threshold.clone()], ..Sla::default() };
-    let mut counts = WorkloadCounts::new(&sla, Names::untagged(&["first", "second"]), |_| true);
+    let mut counts = WorkloadCounts::new(&sla, ActionNames::untagged(&["first", "second"]), |_| true);
     let mut rows = Rows::default();
     samples.iter().for_each(|sample| rows.push(sample));
     rows.iter().for_each(|row| counts.add(row, false));
@@ -44,7 +44,7 @@ fn samples(durations_ns: impl Iterator<Item = u64>, failing: impl Fn(u64) -> boo
             due_ns: 5_000_000_000 + number * 1_000_000,
             start_ns: 5_000_000_000 + number * 1_000_000,
             duration_ns,
-            ended: if failing(number) { Ended::Failed } else { Ended::Ok },
+            ended: if failing(number) { CompletionStatus::Failed } else { CompletionStatus::Ok },
             ..IterationSample::default()
         })
         .collect()
@@ -160,7 +160,10 @@ fn tiny_tied_and_failed_samples_get_the_right_verdict() {
 #[test]
 fn dropped_iterations_are_over_every_limit() {
     let mut samples = samples((0..400).map(|_| 1_000_000), |_| false);
-    samples.iter_mut().step_by(4).for_each(|sample| (sample.ended, sample.duration_ns) = (Ended::Dropped, 0));
+    samples
+        .iter_mut()
+        .step_by(4)
+        .for_each(|sample| (sample.ended, sample.duration_ns) = (CompletionStatus::Dropped, 0));
     assert_eq!(judged(&threshold("p95 < 10ms"), &samples).outcome, Outcome::Fail);
     assert_eq!(judged(&threshold("p95(service) < 10ms"), &samples).outcome, Outcome::Pass);
     assert_eq!(judged(&threshold("rate(dropped) < 5%"), &samples).outcome, Outcome::Fail);
@@ -191,7 +194,7 @@ fn thousands_of_thresholds_work() {
     let thresholds: Vec<Threshold> =
         (1..=5000).map(|number| threshold(&format!("p{} < {number}us", number % 99 + 1))).collect();
     let sla = Sla { thresholds, ..Sla::default() };
-    let mut counts = WorkloadCounts::new(&sla, Names::default(), |_| true);
+    let mut counts = WorkloadCounts::new(&sla, ActionNames::default(), |_| true);
     let mut rows = Rows::default();
     samples((0..2000).map(|number| number * 1_000), |_| false).iter().for_each(|sample| rows.push(sample));
     rows.iter().for_each(|row| counts.add(row, false));
@@ -261,7 +264,7 @@ fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> Iterat
         start_ns: number * 1_000_000_000,
         due_ns: number * 1_000_000_000,
         duration_ns: (first_ms + second_ms) * 1_000_000,
-        ended: if failed { Ended::Failed } else { Ended::Ok },
+        ended: if failed { CompletionStatus::Failed } else { CompletionStatus::Ok },
         actions: vec![action(0, 0, first_ms), action(1, first_ms, second_ms)],
         ..IterationSample::default()
     }
@@ -364,10 +367,11 @@ fn traces_of_another_workload_say_nothing() {
         let name = if workload == 0 { "app::render" } else { "regex::compile" };
         profile.add(None, &[Function::named(name)], 20);
         let functions = results::functions::Functions { profiles: vec![profile.finish()], unreadable: 0 };
-        Sampled { id: SampleId { workload, number }, tree: None, functions: functions.into() }
+        SampledIteration { id: SampleId { workload, number }, tree: None, functions: functions.into() }
     };
     let run = log_with(both, &sla, &[iteration(0, 3, 5, false)], &folder.path().join("run.log"));
-    let sampled: Vec<Sampled> = (0..100).map(|number| of((number % 4 == 0).into(), number)).collect();
+    let sampled: Vec<SampledIteration> =
+        (0..100).map(|number| of((number % 4 == 0).into(), number)).collect();
     let verdict = judge(&Evidence { aggregate: &run, workloads: &[], sampled: &sampled, asynchronous: &[] });
     let seen: Vec<(Outcome, &str)> =
         verdict.criteria.iter().map(|one| (one.outcome, one.observed.as_str())).collect();
@@ -389,7 +393,7 @@ fn a_record_with_gaps_is_invalid_without_criteria() {
     let samples: Vec<IterationSample> = (0..40).map(|number| iteration(number, 3, 5, false)).collect();
     let mut run = log_of(&json!({}), &samples, &folder.path().join("run.log"));
     for (issued, outcome) in [(40, Outcome::None), (41, Outcome::Invalid)] {
-        let issued = vec![measure::log::Issued { issued, ..Default::default() }];
+        let issued = vec![measure::log::IterationCounts { issued, ..Default::default() }];
         run.end = Some(End { issued, ..End::default() });
         assert_eq!(verdict_of(&run).outcome, outcome);
     }
@@ -398,7 +402,8 @@ fn a_record_with_gaps_is_invalid_without_criteria() {
 /// Of several iterations that were cut off, the longest decides, whichever came first.
 #[test]
 fn the_longest_that_was_cut_off_counts() {
-    let cut = |number, ms| IterationSample { ended: Ended::Aborted, ..iteration(number, ms, 0, false) };
+    let cut =
+        |number, ms| IterationSample { ended: CompletionStatus::Aborted, ..iteration(number, ms, 0, false) };
     for (first_ms, second_ms, expected) in [
         (9_000, 2_000, Outcome::Fail),
         (2_000, 9_000, Outcome::Fail),

@@ -12,32 +12,32 @@ use std::ops::Range;
 use super::words::{between, milliseconds, percent, percent_beside, time, time_beside};
 use base::units::beside_limit;
 use measure::latency::SampleId;
-use results::batched::{By, merged};
+use results::batched::{BatchBasis, merged};
 use results::counting::{Series, Slice};
 use results::largest::EXEMPLARS_MAX;
-use results::model::{Measured, Outcome};
-use statistics::binomial::{BATCHES, Part, Share, batches, samples_needed};
+use results::model::{CriterionMeasurement, Outcome};
+use statistics::binomial::{BATCHES, BinomialCount, Share, batches, samples_needed};
 use statistics::mean::{Batch, Mean, Powers};
 use statistics::order::{rank, share_above};
-use terms::threshold::{Event, Metric, Operator, Statistic, Threshold};
+use terms::threshold::{CountedOutcome, Metric, Operator, Statistic, Threshold};
 
 /// The accepted probability of an error.
 pub const ALPHA: f64 = 0.05;
 /// A mean gets bounds only with this many batches.
 const BATCHES_MIN: usize = 5;
-/// A mean passes an upper limit only with this many samples in each of [`BATCHES`] batches: fewer may miss rare slow
-/// iterations. 400 samples miss an event of probability 1 % in 2 % of runs.
+/// A mean passes an upper limit only with this many samples in each of [`BATCHES`] batches. Fewer may miss rare slow
+/// iterations: 400 samples miss an event of probability 1 % in 2 % of runs.
 const BATCH_SAMPLES_MIN: u64 = 20;
 
 /// The result of a threshold.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct ThresholdResult {
     /// PASS, FAIL, INCONCLUSIVE or INVALID.
     pub outcome: Outcome,
     /// The observation as text.
     pub observed: String,
     /// The same in numbers.
-    pub measured: Option<Measured>,
+    pub measured: Option<CriterionMeasurement>,
     /// The number of samples behind it.
     pub samples: u64,
     /// Why it is INCONCLUSIVE or INVALID, and what would help.
@@ -46,7 +46,7 @@ pub struct Judged {
     pub examples: Vec<SampleId>,
 }
 
-impl Judged {
+impl ThresholdResult {
     /// INVALID, with the reason.
     #[must_use]
     pub fn invalid(observed: impl Into<String>, samples: u64, reason: impl Into<String>) -> Self {
@@ -63,7 +63,6 @@ impl Judged {
 
 /// A threshold with its samples.
 pub struct Judge<'a> {
-    /// The threshold.
     pub threshold: &'a Threshold,
     /// Its samples.
     pub series: &'a Series,
@@ -73,7 +72,7 @@ pub struct Judge<'a> {
     pub alpha: f64,
 }
 
-/// The judgement of a range of slices.
+/// The verdict on a range of slices.
 #[derive(Clone, Copy)]
 pub(super) struct RangeOutcome {
     pub(super) outcome: Outcome,
@@ -92,7 +91,7 @@ impl RangeOutcome {
 }
 
 /// A value with its bounds.
-struct Bounded {
+struct BoundedValue {
     value: f64,
     low: f64,
     high: f64,
@@ -101,7 +100,7 @@ struct Bounded {
 impl Judge<'_> {
     /// Judges the whole run, or every window.
     #[must_use]
-    pub fn judge(&self) -> Judged {
+    pub fn judge(&self) -> ThresholdResult {
         let all = 0..self.series.slices().len();
         if self.threshold.window_ns.is_some() {
             return self.windows();
@@ -122,17 +121,17 @@ impl Judge<'_> {
     }
 
     /// Every position of the window must hold. The window moves in steps of a twentieth of its length.
-    fn windows(&self) -> Judged {
+    fn windows(&self) -> ThresholdResult {
         let slices = self.series.slices().len();
         let samples = self.samples(0..slices);
         if self.series.is_too_long() {
-            return Judged::invalid("too many windows", samples, "choose a longer window");
+            return ThresholdResult::invalid("too many windows", samples, "choose a longer window");
         }
         let Some((start, found)) = self.worst_window(0) else {
             let lasted = time(self.series.lasted_ns());
             let reason =
                 format!("the load lasted {lasted}, less than one window; run longer, or shorten the window");
-            return Judged::invalid("no whole window", samples, reason);
+            return ThresholdResult::invalid("no whole window", samples, reason);
         };
         let mut judged = self.describe(start..start + BATCHES, found.outcome);
         let since_ns = self.series.begins_ns(start).saturating_sub(self.series.start_ns());
@@ -159,7 +158,7 @@ impl Judge<'_> {
     }
 
     /// The slices of a range in about twenty batches. A threshold without windows has only one range: the whole run.
-    fn batched(&self, range: Range<usize>, by: By) -> Cow<'_, [Slice]> {
+    fn batched(&self, range: Range<usize>, by: BatchBasis) -> Cow<'_, [Slice]> {
         match self.threshold.window_ns {
             None => Cow::Borrowed(self.series.batched().by(by)),
             Some(_) => Cow::Owned(merged(&self.series.slices()[range], by)),
@@ -191,7 +190,7 @@ impl Judge<'_> {
     }
 
     /// The iterations that were cut off, and how many of them are certainly over a percentile's limit: all or none.
-    fn cut_off(&self, all: &Slice) -> Option<Part> {
+    fn cut_off(&self, all: &Slice) -> Option<BinomialCount> {
         let condition = &self.threshold.condition;
         let (first_ns, _) = all.cut_ns?;
         if !matches!(condition.metric, Metric::Time(Statistic::Percentile(_), _)) {
@@ -201,11 +200,11 @@ impl Judge<'_> {
             true => !condition.operator.holds(first_ns as f64, condition.limit),
             false => condition.operator.holds(first_ns as f64, condition.limit),
         };
-        Some(Part { k: if over { all.aborted } else { 0 }, n: all.aborted })
+        Some(BinomialCount { k: if over { all.aborted } else { 0 }, n: all.aborted })
     }
 
-    fn parts(&self, range: Range<usize>) -> Vec<Part> {
-        let merge = |into: &mut Part, part: &Part| {
+    fn parts(&self, range: Range<usize>) -> Vec<BinomialCount> {
+        let merge = |into: &mut BinomialCount, part: &BinomialCount| {
             into.k += part.k;
             into.n += part.n;
         };
@@ -219,16 +218,16 @@ impl Judge<'_> {
             (Metric::Time(..), Some(limit)) => {
                 let of = |slice: usize| {
                     let (part, well) = (self.series.over(slice, limit), self.series.slices()[slice].ok);
-                    if above { part } else { Part { k: part.k - (part.n - well), n: part.n } }
+                    if above { part } else { BinomialCount { k: part.k - (part.n - well), n: part.n } }
                 };
-                let parts: Vec<Part> = range.map(of).collect();
+                let parts: Vec<BinomialCount> = range.map(of).collect();
                 batches(&parts, |part| part.n, merge)
             }
             (Metric::Rate(event, _), _) => {
-                let by = if event.is_of_ended() { By::Completed } else { By::Total };
-                let of = |slice: &Slice| Part {
+                let by = if event.is_of_ended() { BatchBasis::Completed } else { BatchBasis::Total };
+                let of = |slice: &Slice| BinomialCount {
                     k: self.counted(*event, slice),
-                    n: if by == By::Completed { slice.completed() } else { slice.total() },
+                    n: if by == BatchBasis::Completed { slice.completed() } else { slice.total() },
                 };
                 self.batched(range, by).iter().map(of).collect()
             }
@@ -245,7 +244,7 @@ impl Judge<'_> {
             Some(cut) if cut.k == 0 => {
                 let with = |k: u64| {
                     let mut parts = self.parts(range.clone());
-                    parts.push(Part { k, ..cut });
+                    parts.push(BinomialCount { k, ..cut });
                     judge(&Share::of_batches(&parts))
                 };
                 if with(0) == seen && with(cut.n) == seen { seen } else { Outcome::Inconclusive }
@@ -323,16 +322,16 @@ impl Judge<'_> {
         if !matches!(self.threshold.condition.metric, Metric::Time(Statistic::Mean, _)) {
             return false;
         }
-        let merged = self.batched(range, By::Ok);
+        let merged = self.batched(range, BatchBasis::Ok);
         merged.len() < BATCHES || merged.iter().any(|batch| batch.ok < BATCH_SAMPLES_MIN)
     }
 
     /// The value of a metric other than a share, with its bounds; `None` with too little data.
-    fn bounded(&self, range: Range<usize>, alpha: f64) -> Option<Bounded> {
-        let exact = |value: f64| Some(Bounded { value, low: value, high: value });
+    fn bounded(&self, range: Range<usize>, alpha: f64) -> Option<BoundedValue> {
+        let exact = |value: f64| Some(BoundedValue { value, low: value, high: value });
         match &self.threshold.condition.metric {
             Metric::Time(Statistic::Mean, _) => {
-                let merged = self.batched(range, By::Ok);
+                let merged = self.batched(range, BatchBasis::Ok);
                 let mut powers = Powers::default();
                 merged.iter().for_each(|slice| powers.merge(&slice.ok_powers));
                 let of = |slice: &Slice| Batch { n: slice.ok, sum: slice.ok_sum_ns as f64 };
@@ -346,18 +345,18 @@ impl Judge<'_> {
         }
     }
 
-    fn counted(&self, event: Event, slice: &Slice) -> u64 {
+    fn counted(&self, event: CountedOutcome, slice: &Slice) -> u64 {
         match event {
-            Event::Errors => slice.failed,
-            Event::Dropped => slice.dropped,
-            Event::Aborted => slice.aborted,
-            Event::Resent => slice.resent,
-            Event::Completed => self.done(slice),
+            CountedOutcome::Errors => slice.failed,
+            CountedOutcome::Dropped => slice.dropped,
+            CountedOutcome::Aborted => slice.aborted,
+            CountedOutcome::Resent => slice.resent,
+            CountedOutcome::Completed => self.done(slice),
         }
     }
 
     /// Completed iterations per second: the observed rate of the whole, with bounds from chunks of equal length.
-    fn throughput(&self, range: Range<usize>, alpha: f64) -> Option<Bounded> {
+    fn throughput(&self, range: Range<usize>, alpha: f64) -> Option<BoundedValue> {
         let slices = &self.series.slices()[range];
         let slice_s = self.series.slice_ns() as f64 / 1e9;
         let windowed = self.threshold.window_ns.is_some();
@@ -376,15 +375,15 @@ impl Judge<'_> {
             if windowed { slices.len() as f64 * slice_s } else { self.series.lasted_ns() as f64 / 1e9 };
         let value = done / lasted_s;
         let (below, above) = (seen.value - seen.low, seen.high - seen.value);
-        Some(Bounded { value, low: value - below / slice_s, high: value + above / slice_s })
+        Some(BoundedValue { value, low: value - below / slice_s, high: value + above / slice_s })
     }
 
     /// The verdict on a range as text.
-    fn describe(&self, range: Range<usize>, outcome: Outcome) -> Judged {
+    fn describe(&self, range: Range<usize>, outcome: Outcome) -> ThresholdResult {
         let samples = self.samples(range.clone());
         let wanted = self.threshold.min_samples.unwrap_or(1).max(1);
         if samples == 0 {
-            return Judged::invalid("no samples", 0, self.nothing(range));
+            return ThresholdResult::invalid("no samples", 0, self.nothing(range));
         }
         if samples < wanted {
             let reason = match self.threshold.window_ns {
@@ -393,7 +392,7 @@ impl Judge<'_> {
                     format!("min_samples is {wanted}, and this window has {samples}; use longer windows")
                 }
             };
-            return Judged::invalid(format!("{samples} samples"), samples, reason);
+            return ThresholdResult::invalid(format!("{samples} samples"), samples, reason);
         }
         let (observed, measured, reason) = match &self.threshold.condition.metric {
             Metric::Time(Statistic::Percentile(at), _) => self.of_percentile(range.clone(), *at),
@@ -415,7 +414,7 @@ impl Judge<'_> {
             ),
             false => reason,
         };
-        Judged {
+        ThresholdResult {
             outcome,
             observed,
             measured,
@@ -437,9 +436,9 @@ impl Judge<'_> {
 
     /// The percentile is the sample of its rank. Its bounds are samples too, by the test that judged it. Iterations
     /// that failed or never started rank after all others and have no time.
-    fn of_percentile(&self, range: Range<usize>, at: f64) -> (String, Option<Measured>, String) {
+    fn of_percentile(&self, range: Range<usize>, at: f64) -> (String, Option<CriterionMeasurement>, String) {
         let (share, allowed) = (self.share(range.clone()), share_above(at));
-        let Part { k, n } = share.whole;
+        let BinomialCount { k, n } = share.whole;
         let limit = self.threshold.condition.limit;
         let over = format!(
             "{k} of {n} {} {}, {} allowed{}",
@@ -461,7 +460,7 @@ impl Judge<'_> {
             let which = if self.all(range).failed > 0 { "failed" } else { "dropped or cut-off" };
             return (format!("no time, as it falls among {which} iterations{spread}; {over}"), None, reason);
         };
-        let measured = Measured {
+        let measured = CriterionMeasurement {
             unit: "ms".to_owned(),
             limit: milliseconds(limit),
             value: milliseconds(seen_ns as f64),
@@ -478,10 +477,10 @@ impl Judge<'_> {
         Some(if rank <= good { time_ns.min(limit_ns) } else { time_ns.max(limit_ns.saturating_add(1)) })
     }
 
-    fn of_rate(&self, range: Range<usize>) -> (String, Option<Measured>, String) {
+    fn of_rate(&self, range: Range<usize>) -> (String, Option<CriterionMeasurement>, String) {
         let share = self.share(range);
         let (low, high) = share.bounds(ALPHA);
-        let Part { k, n } = share.whole;
+        let BinomialCount { k, n } = share.whole;
         let observed = format!(
             "{} ({} to {}): {k} of {n}",
             percent_beside(share.seen() * 100.0, self.threshold.condition.limit),
@@ -489,7 +488,7 @@ impl Judge<'_> {
             percent(high * 100.0)
         );
         let limit = self.threshold.condition.limit;
-        let measured = Measured {
+        let measured = CriterionMeasurement {
             unit: "%".to_owned(),
             limit,
             value: share.seen() * 100.0,
@@ -499,11 +498,11 @@ impl Judge<'_> {
         (observed, Some(measured), unclear(&share, limit / 100.0))
     }
 
-    fn of_value(&self, range: Range<usize>) -> (String, Option<Measured>, String) {
+    fn of_value(&self, range: Range<usize>) -> (String, Option<CriterionMeasurement>, String) {
         let reason = "the value varies too much during the run to decide; run longer".to_owned();
         let all = self.all(range.clone());
         let others = self.others(&all);
-        let Some(Bounded { value, low, high }) = self.bounded(range, ALPHA) else {
+        let Some(BoundedValue { value, low, high }) = self.bounded(range, ALPHA) else {
             let few = "too few samples for bounds of the value; run longer".to_owned();
             let observed = if all.ok == 0 { "none succeeded" } else { "too few samples" };
             return (observed.to_owned() + &others, None, few);
@@ -530,7 +529,7 @@ impl Judge<'_> {
             Some((low, high)) => format!("{seen} ({} to {})", shown(low), shown(high)),
             None => seen,
         };
-        let measured = Measured {
+        let measured = CriterionMeasurement {
             unit: unit.to_owned(),
             limit: self.threshold.condition.limit * scale,
             value: value * scale,
@@ -552,7 +551,9 @@ impl Judge<'_> {
         };
         let mut examples = Vec::new();
         match &condition.metric {
-            Metric::Rate(Event::Errors, _) | Metric::Count(Event::Errors, _) => failed(&mut examples),
+            Metric::Rate(CountedOutcome::Errors, _) | Metric::Count(CountedOutcome::Errors, _) => {
+                failed(&mut examples)
+            }
             Metric::Time(statistic, _) if condition.operator.bounds_above() => {
                 let mut longest: Vec<_> = match whole {
                     true => self.series.longest().to_vec(),
@@ -579,14 +580,14 @@ impl Judge<'_> {
     }
 }
 
-fn of_batches(batches: &[Batch], powers: Option<&Powers>, alpha: f64) -> Option<Bounded> {
+fn of_batches(batches: &[Batch], powers: Option<&Powers>, alpha: f64) -> Option<BoundedValue> {
     if batches.iter().filter(|batch| batch.n > 0).count() < BATCHES_MIN {
         return None;
     }
     let mean = Mean::of_batches(batches)?;
     let mean = powers.map_or(mean, |powers| mean.shaped(powers));
     let (low, high) = mean.bounds(alpha);
-    Some(Bounded { value: mean.value, low, high })
+    Some(BoundedValue { value: mean.value, low, high })
 }
 
 /// Whether the share over a limit is certainly at most what is allowed (for lower limits: at least).
@@ -601,7 +602,7 @@ pub(super) fn by_share(share: &Share, operator: Operator, allowed: f64, alpha: f
 }
 
 fn by_rate(share: &Share, operator: Operator, limit: f64, alpha: f64) -> Outcome {
-    let Part { k, n } = share.whole;
+    let BinomialCount { k, n } = share.whole;
     let exactly = |holds: bool| if holds { Outcome::Pass } else { Outcome::Fail };
     // No number of samples proves a share of exactly 0 or 1, so these conditions judge the observed share.
     match operator {
@@ -615,7 +616,7 @@ fn by_rate(share: &Share, operator: Operator, limit: f64, alpha: f64) -> Outcome
     }
 }
 
-fn by_bounds(seen: &Bounded, operator: Operator, limit: f64) -> Outcome {
+fn by_bounds(seen: &BoundedValue, operator: Operator, limit: f64) -> Outcome {
     match (operator.holds(seen.low, limit), operator.holds(seen.high, limit)) {
         (true, true) => Outcome::Pass,
         (false, false) => Outcome::Fail,

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
+use super::threshold::{ALPHA, ThresholdResult, by_share, settled, unclear};
 use super::words::{between, milliseconds, number_beside, percent, time, time_beside};
 use measure::latency::SampleId;
 use osprofiler::report::TraceTree;
 use results::functions::Functions;
 use results::largest::EXEMPLARS_MAX;
-use results::model::{Measured, Outcome, TraceState};
+use results::model::{CriterionMeasurement, Outcome, TraceState};
 use results::{selection, trace};
-use statistics::binomial::{Part, Share};
+use statistics::binomial::{BinomialCount, Share};
 use statistics::mean::Mean;
 use statistics::order::{at_percentile, at_rank, share_above};
 use terms::threshold::{Figure, Metric, Statistic, Threshold, Unit};
@@ -29,8 +29,7 @@ const TRACES_ALIKE: usize = 10;
 const TRACES_ALIKE_TO_PASS: usize = 29;
 
 /// A successful iteration of the random sample.
-pub struct Sampled {
-    /// Its id.
+pub struct SampledIteration {
     pub id: SampleId,
     /// Its trace; `None` if the collector had none.
     pub tree: Option<TraceTree>,
@@ -41,19 +40,24 @@ pub struct Sampled {
 /// Judges a threshold on trace points by the sampled iterations of its workload. `ran` is the number of all successful
 /// iterations.
 #[must_use]
-pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bool) -> Judged {
+pub fn judge(
+    threshold: &Threshold,
+    sampled: &[&SampledIteration],
+    ran: u64,
+    profiled: bool,
+) -> ThresholdResult {
     let Metric::Trace(statistic, figure, points) = &threshold.condition.metric else {
-        return Judged::invalid("not a trace metric", 0, "it is measured elsewhere");
+        return ThresholdResult::invalid("not a trace metric", 0, "it is measured elsewhere");
     };
     if !profiled {
-        return Judged::invalid("no traces", 0, "the run was not profiled");
+        return ThresholdResult::invalid("no traces", 0, "the run was not profiled");
     }
     if ran == 0 {
-        return Judged::invalid("no samples", 0, "no iteration succeeded");
+        return ThresholdResult::invalid("no samples", 0, "no iteration succeeded");
     }
     if sampled.is_empty() {
         let reason = "no random sample of traces was fetched; run with a collector and this threshold";
-        return Judged::invalid("no traces", 0, reason);
+        return ThresholdResult::invalid("no traces", 0, reason);
     }
     let complete = |tree: &&TraceTree| trace::state(tree) == TraceState::Complete;
     let trees: Vec<(SampleId, &TraceTree)> =
@@ -63,16 +67,16 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
     if missing > MISSING_MAX {
         let reason =
             format!("only {have} of {of} sampled iterations have a complete trace; check the collector");
-        return Judged::invalid(format!("{have} of {of} traces"), have as u64, reason);
+        return ThresholdResult::invalid(format!("{have} of {of} traces"), have as u64, reason);
     }
     let wanted = threshold.min_samples.unwrap_or(1);
     if (have as u64) < wanted {
         let reason =
             format!("min_samples is {wanted}, and {have} traces were sampled; raise trace: {{limit}}");
-        return Judged::invalid(format!("{have} traces"), have as u64, reason);
+        return ThresholdResult::invalid(format!("{have} traces"), have as u64, reason);
     }
     if let Some(reason) = selection::unknown(trees.iter().map(|(_, tree)| *tree), points) {
-        return Judged::invalid("no such point", have as u64, reason);
+        return ThresholdResult::invalid("no such point", have as u64, reason);
     }
     let scale = if *figure == Figure::Time { 1e3 } else { 1.0 };
     let of = |tree: &TraceTree| selection::figure(tree, points, *figure) as f64 * scale;
@@ -86,7 +90,7 @@ pub(super) fn of_figures(
     statistic: Statistic,
     figures: &[(f64, SampleId)],
     ran: u64,
-) -> Judged {
+) -> ThresholdResult {
     let condition = &threshold.condition;
     let is_time = condition.metric.unit() == Unit::Time;
     let shown = |value: f64| match is_time {
@@ -114,7 +118,7 @@ pub(super) fn of_figures(
                 false => condition.operator.holds(value, condition.limit),
             };
             let k = ordered.iter().filter(|value| over(**value)).count() as u64;
-            let (share, allowed) = (Share::independent(Part { k, n }), share_above(at));
+            let (share, allowed) = (Share::independent(BinomialCount { k, n }), share_above(at));
             let outcome = by_share(&share, condition.operator, allowed, ALPHA);
             let bounds = share.order_bounds(at, ALPHA);
             let bound = |rank: Option<u64>| at_rank(&ordered, rank?);
@@ -135,10 +139,10 @@ pub(super) fn of_figures(
         .filter(|(value, _)| !condition.operator.holds(*value, condition.limit))
         .collect();
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Judged {
+    ThresholdResult {
         outcome,
         observed: format!("{seen}{spread} in {n} random iterations{over}"),
-        measured: Some(Measured {
+        measured: Some(CriterionMeasurement {
             unit: unit(&condition.metric).to_owned(),
             limit: scale(condition.limit),
             value: scale(value),
@@ -178,11 +182,11 @@ fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) ->
     (if holds { Outcome::Pass } else { Outcome::Fail }, String::new())
 }
 
-type OfMean = (f64, (Option<f64>, Option<f64>), Outcome, String, String);
+type MeanVerdict = (f64, (Option<f64>, Option<f64>), Outcome, String, String);
 
 /// Judges the mean of the sample, with bounds of the mean of all iterations; `all` when the sample contains every
 /// iteration. Counts that are the same in every trace are exact where times are not, and need few traces.
-fn of_mean(threshold: &Threshold, values: &[f64], is_time: bool, all: bool) -> OfMean {
+fn of_mean(threshold: &Threshold, values: &[f64], is_time: bool, all: bool) -> MeanVerdict {
     let condition = &threshold.condition;
     let same = values.iter().all(|value| value.total_cmp(&values[0]).is_eq());
     if !is_time && (all || same && values.len() >= TRACES_ALIKE) {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bench::rally::args::Arguments;
 use bench::rally::template::render;
-use bench::text::diagnostics::Source;
+use bench::text::diagnostics::SourceText;
 use bench::text::yaml::{self, Schema};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn value(path: &Path, given: &str) -> Result<Value, String> {
     let said = |faults: Vec<bench::text::diagnostics::Fault>| {
         faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
     };
-    let source = Source::new("task", text.strip_prefix('\u{feff}').unwrap_or(&text));
+    let source = SourceText::new("task", text.strip_prefix('\u{feff}').unwrap_or(&text));
     let rendered = render(source, &arguments, &beside).map_err(|rejected| said(rejected.faults))?;
     let (root, faults) = yaml::parse_all_as(&rendered.source, Schema::Python);
     let Some(root) = root.filter(|_| faults.is_empty()) else { return Err(said(faults)) };

@@ -958,10 +958,10 @@ def judge_sdk(sdk, seen):
     compared = (workload.get("asynchronous") or {}).get("late") or {} if sdk.is_late else workload
     comparison = compared.get("comparison") or {"kinds": [], "no_finding": "no comparison", "slow": 0, "left_out": 0}
     complete, total = profiling["fetched"].get("complete", 0), sum(profiling["fetched"].values())
-    guilty = next((kind for kind in comparison["kinds"] if kind["guilty"]), None)
-    named = guilty and (guilty["name"], guilty["service"])
-    if guilty and guilty["outside"]:
-        named = (f"time outside, in {guilty['name']}", guilty["service"])
+    cause = next((kind for kind in comparison["kinds"] if kind["guilty"]), None)
+    named = cause and (cause["name"], cause["service"])
+    if cause and cause["outside"]:
+        named = (f"time outside, in {cause['name']}", cause["service"])
     wrong = []
     if named and named != (sdk.span, sdk.service or sdk.name):
         wrong.append("another cause")
@@ -974,7 +974,7 @@ def judge_sdk(sdk, seen):
         wrong.append(f"{workload['iterations']['failed']} failed")
     return {
         "named": f"`{named[0]}` of {named[1]}" if named else f"nothing ({comparison['no_finding']})",
-        "share": guilty["share"] if guilty else None, "slow": comparison["slow"], "complete": complete, "total": total,
+        "share": cause["share"] if cause else None, "slow": comparison["slow"], "complete": complete, "total": total,
         "wrong": wrong,
     }
 

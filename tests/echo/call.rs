@@ -14,8 +14,8 @@ use plan::action::Action;
 use plan::call::echo::EchoCall;
 use text::template::{TemplateError, Variables};
 
-use crate::judge::Judged;
-use crate::pass::{Attempted, Branch, CallState, Called, Pass};
+use crate::judge::ParsedReply;
+use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 use crate::reply::Reply;
 
 /// A lane's connection.
@@ -65,8 +65,8 @@ impl EchoLane {
         branch: &Branch,
         (action, call): (&Action, &EchoCall),
         variables: &mut Variables,
-        before: &Attempted,
-    ) -> Result<Called, TemplateError> {
+        before: &EarlierAttempts,
+    ) -> Result<CallResult, TemplateError> {
         let mut line = String::new();
         call.line.render(variables, &mut line)?;
         let sent = now();
@@ -86,7 +86,7 @@ impl EchoLane {
                 let outcome = if answer == line { SAME } else { ANOTHER };
                 let body_bytes = answer.len() as u64;
                 let reply = Reply { outcome, headers: None, body: answer.into_bytes(), body_bytes };
-                let verdict = Judged::new(&reply, None, |_| None).verdict(
+                let verdict = ParsedReply::new(&reply, None, |_| None).verdict(
                     action,
                     duration,
                     variables,
@@ -96,6 +96,6 @@ impl EchoLane {
             }
         };
         let (outcome, body_bytes) = reply.map_or((None, 0), |reply| (Some(reply.outcome), reply.body_bytes));
-        Ok(Called { ended, duration, outcome, body_bytes, verdict })
+        Ok(CallResult { ended, duration, outcome, body_bytes, verdict })
     }
 }

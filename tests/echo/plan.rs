@@ -2,8 +2,8 @@
 
 use client::url::BaseUrl;
 use config::step::Step;
-use text::template::Text;
-use text::yaml::Node;
+use text::template::CompiledText;
+use text::yaml::YamlNode;
 use text::yaml_place::at;
 
 use crate::compiler::Compiler;
@@ -13,7 +13,7 @@ pub struct EchoCall {
     /// The target; only its host and port are used.
     pub base: BaseUrl,
     /// The line, without its end.
-    pub line: Text,
+    pub line: CompiledText,
 }
 
 impl EchoCall {
@@ -29,7 +29,7 @@ pub(super) fn label(line: &str) -> String {
 }
 
 impl Compiler<'_> {
-    pub(super) fn echo(&mut self, step: &Step, line: &str, node: &Node) -> Option<EchoCall> {
+    pub(super) fn echo(&mut self, step: &Step, line: &str, node: &YamlNode) -> Option<EchoCall> {
         let place = at(node, &["echo"]);
         Some(EchoCall { base: self.named_target(step, node, place)?, line: self.text(line, place)? })
     }

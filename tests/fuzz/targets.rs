@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bench::base::masking;
 use bench::client::Request;
-use bench::client::body::Content;
+use bench::client::body::BodyContent;
 use bench::client::guard::Guard;
 use bench::client::headers::HeaderBlock;
 use bench::client::options::{HttpOptions, Settings, Version};
 use bench::client::pool::Pool;
-use bench::client::simulated::{self as network, Network, Peer, Sent, What};
+use bench::client::simulated::{self as network, NetworkModel, Peer, PeerEvent, PeerTransmission};
 use bench::client::tls::{self, TlsOptions};
 use bench::client::url::BaseUrl;
 use bench::harness::event;
@@ -27,23 +27,23 @@ use bench::measure::rows::Rows;
 use bench::osprofiler::functions::model::FunctionProfile;
 use bench::osprofiler::functions::{carried, collapsed, pprof, speedscope};
 use bench::osprofiler::profile_log;
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::spans::{Decoded, jaeger, json, protobuf, read, translate};
+use bench::osprofiler::spans::{DecodedSpans, jaeger, json, protobuf, read, translate};
 use bench::osprofiler::verifying::ServerKeys;
-use bench::rally::template::{self, Rendered};
+use bench::rally::template::{self, RenderedTask};
 use bench::rally::{self, args::Arguments};
 use bench::receive::links::Links;
 use bench::receive::wire;
 use bench::results::stored::StoredRun;
-use bench::text::diagnostics::Source;
+use bench::text::diagnostics::SourceText;
 use bench::text::template::{Engine, Variables};
 
 /// A target's name, and what it does with an input.
-pub(crate) type Target = (&'static str, fn(&[u8]));
+pub(crate) type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 15] = [
+pub(crate) const TARGETS: [FuzzTarget; 15] = [
     ("log", log),
     ("results", results),
     ("scenario", scenario),
@@ -86,9 +86,9 @@ fn with_file<T>(bytes: &[u8], name: &str, work: impl FnOnce(&Path) -> T) -> T {
 
 /// Counts iterations, and adds up what can be added up.
 #[derive(Default)]
-struct Sum(u64);
+struct ResponseTimeSum(u64);
 
-impl Visitor for Sum {
+impl Visitor for ResponseTimeSum {
     fn rows(&mut self, rows: &Rows) -> std::io::Result<()> {
         for row in rows.iter() {
             self.0 = self.0.wrapping_add(row.head.response_ns());
@@ -101,7 +101,7 @@ impl Visitor for Sum {
 fn log(bytes: &[u8]) {
     with_file(bytes, "run.log", |path| {
         if let Ok(log) = RunLog::of(LogFile::at(path)) {
-            let (mut one, mut two) = (Sum::default(), Sum::default());
+            let (mut one, mut two) = (ResponseTimeSum::default(), ResponseTimeSum::default());
             let first = log.visit(&mut [&mut one]).map_err(|error| error.to_string());
             let second = log.visit(&mut [&mut two]).map_err(|error| error.to_string());
             assert_eq!((one.0, first), (two.0, second), "a log is read the same twice");
@@ -140,10 +140,11 @@ fn deployment(bytes: &[u8]) {
 fn rally_task(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = rally::is_task(text);
-    let files = rally::Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
+    let files =
+        rally::ArgumentFiles { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
     let missing = |name: &str| Err(format!("no file {name}"));
-    let rendered = template::render(Source::new("t.yaml", text), &Arguments::default(), &missing);
-    for rendered in rendered.into_iter().chain([Rendered::plain(Source::new("t.yaml", text))]) {
+    let rendered = template::render(SourceText::new("t.yaml", text), &Arguments::default(), &missing);
+    for rendered in rendered.into_iter().chain([RenderedTask::plain(SourceText::new("t.yaml", text))]) {
         if let Err(rejected) = rally::read(rendered, "title", &files) {
             assert!(!rejected.faults.is_empty());
         }
@@ -152,8 +153,8 @@ fn rally_task(bytes: &[u8]) {
 
 /// Records of trace points, a line each; profile logs; signed headers.
 fn records(bytes: &[u8]) {
-    let records: Vec<Record> =
-        bytes.split(|byte| *byte == b'\n').filter_map(|line| Record::decode(line).ok()).collect();
+    let records: Vec<TraceRecord> =
+        bytes.split(|byte| *byte == b'\n').filter_map(|line| TraceRecord::decode(line).ok()).collect();
     for record in &records {
         let _ = carried::decode(&record.info);
         let _ = record.timestamp_us();
@@ -168,13 +169,13 @@ fn records(bytes: &[u8]) {
 /// Spans as collectors answer them.
 fn spans(bytes: &[u8]) {
     let decoded = [
-        protobuf::decode(bytes).map(|spans| Decoded { spans, ..Decoded::default() }),
+        protobuf::decode(bytes).map(|spans| DecodedSpans { spans, ..DecodedSpans::default() }),
         protobuf::decode_tempo(bytes),
         protobuf::decode_tempo_v2(bytes),
         json::decode(bytes),
         jaeger::decode(bytes),
     ];
-    for Decoded { spans, .. } in decoded.into_iter().flatten() {
+    for DecodedSpans { spans, .. } in decoded.into_iter().flatten() {
         let _ = TraceTree::build(&read::records("b", &spans));
         for (_, records) in read::traces(&spans) {
             let _ = TraceTree::build(&records);
@@ -192,7 +193,7 @@ fn otlp(bytes: &[u8]) {
     for body in [bytes, of_json.as_deref().unwrap_or_default()] {
         let mut links = Links::new();
         // Every second trace is wanted.
-        let Ok(request) = wire::Request::read(body, &mut links, |trace| trace % 2 == 0) else { continue };
+        let Ok(request) = wire::WireRequest::read(body, &mut links, |trace| trace % 2 == 0) else { continue };
         let mut delivered = 0;
         request.deliver(|_, spans, bytes| {
             delivered += u64::from(spans);
@@ -249,21 +250,21 @@ impl Server {
     }
 }
 
-impl Network for Server {
+impl NetworkModel for Server {
     fn connect(&mut self, _: &str) -> (Duration, std::io::Result<Box<dyn Peer>>) {
         (Duration::ZERO, Ok(Box::new(self.clone())))
     }
 }
 
 impl Peer for Server {
-    fn take(&mut self, bytes: &[u8], sent: &mut Vec<Sent>) -> usize {
+    fn take(&mut self, bytes: &[u8], sent: &mut Vec<PeerTransmission>) -> usize {
         self.taken.extend_from_slice(bytes);
         if !self.has_answered && self.is_asked() {
             self.has_answered = true;
             for piece in self.answer.chunks(self.piece) {
-                sent.push(Sent { after: Duration::ZERO, what: What::Bytes(piece.to_vec()) });
+                sent.push(PeerTransmission { after: Duration::ZERO, what: PeerEvent::Bytes(piece.to_vec()) });
             }
-            sent.push(Sent { after: Duration::ZERO, what: What::End });
+            sent.push(PeerTransmission { after: Duration::ZERO, what: PeerEvent::End });
         }
         bytes.len()
     }
@@ -329,7 +330,7 @@ async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)>
         path: "/",
         fixed: &nothing,
         own: &nothing,
-        body: &Content::EMPTY,
+        body: &BodyContent::EMPTY,
         started: Instant::now(),
         redirects_max: 0,
         body_bytes_max: 1 << 20,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::schema::assert_described;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 const SCENARIO: &str = r#"
@@ -16,7 +16,7 @@ iteration:
     expect: { status: 200 }
 "#;
 
-/// A scenario of 30 fast iterations on the demo, and a demo that is slowed down.
+/// A scenario of 30 short iterations on the demo, and a demo that is slowed down.
 fn folder() -> Bench {
     let bench = Bench::new();
     bench.write("a.yaml", "name: first\ndemo: {}\n");
@@ -95,7 +95,7 @@ fn a_build_that_takes_many_times_as_long_fails() {
 /// Two targets of one deployment: /good answers, and /bad fails each tenth time.
 #[test]
 fn a_build_that_fails_more_fails_the_comparison() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         let bad = seen.path.starts_with("/bad") && seen.nth % 10 == 0;
         let half = seen.path.starts_with("/half") && seen.nth % 2 == 0;
         let down = seen.path.starts_with("/down");
@@ -190,7 +190,7 @@ fn rounds_that_cannot_be_long_enough_are_told_at_once() {
 /// A's timed rounds hold enough iterations and B's too few, because it is slower: that is a FAIL and not INVALID.
 #[test]
 fn a_slower_build_in_timed_rounds_fails() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         let slow = if seen.path.starts_with("/slow") { 90 } else { 40 };
         wire.pause(std::time::Duration::from_millis(slow));
         wire.answer("200 OK", "text/plain", "ok")
@@ -219,7 +219,7 @@ fn a_slower_build_in_timed_rounds_fails() {
 #[test]
 fn a_limit_of_bench_is_no_difference_between_builds() {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         let body = if seen.path.starts_with("/deep") { deep.as_str() } else { "[]" };
         wire.answer("200 OK", "application/json", body)
     });
@@ -316,7 +316,7 @@ mod commands {
 
     use super::{SCENARIO, ab_json};
     use crate::rewind;
-    use crate::support::{Bench, Ended, free_address};
+    use crate::support::{Bench, CommandOutput, free_address};
 
     /// An HTTP server in a few lines of Python; `None` where there is no Python.
     fn folder(port: u16) -> Option<Bench> {
@@ -355,7 +355,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         }
     }
 
-    fn compare(bench: &Bench, base: &str, new: &str, further: &[&str]) -> Ended {
+    fn compare(bench: &Bench, base: &str, new: &str, further: &[&str]) -> CommandOutput {
         let arguments =
             ["ab", "scenario.yaml", "--base-cmd", base, "--new-cmd", new, "--metric", "p50", "--pairs", "10"];
         bench.run(&arguments.iter().chain(further).copied().collect::<Vec<_>>())
@@ -479,7 +479,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         }
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        let ended = Ended::from(child.wait_with_output().unwrap()).expect_code(105);
+        let ended = CommandOutput::from(child.wait_with_output().unwrap()).expect_code(105);
         assert!(
             ended.stdout.contains("INCONCLUSIVE") && ended.stdout.contains("interrupted after"),
             "{}",

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use bench::harness::{Event, Finished, Interrupt, Sink, run};
+use bench::harness::{Event, FinishedRun, Interrupt, Sink, run};
 use bench::results::model::{Outcome, TraceState};
 use serde_json::{Value, json};
 
-use crate::receiving::{Traced, export, now_ns, options};
-use crate::server::Server;
+use crate::receiving::{SampledRequest, export, now_ns, options};
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// How long the worker takes, at least.
@@ -31,11 +31,11 @@ const LATE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250
 const LATE_EVERY: usize = 6;
 
 /// `/queue` sends a message, `/late` one whose work is late at times, `/task` starts a task in the background.
-fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> Server {
-    Server::start(move |seen, wire| {
+fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> ScriptedServer {
+    ScriptedServer::start(move |seen, wire| {
         let began = now_ns();
         std::thread::sleep(Duration::from_millis(1));
-        if let (Some(traced), Some(address)) = (Traced::of(seen), receiver.get().copied()) {
+        if let (Some(traced), Some(address)) = (SampledRequest::of(seen), receiver.get().copied()) {
             let ended = now_ns();
             let get = traced.span(1, &traced.parent_id, "GET", SERVER, (began, ended));
             let is_late = seen.path.contains("late");
@@ -65,9 +65,9 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> Server {
 }
 
 /// A consumer with a trace of its own; the statement in it is sent before it, and on its own.
-fn consume(address: SocketAddr, traced: &Traced, began: u64) {
+fn consume(address: SocketAddr, traced: &SampledRequest, began: u64) {
     // Another trace for certain: the program's ids have a 4 there, the version of a UUID.
-    let own = Traced {
+    let own = SampledRequest {
         trace_id: format!("{}c{}", &traced.trace_id[..12], &traced.trace_id[13..]),
         ..traced.clone()
     };
@@ -79,7 +79,7 @@ fn consume(address: SocketAddr, traced: &Traced, began: u64) {
     assert_eq!(export(address, &[work]), "HTTP/1.1 200 OK");
 }
 
-fn run_shop(scenario: &str, interrupt_wait: bool) -> (Finished, tempfile::TempDir) {
+fn run_shop(scenario: &str, interrupt_wait: bool) -> (FinishedRun, tempfile::TempDir) {
     let (address, workers) = (Arc::new(OnceLock::new()), Workers::default());
     let server = shop(Arc::clone(&address), Arc::clone(&workers));
     let interrupt = Interrupt::new();
@@ -121,8 +121,8 @@ fn a_consumers_trace_belongs_to_the_iteration_that_sent_the_message() {
     let outcomes: Vec<Outcome> = results.verdict.criteria.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [Outcome::Pass, Outcome::Fail], "{:?}", results.verdict.criteria);
     for slow in &results.slowest {
-        let culprit = slow.culprit.as_ref().map_or("", |culprit| culprit.name.as_str());
-        assert!(!["work", "UPDATE"].contains(&culprit), "{slow:?}");
+        let cause = slow.cause.as_ref().map_or("", |cause| cause.name.as_str());
+        assert!(!["work", "UPDATE"].contains(&cause), "{slow:?}");
     }
     let trace =
         finished.traces.iter().find(|trace| trace.tree.points.iter().any(|p| p.name == "work")).unwrap();
@@ -140,7 +140,7 @@ fn read_again(value: &impl serde::Serialize) -> Value {
 }
 
 /// What a run says, a report of the stored run says again.
-fn again_and_in_every_output(finished: &Finished) {
+fn again_and_in_every_output(finished: &FinishedRun) {
     let directory = finished.directory.as_ref().unwrap();
     let (bench, path) = (Bench::new(), directory.to_str().unwrap());
     let shown = bench.run(&["report", path]).stdout;
@@ -168,15 +168,15 @@ fn work_that_ends_late_is_explained_in_every_output() {
     );
     let results = &finished.results;
     let late = results.workloads[0].asynchronous.as_ref().unwrap().late.as_ref().unwrap();
-    let guilty: Vec<(&str, f64)> = late
+    let causes: Vec<(&str, f64)> = late
         .comparison
         .kinds
         .iter()
-        .filter(|kind| kind.guilty)
+        .filter(|kind| kind.is_cause)
         .map(|kind| (kind.name.as_str(), kind.share))
         .collect();
     assert!(
-        guilty.first().is_some_and(|(name, share)| *name == "work" && *share > 0.6),
+        causes.first().is_some_and(|(name, share)| *name == "work" && *share > 0.6),
         "{:?}",
         late.comparison
     );
@@ -219,11 +219,11 @@ fn a_task_in_the_background_is_never_why_a_response_took_long() {
     assert_eq!((seen.traced, seen.of, seen.linked, seen.running), (40, 40, 0, 0), "{seen:?}");
     assert!(seen.at(50.0).unwrap().value_ms >= WORK.as_secs_f64() * 1e3, "{seen:?}");
     for slow in &results.slowest {
-        assert_ne!(slow.culprit.as_ref().unwrap().name, "task", "{slow:?}");
+        assert_ne!(slow.cause.as_ref().unwrap().name, "task", "{slow:?}");
     }
-    let guilty = results.workloads[0].comparison.as_ref().map(|found| format!("{found:?}"));
-    let compared = guilty.unwrap_or_default();
-    assert!(!compared.contains("guilty: true, name: \"task\""), "{compared}");
+    let compared = results.workloads[0].comparison.iter().flat_map(|comparison| &comparison.kinds);
+    let causes: Vec<&str> = compared.filter(|kind| kind.is_cause).map(|kind| kind.name.as_str()).collect();
+    assert!(!causes.contains(&"task"), "{causes:?}");
 }
 
 #[test]

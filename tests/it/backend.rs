@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bench::osprofiler::record::Info;
-use bench::osprofiler::spans::{Kind, Span, protobuf};
+use bench::osprofiler::spans::{SpanKind, TraceSpan, protobuf};
 use serde_json::{Value, json};
 
 use crate::rewind;
@@ -20,13 +20,13 @@ use crate::rewind;
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) address: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TraceBackendState>>,
 }
 
 #[derive(Clone, Default)]
-struct State {
-    spans: Vec<Span>,
-    requests: Vec<Request>,
+struct TraceBackendState {
+    spans: Vec<TraceSpan>,
+    requests: Vec<BackendRequest>,
     /// Statuses of the next requests to `/v1/traces`.
     refusals: Vec<u16>,
     /// The body of the next ones' answers.
@@ -34,7 +34,7 @@ struct State {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Request {
+pub(crate) struct BackendRequest {
     pub(crate) method: String,
     pub(crate) target: String,
     /// Lowercase names.
@@ -42,7 +42,7 @@ pub(crate) struct Request {
     body: Vec<u8>,
 }
 
-type Answer = (u16, &'static str, Vec<u8>);
+type BackendAnswer = (u16, &'static str, Vec<u8>);
 
 const JSON: &str = "application/json";
 
@@ -51,7 +51,7 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let backend = Self {
             address: listener.local_addr().unwrap().to_string(),
-            state: rewind::state(State::default()),
+            state: rewind::state(TraceBackendState::default()),
         };
         let state = Arc::clone(&backend.state);
         std::thread::spawn(move || {
@@ -63,11 +63,11 @@ impl Backend {
         backend
     }
 
-    pub(crate) fn spans(&self) -> Vec<Span> {
+    pub(crate) fn spans(&self) -> Vec<TraceSpan> {
         self.state.lock().unwrap().spans.clone()
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<BackendRequest> {
         self.state.lock().unwrap().requests.clone()
     }
 
@@ -79,13 +79,13 @@ impl Backend {
     }
 }
 
-impl Request {
+impl BackendRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-fn serve(connection: TcpStream, state: &Mutex<State>) {
+fn serve(connection: TcpStream, state: &Mutex<TraceBackendState>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let mut writer = connection;
     while let Some(request) = read(&mut reader) {
@@ -98,11 +98,12 @@ fn serve(connection: TcpStream, state: &Mutex<State>) {
     }
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+fn read(reader: &mut BufReader<TcpStream>) -> Option<BackendRequest> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let mut request = Request { method: words.next()?, target: words.next()?, ..Request::default() };
+    let mut request =
+        BackendRequest { method: words.next()?, target: words.next()?, ..BackendRequest::default() };
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
@@ -115,7 +116,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(request)
 }
 
-fn answer(request: &Request, state: &mut State) -> Answer {
+fn answer(request: &BackendRequest, state: &mut TraceBackendState) -> BackendAnswer {
     state.requests.push(request.clone());
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     if request.method == "POST" && path.ends_with("/v1/traces") {
@@ -135,8 +136,8 @@ fn answer(request: &Request, state: &mut State) -> Answer {
     if mode == "jaeger" { jaeger(path, query, &state.spans) } else { tempo(mode, path, query, &state.spans) }
 }
 
-fn jaeger(path: &str, query: &str, spans: &[Span]) -> Answer {
-    let service = |span: &Span| span.resource["service.name"].clone();
+fn jaeger(path: &str, query: &str, spans: &[TraceSpan]) -> BackendAnswer {
+    let service = |span: &TraceSpan| span.resource["service.name"].clone();
     let done =
         |data: Value| (200, JSON, json!({"data": data, "total": 0, "errors": null}).to_string().into_bytes());
     if path == "api/services" {
@@ -151,8 +152,8 @@ fn jaeger(path: &str, query: &str, spans: &[Span]) -> Answer {
         let wanted = option("service=").unwrap();
         let limit: usize = option("limit=").unwrap().parse().unwrap();
         let end_us: u64 = option("end=").map_or(u64::MAX, |end| end.parse().unwrap());
-        let failed = |span: &&Span| !query.contains("tags=") || span.error.is_some();
-        let mut found: Vec<&Span> = spans
+        let failed = |span: &&TraceSpan| !query.contains("tags=") || span.error.is_some();
+        let mut found: Vec<&TraceSpan> = spans
             .iter()
             .filter(failed)
             .filter(|span| service(span) == wanted && span.start_ns / 1_000 <= end_us)
@@ -176,12 +177,12 @@ fn jaeger(path: &str, query: &str, spans: &[Span]) -> Answer {
     }
 }
 
-fn tempo(mode: &str, path: &str, query: &str, spans: &[Span]) -> Answer {
+fn tempo(mode: &str, path: &str, query: &str, spans: &[TraceSpan]) -> BackendAnswer {
     if path == "api/echo" {
         return (200, "text/plain", b"echo".to_vec());
     }
     if path == "api/search" {
-        let failed = |span: &&Span| !query.contains("error") || span.error.is_some();
+        let failed = |span: &&TraceSpan| !query.contains("error") || span.error.is_some();
         let roots = spans.iter().filter(failed).map(|span| {
             json!({"traceID": format!("{:x}", span.trace_id), "rootServiceName": "s", "durationMs": 5,
                 "rootTraceName": span.name, "startTimeUnixNano": span.start_ns.to_string()})
@@ -221,12 +222,12 @@ fn tempo(mode: &str, path: &str, query: &str, spans: &[Span]) -> Answer {
     }
 }
 
-fn of(spans: &[Span], id: u128) -> Vec<Span> {
+fn of(spans: &[TraceSpan], id: u128) -> Vec<TraceSpan> {
     spans.iter().filter(|span| span.trace_id == id).cloned().collect()
 }
 
 /// Every span with its own process: allowed, if wasteful.
-fn jaeger_trace(spans: &[Span]) -> Value {
+fn jaeger_trace(spans: &[TraceSpan]) -> Value {
     let mut processes = serde_json::Map::new();
     let mut shown = Vec::new();
     for (index, span) in spans.iter().enumerate() {
@@ -236,7 +237,7 @@ fn jaeger_trace(spans: &[Span]) -> Value {
             .map(|id| json!({"refType": "CHILD_OF", "traceID": trace_id, "spanID": format!("{id:016x}")}))
             .collect();
         let mut own = span.attributes.clone();
-        if span.kind != Kind::Unspecified {
+        if span.kind != SpanKind::Unspecified {
             own.insert("span.kind".into(), format!("{:?}", span.kind).to_lowercase().into());
         }
         own.insert("otel.scope.name".into(), span.scope.to_string().into());
@@ -275,8 +276,8 @@ fn tags(attributes: &Info) -> Vec<Value> {
     attributes.iter().map(|(key, value)| json!({"key": key, "type": kind(value), "value": value})).collect()
 }
 
-fn tempo_batches(spans: &[Span]) -> Vec<Value> {
-    let batch = |span: &Span| {
+fn tempo_batches(spans: &[TraceSpan]) -> Vec<Value> {
+    let batch = |span: &TraceSpan| {
         let parent = span.parent_id.map(|id| STANDARD.encode(id.to_be_bytes()));
         let events: Vec<Value> = (span.events.iter())
             .map(|event| {

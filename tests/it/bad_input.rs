@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bench::harness::options::Environment;
-use bench::harness::{Kind, YamlFile, files};
+use bench::harness::{HarnessErrorKind, YamlFile, files};
 
 use crate::support::Bench;
 
@@ -31,7 +31,7 @@ fn validated(bench: &Bench, name: &str, environment: Environment) -> (Option<i32
     match files::validate_with(&file, None, &environment, &bench::harness::event::silent()) {
         Ok(_) => (Some(0), String::new()),
         Err(error) => {
-            let code = if error.kind() == Kind::Input { Some(65) } else { None };
+            let code = if error.kind() == HarnessErrorKind::Input { Some(65) } else { None };
             let said: Vec<String> = error.reports(false).map(|report| report.text).collect();
             // The program is started in the folder.
             (code, format!("{}\n", said.join("\n\n")).replace(&format!("{}/", bench.path().display()), ""))

@@ -6,21 +6,23 @@
 
 use bench::analysis::call_changes::CallChange;
 use bench::analysis::points::PointRow;
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use bench::osprofiler::report::TraceTree;
 use bench::report::compare::{PointDifference, RunRef, TracePoints, TwoRuns};
-use bench::report::html::{self, Shown, Traces};
-use bench::report::pairs::{Counted, CountedPoint, CountedTrace, Pair, Paired, RoundInfo, Side};
+use bench::report::html::{self, ReportTraces, TraceDisplay};
+use bench::report::pairs::{CountedPoint, CountedTrace, Pair, PairCount, PairDocument, RoundInfo, Side};
 use bench::results::IterationColumns;
 use bench::results::functions::Functions;
 use bench::results::model::{Counts, Outcome, Results, ScenarioInfo, Severity};
 use bench::results::trace::StoredTrace;
 use bench::verdict::compare::{FailuresRow, RatioRow};
-use bench::verdict::paired::{CountRow, Decision, Names, Row, Series, SlaRow, SlaSide};
+use bench::verdict::paired::{
+    CountRow, Decision, PercentileSeries, PercentileSeriesRow, SlaRow, SlaSide, WorkloadNames,
+};
 use serde_json::{Map, Value, json};
 
 use crate::browser::Browser;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
@@ -114,10 +116,10 @@ fn everything(bench: &Bench) -> (Value, IterationColumns, Vec<StoredTrace>) {
         *results.pointer_mut(path).unwrap_or_else(|| panic!("no {path}")) = value;
     };
     let contrast = json!({"attribute": "x", "value": "x", "slow_share": 0.9, "typical_share": 0.1});
-    let kind = |guilty: bool| {
+    let kind = |is_cause: bool| {
         json!({"service": "x", "name": "x", "detail": "x", "parent": "x", "outside": false, "delta_ms": 9.0, "share": 0.7,
             "share_low": 0.5, "share_high": 0.9, "slow_calls": 4.0, "typical_calls": 1.0, "more_calls_ms": 8.0,
-            "slower_calls_ms": 1.0, "effect": 0.9, "exceeding": 0.9, "guilty": guilty, "worst_trace_id": id, "contrasts": [contrast]})
+            "slower_calls_ms": 1.0, "effect": 0.9, "exceeding": 0.9, "guilty": is_cause, "worst_trace_id": id, "contrasts": [contrast]})
     };
     let node = |depth: u32| {
         json!({"depth": depth, "service": "x", "name": "x", "detail": "x", "slow_ms": 10.0 - f64::from(depth),
@@ -146,12 +148,12 @@ fn everything(bench: &Bench) -> (Value, IterationColumns, Vec<StoredTrace>) {
     fill(&mut results, "/profiling/collector_error", json!("x"));
     fill(&mut results, "/notes", json!(["x"]));
     fill(&mut results, "/scenario/set", json!({"x": "x"}));
-    let culprit = json!({"name": "x", "detail": "x", "service": "x", "host": "x", "calls": 2, "self_ms": 1.0, "share": 0.5, "path": ["x", "x"]});
+    let cause = json!({"name": "x", "detail": "x", "service": "x", "host": "x", "calls": 2, "self_ms": 1.0, "share": 0.5, "path": ["x", "x"]});
     let finding = json!({"name": "x", "detail": "x", "service": "x", "path": ["x"], "iterations": 2, "of": 3, "median_self_ms": 1.0,
         "median_share": 0.5, "median_calls": 2.0, "trace_ids": [id]});
     fill(&mut results, "/findings", json!([finding]));
     for slow in results["slowest"].as_array_mut().unwrap() {
-        slow["culprit"] = culprit.clone();
+        slow["culprit"] = cause.clone();
         slow["error"] = json!("x");
     }
     (results, columns, traces)
@@ -166,7 +168,7 @@ fn poisoned_trace(trace: &StoredTrace, text: &str) -> StoredTrace {
     let object = |value: &Value| -> Map<String, Value> { value.as_object().cloned().unwrap() };
     let records = trace.records.iter().map(|record| {
         let stopped = record.name.ends_with("-stop");
-        Record {
+        TraceRecord {
             name: format!("{text}{}", if stopped { "-stop" } else { "-start" }).into(),
             info: object(if stopped { &stop } else { &info }).into(),
             project: Some(text.into()),
@@ -234,7 +236,13 @@ fn nothing_of_a_hostile_run_runs() {
         let hurt: Results = serde_json::from_value(hurt).unwrap();
         let stored: Vec<StoredTrace> = traces.iter().map(|trace| poisoned_trace(trace, text)).collect();
         let mut page = Vec::new();
-        html::render(&hurt, &columns, Traces { stored: &stored, shown: &Shown::Embed }, &mut page).unwrap();
+        html::render(
+            &hurt,
+            &columns,
+            ReportTraces { stored: &stored, shown: &TraceDisplay::Embed },
+            &mut page,
+        )
+        .unwrap();
         let path = bench.write(&format!("{number}.html"), page);
         opened_and_touched(&browser, &path, text);
         let shown = browser.run("return document.querySelectorAll('.wf li').length > 3 && document.querySelectorAll('.cell').length > 3");
@@ -249,7 +257,7 @@ fn nothing_of_a_hostile_trace_runs() {
     let record = |name: String, id: &str, base: &str, us: u32, info: &Value, place: &str| {
         let record = json!({"name": name, "base_id": base, "trace_id": id, "parent_id": base,
             "timestamp": format!("2026-11-20T22:52:01.{us:06}"), "info": info, "project": place, "service": place});
-        Record::decode(record.to_string().as_bytes()).unwrap()
+        TraceRecord::decode(record.to_string().as_bytes()).unwrap()
     };
     for (number, text) in payloads().iter().enumerate() {
         let info = json!({text: text, "host": text, "request": {"method": text, "path": text, "query": text}, "db": {"statement": text}});
@@ -290,7 +298,7 @@ fn nothing_of_a_hostile_comparison_runs() {
 }
 
 /// A count that failed.
-fn counted(text: &str) -> Counted {
+fn counted(text: &str) -> PairCount {
     let trace = || Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: text.to_owned(), count: 1 });
     let row = CountRow {
         workload: 0,
@@ -307,7 +315,7 @@ fn counted(text: &str) -> Counted {
         pairs: Vec::new(),
     };
     let point = CountedPoint { service: text.to_owned(), name: text.to_owned(), a_calls: 0.0, b_calls: 1.0 };
-    Counted { row, points: vec![point], a_trace: trace(), b_trace: trace() }
+    PairCount { row, points: vec![point], a_trace: trace(), b_trace: trace() }
 }
 
 fn more_calls(text: &str) -> CallChange {
@@ -348,7 +356,7 @@ fn slower_point(slow: bool, text: &str) -> PointRow {
     }
 }
 
-fn hostile_pairs(text: &str) -> Paired {
+fn hostile_pairs(text: &str) -> PairDocument {
     let round =
         || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
     let side = || Side {
@@ -357,8 +365,8 @@ fn hostile_pairs(text: &str) -> Paired {
         target: Some(text.to_owned()),
         command: Some(format!("{text} ")),
     };
-    let row = |action| Row {
-        series: Series { workload: 0, action, percentile: 95.0, gated: true },
+    let row = |action| PercentileSeriesRow {
+        series: PercentileSeries { workload: 0, action, percentile: 95.0, gated: true },
         a_ms: Some(1.0),
         b_ms: Some(2.0),
         ratio: Some(2.0),
@@ -374,7 +382,7 @@ fn hostile_pairs(text: &str) -> Paired {
         pairs: vec![(Some(1.0), Some(2.0)), (Some(1.0), None), (None, Some(1.0))],
     };
     let pair = |left_out| Pair { b_first: true, left_out, a: round(), b: round(), further: Vec::new() };
-    Paired {
+    PairDocument {
         format: "bench-ab",
         version: 1,
         bench_version: "1",
@@ -397,8 +405,8 @@ fn hostile_pairs(text: &str) -> Paired {
         seed: None,
         pairs: vec![pair(None), pair(Some(text.to_owned()))],
         workloads: vec![
-            Names { workload: text.to_owned(), actions: vec![text.to_owned()] },
-            Names { workload: text.to_owned(), actions: Vec::new() },
+            WorkloadNames { workload: text.to_owned(), actions: vec![text.to_owned()] },
+            WorkloadNames { workload: text.to_owned(), actions: Vec::new() },
         ],
         rows: vec![row(None), row(Some(0))],
         counts: vec![counted(text)],
@@ -466,7 +474,7 @@ fn nothing_of_a_hostile_service_runs() {
     let text =
         payloads()[..60].iter().filter(|text| !text.contains(['\0', '\u{1}'])).cloned().collect::<String>();
     let answer = text.clone();
-    let server = Server::start(move |_, wire| {
+    let server = ScriptedServer::start(move |_, wire| {
         let flat = answer.replace(['\r', '\n'], " ");
         let body = json!({"message": answer}).to_string();
         wire.send(format!(

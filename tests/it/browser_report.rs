@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use bench::report::html::{self, Shown, Traces};
+use bench::report::html::{self, ReportTraces, TraceDisplay};
 use bench::results::IterationColumns;
 use bench::results::model::Results;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn the_first_screen_leads_to_the_worst_trace_in_one_click() {
     // What explains the trace is marked and in view.
     let marked = browser.run(
         "const worst = document.querySelector('#viewer .worst'), box = worst?.getBoundingClientRect(); \
-         return [worst !== null, document.querySelectorAll('#viewer .worst').length, !!box && box.top >= 0 && box.bottom <= innerHeight, document.querySelectorAll('#viewer .to-culprit').length]",
+         return [worst !== null, document.querySelectorAll('#viewer .worst').length, !!box && box.top >= 0 && box.bottom <= innerHeight, document.querySelectorAll('#viewer .to-cause').length]",
     );
     assert_eq!(marked, json!([true, 1, true, 1]));
     let id = browser.run("return document.querySelector('header .go').dataset.trace");
@@ -200,7 +200,8 @@ fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
         if width == 390 {
             let height = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
             // On a busy machine nothing may stand out, and several kinds of points and groups are shown instead.
-            let stands_out = browser.run("return document.querySelector('.guilty') !== null") == json!(true);
+            let stands_out =
+                browser.run("return document.querySelector('.is-cause') !== null") == json!(true);
             let most = PHONE_HEIGHT_MAX + if stands_out { 0 } else { 700 };
             assert!(height <= most, "{height}");
         }
@@ -370,7 +371,7 @@ fn every_kind_of_report_has_its_order_and_fits_a_phone() {
     for (name, value, expected) in kinds() {
         let results: Results = serde_json::from_value(value).unwrap();
         let mut page = Vec::new();
-        let traces = Traces { stored: &[], shown: &Shown::Embed };
+        let traces = ReportTraces { stored: &[], shown: &TraceDisplay::Embed };
         html::render(&results, &IterationColumns::default(), traces, &mut page).unwrap();
         let path = run().0.write(&format!("{name}.html"), page);
         for width in [390, 1280] {
@@ -468,7 +469,7 @@ fn a_hundred_thousand_points_are_drawn_and_found() {
         columns.trace_id.push(random.u128(..).to_le_bytes());
     }
     let mut page = Vec::new();
-    let traces = Traces { stored: &[], shown: &Shown::Embed };
+    let traces = ReportTraces { stored: &[], shown: &TraceDisplay::Embed };
     html::render(&results, &columns, traces, &mut page).unwrap();
     assert!(page.len() < 3_000_000, "{}", page.len());
     let path = bench.write("many.html", page);

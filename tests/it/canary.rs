@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 const CANARY: &str = "c4n4ry-hunter2";
 
@@ -22,7 +22,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn assert_nothing_shown(bench: &Bench, ended: &Ended) {
+fn assert_nothing_shown(bench: &Bench, ended: &CommandOutput) {
     assert_hidden("standard output", ended.stdout.as_bytes());
     assert_hidden("standard error", ended.stderr.as_bytes());
     let runs = bench.path().join("runs");

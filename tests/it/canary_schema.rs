@@ -15,37 +15,37 @@ use bench::config::schema;
 use serde_json::{Map, Value, json};
 
 use crate::backend::Backend;
-use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended, free_address};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
+use crate::support::{Bench, CommandOutput, free_address};
 
 /// The value of a reference in a deployment that does not take any text; all others get a plain canary.
-fn form(place: &str) -> Form {
+fn form(place: &str) -> CanaryForm {
     match place {
-        "Target" | "Keystone.auth_url" => Form::Url,
+        "Target" | "Keystone.auth_url" => CanaryForm::Url,
         // Nothing is received there; what is to be passed on is nothing.
-        "Profiler.receive" => Form::Here,
-        "Profiler.forward" => Form::Url,
-        "Dns.servers[]" => Form::Address,
-        "Addresses[]" | "Proxies.except[]" => Form::Ip,
-        "Proxies.http" | "Proxies.https" => Form::Proxy,
-        "ServerNames.*" => Form::Host,
-        "OAuth2.token_url" => Form::TokenUrl,
-        "CommandLine" => Form::Program,
-        "TokenCommand.header" => Form::Host,
-        "TokenCommand.pointer" => Form::Pointer,
-        "OAuth2.client_id" | "OAuth2.scope" | "OAuth2.audience" => Form::Text,
-        "Deployment.targets_allowed[]" => Form::Host,
-        "Profiler.connection_string" => Form::Connection,
+        "Profiler.receive" => CanaryForm::Here,
+        "Profiler.forward" => CanaryForm::Url,
+        "Dns.servers[]" => CanaryForm::Address,
+        "Addresses[]" | "Proxies.except[]" => CanaryForm::Ip,
+        "Proxies.http" | "Proxies.https" => CanaryForm::Proxy,
+        "ServerNames.*" => CanaryForm::Host,
+        "OAuth2.token_url" => CanaryForm::TokenUrl,
+        "CommandLine" => CanaryForm::Program,
+        "TokenCommand.header" => CanaryForm::Host,
+        "TokenCommand.pointer" => CanaryForm::Pointer,
+        "OAuth2.client_id" | "OAuth2.scope" | "OAuth2.audience" => CanaryForm::Text,
+        "Deployment.targets_allowed[]" => CanaryForm::Host,
+        "Profiler.connection_string" => CanaryForm::Connection,
         // Names are not secrets: they are not hidden, only not shown without need.
-        "Basic.username" | "Keystone.username" | "Keystone.project_name" => Form::Text,
-        "Keystone.application_credential_id" => Form::Text,
-        "Keystone.user_domain_name" | "Keystone.project_domain_name" => Form::Text,
-        _ => Form::Secret,
+        "Basic.username" | "Keystone.username" | "Keystone.project_name" => CanaryForm::Text,
+        "Keystone.application_credential_id" => CanaryForm::Text,
+        "Keystone.user_domain_name" | "Keystone.project_domain_name" => CanaryForm::Text,
+        _ => CanaryForm::Secret,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum CanaryForm {
     Secret,
     Text,
     Url,
@@ -473,13 +473,13 @@ pub(crate) struct Peers {
 }
 
 /// A deployment with a canary at every reference of its schema, and each canary's environment variable.
-pub(crate) struct Made {
+pub(crate) struct CanaryDeployment {
     pub(crate) document: Value,
     environment: Vec<(String, String)>,
     files: Vec<(String, String)>,
 }
 
-impl Made {
+impl CanaryDeployment {
     /// `auth` is the one kind that is used.
     pub(crate) fn new(auth: &str, peers: &Peers) -> Self {
         let mut made = Self { document: Value::Null, environment: Vec::new(), files: Vec::new() };
@@ -524,17 +524,17 @@ impl Made {
     fn reference(&mut self, place: &str, peers: &Peers) -> Value {
         let number = self.environment.len() + self.files.len();
         let value = match form(place) {
-            Form::Secret | Form::Text => canary(number),
-            Form::Url => peers.service.clone(),
-            Form::Address => "127.0.0.1:9".to_owned(),
-            Form::Here => "127.0.0.1:0".to_owned(),
-            Form::Host => "allowed.example".to_owned(),
-            Form::Ip => "127.0.0.1".to_owned(),
-            Form::Proxy => format!("http://u:{}@127.0.0.1:9", encoded(&canary(number))),
-            Form::TokenUrl => format!("{}/oauth2", peers.service),
-            Form::Program => format!("printf '%s' '{}'", json!({"token": canary(77)})),
-            Form::Pointer => "/token".to_owned(),
-            Form::Connection => (peers.connection)(&canary(number)),
+            CanaryForm::Secret | CanaryForm::Text => canary(number),
+            CanaryForm::Url => peers.service.clone(),
+            CanaryForm::Address => "127.0.0.1:9".to_owned(),
+            CanaryForm::Here => "127.0.0.1:0".to_owned(),
+            CanaryForm::Host => "allowed.example".to_owned(),
+            CanaryForm::Ip => "127.0.0.1".to_owned(),
+            CanaryForm::Proxy => format!("http://u:{}@127.0.0.1:9", encoded(&canary(number))),
+            CanaryForm::TokenUrl => format!("{}/oauth2", peers.service),
+            CanaryForm::Program => format!("printf '%s' '{}'", json!({"token": canary(77)})),
+            CanaryForm::Pointer => "/token".to_owned(),
+            CanaryForm::Connection => (peers.connection)(&canary(number)),
         };
         if number.is_multiple_of(2) {
             self.environment.push((format!("C_{number}"), value));
@@ -562,7 +562,7 @@ impl Made {
         }
     }
 
-    fn run(&self, bench: &Bench, arguments: &[&str]) -> Ended {
+    fn run(&self, bench: &Bench, arguments: &[&str]) -> CommandOutput {
         let mut command = bench.command(arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs((0..100).map(|number| (format!("V_{number}"), canary(number))));
@@ -647,7 +647,7 @@ fn failing_scenario(auth: &str) -> Value {
 }
 
 /// A service that sends back whatever it gets, in every part of an answer.
-fn echo(seen: &Seen, wire: &mut Wire<'_>, scrape: SocketAddr, scraped: &Mutex<Vec<u8>>) -> After {
+fn echo(seen: &ScriptedRequest, wire: &mut Wire<'_>, scrape: SocketAddr, scraped: &Mutex<Vec<u8>>) -> After {
     let header = |name: &str| seen.headers.get(name).cloned().unwrap_or_default();
     let path = seen.path.as_str();
     if path.ends_with("/auth/tokens") {
@@ -706,12 +706,12 @@ fn fails_without_a_canary(auth: &str) {
     let free = free_address();
     let scraped = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&scraped);
-    let service = Server::start(move |seen, wire| echo(seen, wire, free, &shared));
-    let receiver = Server::answering_after(std::time::Duration::ZERO);
+    let service = ScriptedServer::start(move |seen, wire| echo(seen, wire, free, &shared));
+    let receiver = ScriptedServer::answering_after(std::time::Duration::ZERO);
     let backend = Backend::start();
     let address = backend.address.clone();
     let connection = Box::new(move |secret: &str| format!("otlp://u:{}@{address}", encoded(secret)));
-    let made = Made::new(auth, &Peers { service: service.url(), connection });
+    let made = CanaryDeployment::new(auth, &Peers { service: service.url(), connection });
     let bench = Bench::new();
     made.write(&bench);
     bench.write("s.yaml", failing_scenario(auth).to_string());
@@ -757,7 +757,7 @@ fn fails_without_a_canary(auth: &str) {
 fn what_does_not_answer_or_refuses_shows_no_canary() {
     for auth in kinds_of_auth() {
         // It sends back what it gets: passwords in the words of its refusal.
-        let refusing = Server::start(|seen, wire| {
+        let refusing = ScriptedServer::start(|seen, wire| {
             let said =
                 format!("{} {:?}", String::from_utf8_lossy(&seen.body), seen.headers.get("authorization"));
             let body = json!({"error": {"message": secrets_of(&said)}}).to_string();
@@ -771,7 +771,7 @@ fn what_does_not_answer_or_refuses_shows_no_canary() {
             (Box::new(move |secret| format!("mysql://u:{}@{closed}/d", encoded(secret))), 69),
         ];
         for (connection, code) in collectors {
-            let made = Made::new(&auth, &Peers { service: refusing.url(), connection });
+            let made = CanaryDeployment::new(&auth, &Peers { service: refusing.url(), connection });
             let bench = Bench::new();
             made.write(&bench);
             bench.write("s.yaml", failing_scenario(&auth).to_string());
@@ -827,7 +827,7 @@ fn a_reference_in_the_wrong_form_is_refused_without_its_value() {
                 reference
             };
             let bench = Bench::new();
-            let mut made = Made::new("keystone", &peers()).with(place, reference);
+            let mut made = CanaryDeployment::new("keystone", &peers()).with(place, reference);
             made.environment.push(("WRONG".to_owned(), value.to_owned()));
             made.files.push(("wrong.txt".to_owned(), value.to_owned()));
             made.write(&bench);

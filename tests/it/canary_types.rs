@@ -7,9 +7,9 @@ use bench::plan::references::Env;
 use serde_json::{Value, json};
 
 use crate::canary_schema::{
-    Made, Peers, assert_folder_hidden, assert_hidden, canary, kinds_of_auth, resolve,
+    CanaryDeployment, Peers, assert_folder_hidden, assert_hidden, canary, kinds_of_auth, resolve,
 };
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// The places of a deployment where a secret may be written out, and of a scenario what goes into requests: by their
@@ -25,7 +25,7 @@ fn a_fault_on_its_line_shows_nothing_that_may_be_a_secret() {
     };
     for auth in kinds_of_auth() {
         let peers = Peers { service: "http://127.0.0.1:1".to_owned(), connection: connection() };
-        let mut made = Made::new(&auth, &peers);
+        let mut made = CanaryDeployment::new(&auth, &peers);
         written_out(&schema::DEPLOYMENT, &schema::DEPLOYMENT, &mut made.document);
         for name in ["X-Api-Key", "client_secret", "refresh_token", "X-Anything"] {
             made.document["headers"][name] = "c4n4ry".into();
@@ -72,12 +72,12 @@ fn said_of(name: &str, text: &str) -> String {
     } else {
         match bench::plan::scenario::read(source) {
             Err(mut rejected) => {
-                let options = bench::plan::scenario::Options::default();
+                let options = bench::plan::scenario::PlanOptions::default();
                 bench::plan::scenario::find_further(path, &mut rejected, None, &options, Env::new(&env));
                 rejected
             }
             Ok(document) => {
-                let options = bench::plan::scenario::Options::default();
+                let options = bench::plan::scenario::PlanOptions::default();
                 let faults = bench::plan::scenario::faults_without_deployment(
                     path,
                     &document,
@@ -85,7 +85,7 @@ fn said_of(name: &str, text: &str) -> String {
                     &options,
                     Env::new(&env),
                 );
-                bench::config::Rejected { source: document.source, faults }
+                bench::config::RejectedFile { source: document.source, faults }
             }
         }
     };
@@ -116,7 +116,7 @@ fn written_out(root: &Value, schema: &Value, node: &mut Value) {
 #[test]
 fn a_value_of_set_that_is_a_secret_is_in_no_output() {
     const WARNING: &str = "other users of this machine can see";
-    let service = Server::start(|seen, wire| {
+    let service = ScriptedServer::start(|seen, wire| {
         wire.answer("200 OK", "text/plain", format!("no {}", String::from_utf8_lossy(&seen.body)))
     });
     let bench = Bench::new();

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::cloud::{Cloud, Options};
-use crate::support::{Bench, Ended};
+use crate::cloud::{CloudBehavior, TokenCloud};
+use crate::support::{Bench, CommandOutput};
 
 const TWICE: &str = "runner: { serial: { times: 2 } }";
 
 /// Runs a scenario with these steps in a cloud.
-fn run(cloud: &Cloud, deployment: &str, steps: &str) -> (Bench, Ended) {
+fn run(cloud: &TokenCloud, deployment: &str, steps: &str) -> (Bench, CommandOutput) {
     let bench = Bench::new();
     bench.write("deployment.yaml", deployment);
     let ended = run_in(&bench, "deployment.yaml", steps, &[]);
@@ -16,7 +16,7 @@ fn run(cloud: &Cloud, deployment: &str, steps: &str) -> (Bench, Ended) {
     (bench, ended)
 }
 
-fn run_in(bench: &Bench, deployment: &str, steps: &str, environment: &[(&str, &str)]) -> Ended {
+fn run_in(bench: &Bench, deployment: &str, steps: &str, environment: &[(&str, &str)]) -> CommandOutput {
     bench.write("scenario.yaml", format!("title: t\nprobe: false\n{TWICE}\niteration: [ {steps} ]\n"));
     let mut command = bench.command(&["run", "scenario.yaml", "-d", deployment]);
     for name in ["OS_CLOUD", "OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "XDG_CONFIG_HOME"] {
@@ -27,13 +27,13 @@ fn run_in(bench: &Bench, deployment: &str, steps: &str, environment: &[(&str, &s
 }
 
 /// On one line, for messages that are wrapped.
-fn said(ended: &Ended) -> String {
+fn said(ended: &CommandOutput) -> String {
     let framed = ended.stderr.replace(['│', '|'], " ");
     framed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The paths that were asked for, without logins.
-fn paths(cloud: &Cloud) -> Vec<String> {
+fn paths(cloud: &TokenCloud) -> Vec<String> {
     let seen = cloud.server.seen().into_iter().map(|seen| seen.path);
     let mut paths: Vec<String> = seen.filter(|path| !path.contains("/auth/tokens")).collect();
     paths.dedup();
@@ -62,7 +62,7 @@ fn targets_are_services_of_the_catalog() {
         ("", "volumev3", "/volume/v3/p1/x"),
         ("", "keystone", "/identity/v3/x"),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let deployment = format!("{}\n{targets}\n", cloud.auth());
         let (bench, ended) = run(&cloud, &deployment, &format!("{{ get: /x, target: {target} }}"));
         ended.expect_code(0);
@@ -77,7 +77,7 @@ fn targets_are_services_of_the_catalog() {
 
 #[test]
 fn a_listed_endpoint_needs_no_catalog_and_a_microversion_is_a_header() {
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let deployment = format!(
         "{}\ntargets:\n  default: {{ service: compute, url: '{}/own', microversion: \"2.95\" }}\n  v: {{ service: volumev3, microversion: latest }}\n",
         cloud.auth(),
@@ -103,7 +103,7 @@ fn a_listed_endpoint_needs_no_catalog_and_a_microversion_is_a_header() {
 
 #[test]
 fn links_in_answers_lead_to_other_services_with_the_token() {
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let steps = "{ get: /a, target: glance, extract: { next: { json: $.self } } }, { get: \"{{ next }}\", target: glance }";
     run(&cloud, &cloud.auth(), steps).1.expect_code(0);
     assert_eq!(paths(&cloud)[..2], ["/image/v2/a", "/one/compute/v2.1/linked"]);
@@ -198,7 +198,7 @@ fn what_the_catalog_does_not_have_is_an_error_at_its_place() {
         ),
         ("targets: { n: { servic: compute } }", "{ get: /x, target: n }", 65, &["did you mean `service`?"]),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let (bench, ended) = run(&cloud, &format!("{}\n{deployment}\n", cloud.auth()), step);
         let said = said(&ended);
         assert!(parts.iter().all(|part| said.contains(part)), "{deployment} {step}: {said}");
@@ -207,14 +207,14 @@ fn what_the_catalog_does_not_have_is_an_error_at_its_place() {
         let left = std::fs::read_dir(bench.path().join("runs")).map_or(0, |entries| entries.count());
         assert_eq!(left, 0, "nothing ran: {deployment}");
     }
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let (_, ended) = run(&cloud, "targets: { n: { service: compute } }", "{ get: /x, target: n }");
     assert!(said(&ended).contains("only Keystone has a catalog of services"), "{}", said(&ended));
 }
 
 #[test]
 fn validation_sends_nothing_and_explains_what_will_be_looked_up() {
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let bench = Bench::new();
     bench.write("d.yaml", format!("{}\ntargets: {{ n: {{ service: compute }} }}\n", cloud.auth()));
     let iteration = "iteration: [ { get: /x, target: n }, { get: /y, target: cinder } ]";
@@ -250,7 +250,7 @@ fn every_way_to_log_in_is_that_of_the_identity_api() {
             "u",
         ),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let auth = format!("auth: {{ keystone: {{ auth_url: '{}/identity', {keys} }} }}", cloud.url());
         let (bench, ended) = run(&cloud, &auth, "{ get: /x, target: glance }");
         let ended = ended.expect_code(0);
@@ -259,7 +259,7 @@ fn every_way_to_log_in_is_that_of_the_identity_api() {
         let words = format!("{}{}{log}", ended.stdout, ended.stderr);
         assert!(!words.contains("T0ken") && !words.contains("S3cret-x"), "{keys}");
     }
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let system = format!(
         "auth: {{ keystone: {{ auth_url: '{}/identity', username: u, password: p, system_scope: all }} }}",
         cloud.url()
@@ -304,7 +304,7 @@ fn logins_that_are_incomplete_contradictory_or_refused_say_what_to_do() {
         ),
         ("token: expired-token", 69, &["answered 401", "has not expired or been revoked"]),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let auth = format!("auth:\n  keystone: {{ auth_url: '{}/identity', {keys} }}", cloud.url());
         let (_, ended) = run(&cloud, &auth, "{ get: /x, target: glance }");
         let said = said(&ended);
@@ -354,7 +354,7 @@ fn clouds_and_their_secrets_are_read_as_openstack_s_clients_do() {
         // The file itself.
         (".", "-", "one", "compute", "/two/compute/v2.1/x"),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let bench = Bench::new();
         let folder = bench.path().join(place);
         std::fs::create_dir_all(&folder).unwrap();
@@ -380,7 +380,7 @@ fn clouds_and_their_secrets_are_read_as_openstack_s_clients_do() {
 
 #[test]
 fn the_variables_of_an_openrc_file_are_a_cloud() {
-    let cloud = Cloud::start(Options::default());
+    let cloud = TokenCloud::start(CloudBehavior::default());
     let bench = Bench::new();
     bench.write("deployment.yaml", "cloud: { env: OS_CLOUD, default: envvars }");
     let url = format!("{}/identity", cloud.url());
@@ -450,7 +450,7 @@ fn a_rally_deployment_has_all_services_of_its_region_and_endpoint_type() {
         ("RegionOne", "admin", Err("no admin endpoint of `nova`")),
         ("", "odd", Err("`odd` is not an endpoint type")),
     ] {
-        let cloud = Cloud::start(Options::default());
+        let cloud = TokenCloud::start(CloudBehavior::default());
         let document = serde_json::json!({ "openstack": { "auth_url": format!("{}/identity", cloud.url()),
             "region_name": region, "endpoint_type": kind,
             "admin": { "username": "u", "password": "p", "project_name": "p" } } });
@@ -472,7 +472,7 @@ fn notes(bench: &Bench) -> String {
 
 #[test]
 fn tokens_of_seconds_are_renewed_ahead_and_off_the_clock() {
-    let cloud = Cloud::start(Options { lifetime_s: 2, ..Options::default() });
+    let cloud = TokenCloud::start(CloudBehavior { lifetime_s: 2, ..CloudBehavior::default() });
     let bench = Bench::new();
     bench.write("d.yaml", cloud.auth());
     let load = "runner: { constant_for_duration: { duration: 7s, concurrency: 2 } }";
@@ -496,7 +496,7 @@ fn tokens_of_seconds_are_renewed_ahead_and_off_the_clock() {
 fn a_storm_of_401_is_named_for_what_it_is() {
     for (options, auth, parts) in [
         (
-            Options { first_token_ends_after: 20, ..Options::default() },
+            CloudBehavior { first_token_ends_after: 20, ..CloudBehavior::default() },
             "",
             &[
                 "answered 401 (Unauthorized)",
@@ -505,12 +505,12 @@ fn a_storm_of_401_is_named_for_what_it_is() {
             ][..],
         ),
         (
-            Options { refuses_all: true, ..Options::default() },
+            CloudBehavior { refuses_all: true, ..CloudBehavior::default() },
             "",
             &["answered 401 (Unauthorized)", "new tokens were refused too", "[keystone_authtoken]"],
         ),
         (
-            Options { first_token_ends_after: 20, ..Options::default() },
+            CloudBehavior { first_token_ends_after: 20, ..CloudBehavior::default() },
             "token: T0ken-given",
             &[
                 "answered 401 (Unauthorized)",
@@ -519,7 +519,7 @@ fn a_storm_of_401_is_named_for_what_it_is() {
             ],
         ),
     ] {
-        let cloud = Cloud::start(options.clone());
+        let cloud = TokenCloud::start(options.clone());
         let bench = Bench::new();
         let auth = match auth {
             "" => cloud.auth(),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bench::results::aggregate::Aggregate;
 use serde_json::Value;
 
-use crate::h2_server::{Act, H2Server, Options};
+use crate::h2_server::{Act, H2Server, H2ServerOptions};
 use crate::planted_service::{KEY, Plant, SLOW_ROW, Shop};
-use crate::server::{After, Server, Wire};
+use crate::server::{After, ScriptedServer, Wire};
 use crate::support::Bench;
 
 /// More than a busy machine makes most requests late.
@@ -26,12 +26,12 @@ fn answer(wire: &mut Wire<'_>, is_slow: bool) -> After {
 }
 
 /// A fast and a slow server, at the same port of two addresses.
-fn fast_and_slow() -> (Server, Server) {
+fn fast_and_slow() -> (ScriptedServer, ScriptedServer) {
     loop {
-        let fast = Server::start(|_, wire| answer(wire, false));
+        let fast = ScriptedServer::start(|_, wire| answer(wire, false));
         let slow = SocketAddr::new(SLOW_ADDRESS.into(), fast.address().port());
         if TcpListener::bind(slow).is_ok() {
-            return (fast, Server::start_at(slow, |_, wire| answer(wire, true)));
+            return (fast, ScriptedServer::start_at(slow, |_, wire| answer(wire, true)));
         }
     }
 }
@@ -112,7 +112,7 @@ fn connections_keep_their_address_and_the_only_address_of_a_host_is_not_recorded
     let (fast, _slow) = fast_and_slow();
     let folder = tempfile::tempdir().unwrap();
     let tls = Some((folder.path().join("ca.pem"), &["h2"][..]));
-    let http2 = H2Server::with(Options { tls, ..Options::default() }, |_| Act::Answer(3));
+    let http2 = H2Server::with(H2ServerOptions { tls, ..H2ServerOptions::default() }, |_| Act::Answer(3));
     // Nobody listens there.
     let closed = Ipv4Addr::new(127, 0, 0, 3);
     for connections in ["iteration", "user", "shared"] {
@@ -138,7 +138,7 @@ fn rows(slow: u32) -> String {
 
 #[test]
 fn a_slow_row_of_data_is_named_without_a_trace_and_without_its_file() {
-    let server = Server::start(|seen, wire| answer(wire, seen.path == "/slow"));
+    let server = ScriptedServer::start(|seen, wire| answer(wire, seen.path == "/slow"));
     let all = "runner: { constant: { times: 300, concurrency: 6 } }";
     // The user with the slow row has fewer iterations than the others.
     let by_user = "runner: { constant: { times: 300, concurrency: 3 } }";

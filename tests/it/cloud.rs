@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::rewind;
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 
 /// What a cloud does besides the usual.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct CloudBehavior {
     /// How long a token says that it is valid.
     pub(crate) lifetime_s: i64,
     /// The services refuse the first token after this many requests, as if it had been revoked.
@@ -21,30 +21,30 @@ pub(crate) struct Options {
     pub(crate) refuses_all: bool,
 }
 
-impl Default for Options {
+impl Default for CloudBehavior {
     fn default() -> Self {
         Self { lifetime_s: 3600, first_token_ends_after: usize::MAX, refuses_all: false }
     }
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct TokenCloudState {
     /// How many requests each token has brought.
     tokens: BTreeMap<String, usize>,
     logins: Vec<Value>,
 }
 
 /// A running cloud.
-pub(crate) struct Cloud {
-    pub(crate) server: Server,
-    state: Arc<Mutex<State>>,
+pub(crate) struct TokenCloud {
+    pub(crate) server: ScriptedServer,
+    state: Arc<Mutex<TokenCloudState>>,
 }
 
-impl Cloud {
-    pub(crate) fn start(options: Options) -> Self {
-        let state = rewind::state(State::default());
+impl TokenCloud {
+    pub(crate) fn start(options: CloudBehavior) -> Self {
+        let state = rewind::state(TokenCloudState::default());
         let shared = Arc::clone(&state);
-        let server = Server::start(move |seen, wire| answer(seen, wire, &options, &shared));
+        let server = ScriptedServer::start(move |seen, wire| answer(seen, wire, &options, &shared));
         Self { server, state }
     }
 
@@ -88,7 +88,12 @@ fn catalog(host: &str) -> Value {
     ])
 }
 
-fn answer(seen: &Seen, wire: &mut Wire<'_>, options: &Options, state: &Mutex<State>) -> After {
+fn answer(
+    seen: &ScriptedRequest,
+    wire: &mut Wire<'_>,
+    options: &CloudBehavior,
+    state: &Mutex<TokenCloudState>,
+) -> After {
     let json = "application/json";
     let token = seen.headers.get("x-auth-token").cloned();
     if seen.path == "/identity/v3/auth/tokens" {
@@ -110,7 +115,13 @@ fn answer(seen: &Seen, wire: &mut Wire<'_>, options: &Options, state: &Mutex<Sta
     }
 }
 
-fn log_in(seen: &Seen, wire: &mut Wire<'_>, options: &Options, state: &Mutex<State>, host: &str) -> After {
+fn log_in(
+    seen: &ScriptedRequest,
+    wire: &mut Wire<'_>,
+    options: &CloudBehavior,
+    state: &Mutex<TokenCloudState>,
+    host: &str,
+) -> After {
     let mut state = state.lock().unwrap();
     let auth = match seen.method.as_str() {
         "GET" => json!({ "given": seen.headers.get("x-subject-token") }),

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::receiving::{request_of, run_shop_in, shop_that_tells};
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 /// Where the time of the slowest iterations went, and what distinguishes the slow ones.
 fn explained(results: &Value) -> Value {
-    let culprits: Vec<&Value> =
+    let causes: Vec<&Value> =
         results["slowest"].as_array().unwrap().iter().map(|slow| &slow["culprit"]["name"]).collect();
-    json!({ "culprits": culprits, "comparison": results["workloads"][0]["comparison"] })
+    json!({ "culprits": causes, "comparison": results["workloads"][0]["comparison"] })
 }
 
-fn collect(bench: &Bench, more: &[&str]) -> Ended {
+fn collect(bench: &Bench, more: &[&str]) -> CommandOutput {
     let run = bench.run_directory();
     let arguments = [&["collect", run.to_str().unwrap()], more].concat();
     bench.run(&arguments)
@@ -117,7 +117,8 @@ fn spans_that_came_late_are_taken_from_a_file() {
 /// A run's directory may come from elsewhere, and a deployment in it would choose what is contacted.
 #[test]
 fn a_deployment_inside_of_the_run_is_used_only_if_it_is_named() {
-    let (bench, server) = (Bench::new(), crate::server::Server::answering_after(std::time::Duration::ZERO));
+    let (bench, server) =
+        (Bench::new(), crate::server::ScriptedServer::answering_after(std::time::Duration::ZERO));
     let (own, before) = (bench.path().join("own"), bench.path().join("before"));
     std::fs::create_dir(&own).unwrap();
     let collector = bench.path().join("collector.db");
@@ -149,7 +150,8 @@ fn a_deployment_inside_of_the_run_is_used_only_if_it_is_named() {
 
 #[test]
 fn what_cannot_be_collected_says_why() {
-    let (bench, server) = (Bench::new(), crate::server::Server::answering_after(std::time::Duration::ZERO));
+    let (bench, server) =
+        (Bench::new(), crate::server::ScriptedServer::answering_after(std::time::Duration::ZERO));
     bench.load(&server.url(), "", "runner: { serial: { times: 5 } }\niteration: [ { get: /x } ]");
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let said = collect(&bench, &[]).expect_code(65).stderr;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::rewind;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 const ITERATIONS: usize = 200;
@@ -123,7 +123,7 @@ fn records(key: &str) -> String {
 fn nothing_is_fetched_while_load_runs_and_a_list_is_read_at_once() {
     let requests = rewind::counter();
     let redis = Redis::start(Arc::clone(&requests));
-    let server = Server::start(move |_, wire| {
+    let server = ScriptedServer::start(move |_, wire| {
         requests.fetch_add(1, Ordering::SeqCst);
         wire.pause(Duration::from_millis(1));
         wire.answer("200 OK", "application/json", "{}")

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 const DEPLOYMENT: &str = "targets: { default: http://h }\nprofiler: { hmac_keys: [first, second] }\n";
 
@@ -19,12 +19,12 @@ fn folder() -> Bench {
     bench
 }
 
-fn verify(bench: &Bench, deployment: &str, input: &str) -> Ended {
+fn verify(bench: &Bench, deployment: &str, input: &str) -> CommandOutput {
     let mut command = bench.command(&["trace", "verify", "-d", deployment]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    Ended::from(child.wait_with_output().unwrap())
+    CommandOutput::from(child.wait_with_output().unwrap())
 }
 
 const ID: &str = "0123e456-0123-4123-8123-0123456789ab";

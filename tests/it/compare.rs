@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::schema::assert_described;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 const SCENARIO: &str = r#"
@@ -98,7 +98,7 @@ fn two_runs_are_shown_side_by_side_and_not_judged() {
 fn failures_are_no_fast_answers() {
     let mode = Arc::new(AtomicUsize::new(0));
     let (seen, asked) = (Arc::clone(&mode), AtomicUsize::new(0));
-    let server = Server::start(move |_, wire| {
+    let server = ScriptedServer::start(move |_, wire| {
         let fails = match seen.load(Ordering::SeqCst) {
             0 => false,
             1 => asked.fetch_add(1, Ordering::SeqCst) % 2 == 1,

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::signals::{end, signal, start};
-use crate::stateful_cloud::Cloud;
-use crate::support::{Bench, Ended};
+use crate::stateful_cloud::StatefulCloud;
+use crate::support::{Bench, CommandOutput};
 
 const LIST: &str = "iteration: [ { action: list, get: '/servers?user={{ user.name }}', target: nova } ]";
 
-fn load(bench: &Bench, cloud: &Cloud, rest: &str) {
+fn load(bench: &Bench, cloud: &StatefulCloud, rest: &str) {
     bench.write("deployment.yaml", cloud.deployment());
     bench.write("scenario.yaml", format!("title: t\nprobe: false\ndeployment: deployment.yaml\n{rest}\n"));
 }
 
-fn run(cloud: &Cloud, rest: &str) -> (Bench, Ended) {
+fn run(cloud: &StatefulCloud, rest: &str) -> (Bench, CommandOutput) {
     let bench = Bench::new();
     load(&bench, cloud, rest);
     let ended = bench.run(&["run", "scenario.yaml"]);
@@ -23,7 +23,7 @@ fn run(cloud: &Cloud, rest: &str) -> (Bench, Ended) {
 }
 
 /// On one line, for messages that are wrapped.
-fn said(ended: &Ended) -> String {
+fn said(ended: &CommandOutput) -> String {
     let framed = ended.stderr.replace(['│', '|'], " ");
     framed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -34,7 +34,7 @@ fn notes(results: &Value) -> String {
 
 #[test]
 fn iterations_are_users_with_tokens_and_projects_of_their_own() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     let (bench, ended) = run(
         &cloud,
         "contexts: { users: { tenants: 2, users_per_tenant: 2, user_choice_method: round_robin } }
@@ -85,7 +85,7 @@ iteration:
 
 #[test]
 fn everything_that_contexts_can_have_is_made_and_deleted() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     cloud.put("networks", "p1", "public");
     cloud.put("workbooks", "p1", "mine");
     let (_, ended) = run(
@@ -158,7 +158,7 @@ iteration:
 
 #[test]
 fn without_users_things_are_made_in_the_deployments_own_project() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     for name in ["mine", "bench-mark", "bench-20200101T000000Z-0badcafe-server-1"] {
         cloud.put("servers", "p1", name);
     }
@@ -176,7 +176,7 @@ iteration: [ { post: /servers, target: nova, json: { server: { name: '{{ context
 
 #[test]
 fn what_fails_while_contexts_are_made_leaves_nothing() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     cloud.refuse(|method, path| {
         let is_network = (method, path) == ("POST", "/network/v2.0/networks");
         let words = json!({ "NeutronError": { "type": "OverQuota", "message": "Quota exceeded for resources: ['network']." } });
@@ -200,7 +200,7 @@ fn what_fails_while_contexts_are_made_leaves_nothing() {
 
 #[test]
 fn what_cannot_be_deleted_is_listed_and_cleanup_tries_again() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     cloud.refuse(|method, path| {
         let is_volume = method == "DELETE" && path.contains("/volumes/");
         is_volume.then(|| ("400 Bad Request", json!({ "badRequest": { "message": "Volume is in use" } })))
@@ -214,7 +214,7 @@ fn what_cannot_be_deleted_is_listed_and_cleanup_tries_again() {
         assert!(text.contains("bench cleanup") && text.contains("tries again"), "{text}");
     }
     // What holds it stays, so that it can be found.
-    let kinds = |cloud: &Cloud| cloud.things().into_iter().map(|thing| thing.of).collect::<Vec<_>>();
+    let kinds = |cloud: &StatefulCloud| cloud.things().into_iter().map(|thing| thing.of).collect::<Vec<_>>();
     assert_eq!(kinds(&cloud), ["projects", "users", "volumes", "security-groups"]);
     let directory = bench.run_directory();
     let again = |bench: &Bench| bench.run(&["cleanup", directory.to_str().unwrap(), "--yes"]);
@@ -231,7 +231,7 @@ fn what_cannot_be_deleted_is_listed_and_cleanup_tries_again() {
 }
 
 /// Waits until a user has sent this many requests.
-fn wait_for_users(cloud: &Cloud, requests: usize) {
+fn wait_for_users(cloud: &StatefulCloud, requests: usize) {
     let until = Instant::now() + Duration::from_secs(60);
     while cloud.requests().iter().filter(|(_, path, _)| path.contains("?user=bench-")).count() < requests {
         assert!(Instant::now() < until, "no load within a minute");
@@ -243,7 +243,7 @@ fn wait_for_users(cloud: &Cloud, requests: usize) {
 #[cfg(unix)]
 fn an_interrupt_deletes_and_a_kill_is_cleaned_up_later() {
     for (name, code) in [("INT", Some(105)), ("KILL", None)] {
-        let (cloud, bench) = (Cloud::start(), Bench::new());
+        let (cloud, bench) = (StatefulCloud::start(), Bench::new());
         let contexts = "contexts: { users: { tenants: 2 }, network: {} }";
         load(
             &bench,
@@ -268,7 +268,7 @@ fn an_interrupt_deletes_and_a_kill_is_cleaned_up_later() {
 #[test]
 #[cfg(unix)]
 fn the_tokens_of_users_are_renewed_before_they_expire() {
-    let (cloud, bench) = (Cloud::with_tokens_of(2), Bench::new());
+    let (cloud, bench) = (StatefulCloud::with_tokens_of(2), Bench::new());
     let contexts = "contexts: { users: {} }";
     let runner = "runner: { constant: { times: 1000000, concurrency: 2 } }";
     load(&bench, &cloud, &format!("{contexts}\n{runner}\n{LIST}"));
@@ -287,7 +287,7 @@ fn the_tokens_of_users_are_renewed_before_they_expire() {
 #[test]
 #[cfg(unix)]
 fn an_interrupt_while_contexts_are_made_leaves_nothing() {
-    let (cloud, bench) = (Cloud::start(), Bench::new());
+    let (cloud, bench) = (StatefulCloud::start(), Bench::new());
     let contexts = "contexts: { users: {}, volumes: { size: 1 } }";
     // The volume never becomes available.
     cloud.refuse(|method, path| {
@@ -308,7 +308,7 @@ fn an_interrupt_while_contexts_are_made_leaves_nothing() {
 
 #[test]
 fn leftovers_of_old_runs_are_found_by_their_names_and_nothing_else_is_touched() {
-    let (cloud, bench) = (Cloud::start(), Bench::new());
+    let (cloud, bench) = (StatefulCloud::start(), Bench::new());
     bench.write("d.yaml", cloud.deployment());
     let old = "bench-20200101T000000Z-0badcafe";
     let young = format!("bench-{}Z-0badcafe", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S"));
@@ -337,7 +337,7 @@ fn leftovers_of_old_runs_are_found_by_their_names_and_nothing_else_is_touched() 
         ("networks", "p1", "private".to_owned()),
     ];
     let expected: Vec<String> = {
-        let other = Cloud::start();
+        let other = StatefulCloud::start();
         foreign.iter().for_each(|(of, project, name)| other.put(of, project, name));
         other.names()
     };
@@ -357,7 +357,7 @@ fn leftovers_of_old_runs_are_found_by_their_names_and_nothing_else_is_touched() 
 
 #[test]
 fn a_quota_that_is_used_up_is_named_as_such() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     cloud.refuse(|method, path| {
         let words = "Quota exceeded for instances: Requested 1, but already used 2 of 2 instances";
         let refused = json!({ "forbidden": { "code": 403, "message": words } });
@@ -424,7 +424,7 @@ fn faults_in_contexts_are_shown_at_their_places() {
             &["`auth` cannot be `root`", "admin"],
         ),
     ] {
-        let cloud = Cloud::start();
+        let cloud = StatefulCloud::start();
         let (_, ended) = run(&cloud, &format!("{contexts}\nrunner: {{ serial: {{ times: 1 }} }}\n{rest}"));
         let said = said(&ended);
         assert_eq!(ended.code, Some(65), "{contexts}: {said}");
@@ -449,7 +449,7 @@ fn faults_in_contexts_are_shown_at_their_places() {
 
 #[test]
 fn workloads_can_have_contexts_of_their_own() {
-    let cloud = Cloud::start();
+    let cloud = StatefulCloud::start();
     let (_, ended) = run(
         &cloud,
         "contexts: { users: { tenants: 1 } }
@@ -476,7 +476,7 @@ workloads:
 
 #[test]
 fn an_explanation_says_what_will_be_made_and_nothing_is_sent() {
-    let (cloud, bench) = (Cloud::start(), Bench::new());
+    let (cloud, bench) = (StatefulCloud::start(), Bench::new());
     let steps = "runner: { serial: { times: 1 } }\niteration: [ { get: /x, target: nova } ]";
     for (contexts, expected) in [
         (
@@ -504,7 +504,7 @@ fn services_that_pass_over_filters_or_do_not_say_whose_things_are_lose_nothing()
         json!({ "volumes": [volume] })
     };
     for (owner, code) in [(json!("p1"), 0), (Value::Null, 1)] {
-        let (cloud, bench) = (Cloud::start(), Bench::new());
+        let (cloud, bench) = (StatefulCloud::start(), Bench::new());
         bench.write("d.yaml", cloud.deployment());
         cloud.put("projects", "", "bench-20200101T000000Z-0badcafe-project-1");
         cloud.put("volumes", "p1", "precious");

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::server::Server;
-use crate::support::{Bench, Ended, adds_up};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, CommandOutput, adds_up};
 
 const GET: &str = "iteration: [ { action: a, get: /x } ]";
 const GATE: &str = "sla: { thresholds: [p95 < 60s], failure_rate: { max: 0 } }";
@@ -20,12 +20,12 @@ fn is_long() -> bool {
     std::env::var_os("BENCH_SLOW_TESTS").is_some_and(|value| !value.is_empty())
 }
 
-fn server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
 }
 
 /// A folder with a scenario of some iterations and a gate that passes.
-fn scenario(server: &Server, times: u64) -> Bench {
+fn scenario(server: &ScriptedServer, times: u64) -> Bench {
     let bench = Bench::new();
     let runner = format!("runner: {{ constant: {{ times: {times}, concurrency: 4 }} }}");
     bench.load(&server.url(), "", &format!("{runner}\n{GET}\n{GATE}"));
@@ -64,7 +64,7 @@ fn end_of(log: &[u8]) -> Value {
 }
 
 /// Everything that says how a run went, in one text.
-fn all_words(bench: &Bench, directory: &Path, ended: &Ended) -> String {
+fn all_words(bench: &Bench, directory: &Path, ended: &CommandOutput) -> String {
     let mut words = format!("{}\n{}", ended.stdout, ended.stderr);
     for name in ["badge.txt", "badge.json", "report.md", "results.json"] {
         words.push_str(&std::fs::read_to_string(directory.join(name)).unwrap_or_default());
@@ -75,7 +75,7 @@ fn all_words(bench: &Bench, directory: &Path, ended: &Ended) -> String {
 
 /// Asserts that nothing says PASS of the run as a whole.
 #[track_caller]
-fn assert_no_pass(bench: &Bench, directory: &Path, ended: &Ended) {
+fn assert_no_pass(bench: &Bench, directory: &Path, ended: &CommandOutput) {
     let words = all_words(bench, directory, ended);
     for pass in ["PASS ·", "PASS so far", "bench: PASS", "\"outcome\": \"PASS\",\n    \"invalid\""] {
         assert!(!words.contains(pass), "{pass}: {words}");
@@ -241,7 +241,7 @@ fn shim(bench: &Bench) -> Option<PathBuf> {
 }
 
 /// Runs a command whose calls on the log fail.
-fn failing(bench: &Bench, shim: &Path, (call, from): (&str, u64), arguments: &[&str]) -> Ended {
+fn failing(bench: &Bench, shim: &Path, (call, from): (&str, u64), arguments: &[&str]) -> CommandOutput {
     let mut command = bench.command(arguments);
     command.env("LD_PRELOAD", shim).env("FAIL", call).env("FROM", from.to_string());
     Bench::end(&mut command)
@@ -371,7 +371,7 @@ fn a_directory_that_is_deleted_during_the_run_is_named_and_the_figures_are_shown
             .unwrap();
         server.wait_for(before + 50);
         std::fs::remove_dir_all(bench.run_directory()).unwrap();
-        let ended = Ended::from(child.wait_with_output().unwrap()).expect_code(1);
+        let ended = CommandOutput::from(child.wait_with_output().unwrap()).expect_code(1);
         assert!(
             ended.stderr.contains("directory") && ended.stderr.contains("was deleted during the run"),
             "{}",

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// A server that answers every request with 200.
-fn server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 /// Runs a scenario with these keys and three workers. Returns the bodies of the requests in order of text, and the
@@ -173,7 +173,7 @@ fn both_sides_of_a_pair_send_the_same_bytes() {
         ["ab", "scenario.yaml", "-d", "deployment.yaml", "-d", "b.yaml", "--pairs", "10", "--quiet"];
     let ended = bench.run(&[&arguments[..], &["--margin", "1000", "--seed", "3"]].concat());
     assert!([Some(0), Some(2), Some(3)].contains(&ended.code), "{} {}", ended.stdout, ended.stderr);
-    let sent = |server: &Server| {
+    let sent = |server: &ScriptedServer| {
         let mut bodies: Vec<Vec<u8>> = server.seen().into_iter().map(|seen| seen.body).collect();
         bodies.retain(|body| !body.is_empty());
         bodies.sort_unstable();
@@ -190,7 +190,7 @@ fn both_sides_of_a_pair_send_the_same_bytes() {
 
 #[test]
 fn a_secret_column_is_in_no_output() {
-    let server = Server::start(|seen, wire| wire.answer("200 OK", "text/plain", &seen.body));
+    let server = ScriptedServer::start(|seen, wire| wire.answer("200 OK", "text/plain", &seen.body));
     let bench = Bench::new();
     bench.write("users.csv", "name,password\nada,Canary-In-A-Column-1\n");
     let rows = "data: { users: users.csv, more: { rows: [{ token: Canary-In-A-Column-2 }] } }";
@@ -218,7 +218,7 @@ iteration: [{ post: /, body: '{{ users.id }}' }, { think: 20ms }]";
     let (sent, _) = run(&bench, keys, &["--seed", "1"]);
     assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), 20);
     // The server itself changes the file at the fifth request.
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         if seen.nth == 4 {
             let mut file = std::fs::File::options().append(true).open(&path).unwrap();
             std::io::Write::write_all(&mut file, b"1,x\n").unwrap();
@@ -286,7 +286,7 @@ profiler: { hmac_key: { env: NOT_SET_4 }, connection_string: { env: NOT_SET_5 } 
 #[test]
 fn references_stand_in_place_of_texts_and_their_values_are_in_no_output() {
     const SECRET: &str = "Canary {{ in }} a \"reference\"";
-    let server = Server::start(|_, wire| wire.answer("401 Unauthorized", "application/json", "{}"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("401 Unauthorized", "application/json", "{}"));
     let bench = Bench::new();
     bench.write("secret.txt", format!("{SECRET}\n"));
     let steps = r#"
@@ -319,7 +319,7 @@ iteration:
 #[test]
 fn the_readme_lists_every_function_filter_and_test() {
     use bench::text::template::{FAKE_KINDS, FUNCTIONS};
-    use bench::text::template_names::Kind;
+    use bench::text::template_names::TemplateNameKind;
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/data.md");
     let page = std::fs::read_to_string(path).unwrap();
     let section = page.split("\n## Templates\n").nth(1).unwrap().split("\n### Data\n").next().unwrap();
@@ -333,7 +333,7 @@ fn the_readme_lists_every_function_filter_and_test() {
         .filter_map(|line| line.strip_prefix("| `")?.split(" |").next())
         .flat_map(|names| names.split(['`', ',', ' ']).filter(|name| !name.is_empty()))
         .collect();
-    assert_eq!(named, Kind::Filter.known().iter().copied().collect());
-    assert!(Kind::Test.known().iter().all(|name| tests.contains(&format!("`{name}`"))));
+    assert_eq!(named, TemplateNameKind::Filter.known().iter().copied().collect());
+    assert!(TemplateNameKind::Test.known().iter().all(|name| tests.contains(&format!("`{name}`"))));
     assert!(FAKE_KINDS.iter().all(|kind| section.contains(&format!("`{kind}`"))));
 }

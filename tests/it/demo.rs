@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 /// The shipped demo scenario with fewer iterations for a debug build, and with a slow query that stays
 /// the slowest point on a busy machine.
@@ -153,7 +153,7 @@ fn on_a_terminal_the_progress_leaves_and_the_summary_stays() {
         println!("skipped: needs the command `script` of util-linux");
         return;
     };
-    let ended = Ended::from(output);
+    let ended = CommandOutput::from(output);
     let text = &ended.stdout;
     assert!(ended.code == Some(0) || ended.was_disturbed(), "{text}");
     assert!(text.contains("under way"), "no progress was shown: {text}");

@@ -5,9 +5,9 @@ use std::path::Path;
 use bench::base::secret::Secret;
 use bench::client::keystone::Credentials;
 use bench::plan::Plan;
-use bench::plan::deployment::{self, Auth, Deployment};
+use bench::plan::deployment::{self, Auth, ResolvedDeployment};
 use bench::plan::references::Env;
-use bench::plan::scenario::{self, Options};
+use bench::plan::scenario::{self, PlanOptions};
 use bench::text::yaml;
 
 use crate::support::Bench;
@@ -22,14 +22,14 @@ fn env(name: &str) -> Option<String> {
 }
 
 /// The deployment of a file, or the messages of its faults.
-fn load(path: &Path, text: &str) -> Result<Deployment, Vec<String>> {
+fn load(path: &Path, text: &str) -> Result<ResolvedDeployment, Vec<String>> {
     let source = yaml::source(&path.display().to_string(), text.as_bytes()).unwrap();
     deployment::load(path, source, Env::new(&env))
         .map_err(|rejected| rejected.faults.into_iter().map(|fault| fault.message).collect())
 }
 
 /// The same for a file that only its owner can read.
-fn resolved(text: &str) -> Result<Deployment, Vec<String>> {
+fn resolved(text: &str) -> Result<ResolvedDeployment, Vec<String>> {
     let bench = Bench::new();
     bench.write("secret.txt", "  key from a file  \r\nnot this line\n");
     let path = bench.write("d.yaml", text);
@@ -63,7 +63,7 @@ fn references_are_resolved() {
     ] {
         let text = format!("targets: {{ default: 'http://h' }}\nprofiler: {{ hmac_key: {reference} }}\n");
         let deployment = resolved(&text);
-        let found = deployment.as_ref().map(|deployment| exposed(deployment.hmac_key.as_ref()));
+        let found = deployment.as_ref().map(|deployment| exposed(deployment.hmac_key()));
         assert_eq!(found.map_err(|faults| faults.join(", ")), expected.map_err(str::to_owned), "{reference}");
     }
 }
@@ -96,7 +96,7 @@ fn targets_default_to_the_origin_of_the_auth_url() {
 fn the_first_key_signs_and_all_are_kept() {
     let text = "targets: { default: 'http://h' }\nprofiler: { hmac_keys: [a, { env: KEY }] }\n";
     let deployment = resolved(text).unwrap();
-    assert_eq!(exposed(deployment.hmac_key.as_ref()), Some("a"));
+    assert_eq!(exposed(deployment.hmac_key()), Some("a"));
     let keys: Vec<_> = deployment.hmac_keys.iter().map(Secret::expose).collect();
     assert_eq!(keys, ["a", "key from the environment"]);
 }
@@ -116,7 +116,7 @@ fn rally_s_environment_spec_is_read_as_it_is() {
         values(credentials)
     );
     assert_eq!(deployment.targets[0].1.to_string(), "http://127.0.0.1:25000");
-    assert_eq!(exposed(deployment.hmac_key.as_ref()), Some("SECRET_KEY"));
+    assert_eq!(exposed(deployment.hmac_key()), Some("SECRET_KEY"));
     assert_eq!(exposed(deployment.connection_string.as_ref()), Some("redis://127.0.0.1:26379"));
     assert!(deployment.tls.verify && deployment.profiler_enabled);
     assert_eq!(deployment.warnings.len(), 1, "{:?}", deployment.warnings);
@@ -136,7 +136,7 @@ fn rally_s_deployments_are_read_as_json_and_as_yaml() {
     assert!(values(credentials).contains("project_name=demo "), "{}", values(credentials));
     assert_eq!(deployment.lookup.region.as_deref(), Some("RegionOne"));
     assert!(!deployment.tls.verify);
-    assert!(deployment.hmac_key.is_none() && deployment.connection_string.is_none());
+    assert!(deployment.hmac_key().is_none() && deployment.connection_string.is_none());
 
     let users_only = "openstack:\n  auth_url: https://h/identity/v3\n  users:\n    - username: u\n      \
         password: {env: KEY}\n      project_name: p\n      domain_name: ''\n    - {username: v, password: w, project_name: p}\n";
@@ -208,7 +208,7 @@ fn what_somebody_should_look_at_is_a_warning() {
     }
 }
 
-fn plan(deployment: &str, scenario: &str, options: &Options) -> Plan {
+fn plan(deployment: &str, scenario: &str, options: &PlanOptions) -> Plan {
     let text =
         format!("title: t\nrunner: {{ serial: {{ times: 1 }} }}\niteration: [{{ get: / }}]\n{scenario}");
     let document = scenario::read(yaml::source("s.yaml", text.as_bytes()).unwrap());
@@ -220,7 +220,7 @@ fn plan(deployment: &str, scenario: &str, options: &Options) -> Plan {
 
 #[test]
 fn iterations_are_profiled_unless_somebody_switches_it_off() {
-    let (on, off) = (Options::default(), Options { no_profile: true, ..Options::default() });
+    let (on, off) = (PlanOptions::default(), PlanOptions { no_profile: true, ..PlanOptions::default() });
     let key = "profiler: { hmac_key: k }";
     let disabled = "profiler: { hmac_key: k, enabled: false }";
     for (deployment, scenario, options, expected) in [
@@ -249,9 +249,10 @@ fn iterations_are_profiled_unless_somebody_switches_it_off() {
 
 #[test]
 fn variables_come_from_the_file_the_environment_and_the_command_line() {
-    let set =
-        [bench::plan::given::Given::parse("user=set", Env::new(&|_| None)).unwrap()].into_iter().collect();
-    let options = Options { set, ..Options::default() };
+    let set = [bench::plan::given::CommandLineValue::parse("user=set", Env::new(&|_| None)).unwrap()]
+        .into_iter()
+        .collect();
+    let options = PlanOptions { set, ..PlanOptions::default() };
     let variables = "variables: { user: a, n: 3, key: { env: KEY }, map: { env: { x: 1 } } }";
     let plan = plan("", variables, &options);
     let value = |name: &str| plan.variables.iter().find(|(n, _)| &**n == name).unwrap().1.to_string();

@@ -14,7 +14,7 @@ use http::{HeaderMap, Method};
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 
-use crate::server::{After, Server};
+use crate::server::{After, ScriptedServer};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -24,7 +24,7 @@ fn is_folded(answer: &[u8]) -> bool {
 }
 
 /// Status, headers in order of their names, body.
-type Seen = (u16, Vec<(String, Vec<u8>)>, Vec<u8>);
+type ComparableAnswer = (u16, Vec<(String, Vec<u8>)>, Vec<u8>);
 
 fn sorted(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     let mut pairs: Vec<_> =
@@ -33,7 +33,7 @@ fn sorted(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     pairs
 }
 
-async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
+async fn ours(url: &BaseUrl, method: &Method) -> Option<ComparableAnswer> {
     let options = tls::TlsOptions { verify: false, ca: None, identity: None };
     let mut pool = Pool::new(&Settings::new(
         &tls::config(&options, false).unwrap(),
@@ -45,7 +45,7 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
         path: "/",
         fixed: &HeaderBlock::default(),
         own: &HeaderBlock::default(),
-        body: &bench::client::body::Content::EMPTY,
+        body: &bench::client::body::BodyContent::EMPTY,
         started: std::time::Instant::now(),
         redirects_max: 0,
         body_bytes_max: BODY_BYTES_MAX,
@@ -60,7 +60,7 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
     Some((answer.status.as_u16(), sorted(answer.headers.as_deref()?), answer.body))
 }
 
-async fn hypers(url: &BaseUrl, method: &Method) -> Option<Seen> {
+async fn hypers(url: &BaseUrl, method: &Method) -> Option<ComparableAnswer> {
     let stream = tokio::net::TcpStream::connect((url.origin.host.as_str(), url.origin.port)).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.unwrap();
@@ -83,13 +83,16 @@ async fn hypers(url: &BaseUrl, method: &Method) -> Option<Seen> {
 }
 
 /// Both clients on a server that answers each request with `bytes` and closes.
-fn compare(bytes: &[u8], method: &Method) -> (Option<Seen>, Option<Seen>) {
+fn compare(bytes: &[u8], method: &Method) -> (Option<ComparableAnswer>, Option<ComparableAnswer>) {
     compare_in_pieces(vec![bytes.to_vec()], method)
 }
 
 /// The same with bytes that come piece by piece.
-fn compare_in_pieces(pieces: Vec<Vec<u8>>, method: &Method) -> (Option<Seen>, Option<Seen>) {
-    let server = Server::start(move |_, wire| {
+fn compare_in_pieces(
+    pieces: Vec<Vec<u8>>,
+    method: &Method,
+) -> (Option<ComparableAnswer>, Option<ComparableAnswer>) {
+    let server = ScriptedServer::start(move |_, wire| {
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
                 // Long enough that most pieces are read alone.
@@ -161,9 +164,9 @@ fn an_answer_cut_at_any_byte_is_the_same_as_hypers() {
 }
 
 /// A small generator of numbers: the same ones each time.
-struct Numbers(u64);
+struct XorshiftGenerator(u64);
 
-impl Numbers {
+impl XorshiftGenerator {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -174,7 +177,7 @@ impl Numbers {
 
 #[test]
 fn an_answer_in_odd_pieces_is_the_same_as_hypers() {
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = XorshiftGenerator(0x9e37_79b9_7f4a_7c15);
     for answer in ANSWERS {
         let bytes = answer.as_bytes();
         let each: Vec<Vec<u8>> = bytes.iter().map(|byte| vec![*byte]).collect();
@@ -199,7 +202,7 @@ fn an_answer_in_odd_pieces_is_the_same_as_hypers() {
 #[test]
 fn damaged_answers_are_the_same_as_hypers() {
     const INTERESTING: &[u8] = b"\r\n\t :;,0159aAfFxX\0\x7f\x80\xff\"+-";
-    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let mut numbers = XorshiftGenerator(0x2545_f491_4f6c_dd1d);
     let mut different = Vec::new();
     for _ in 0..3000 {
         let mut bytes = ANSWERS[numbers.below(ANSWERS.len())].as_bytes().to_vec();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::server::{Seen, Server};
+use crate::server::{ScriptedRequest, ScriptedServer};
 use crate::support::Bench;
 
 /// Numbers that a double, or 64 bits, would change; and some that it would not.
@@ -24,8 +24,8 @@ const NUMBERS: [&str; 14] = [
 ];
 
 /// Answers `/n/3` with the fourth number, and all else with nothing.
-fn server() -> Server {
-    Server::start(|seen, wire| {
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|seen, wire| {
         let index = seen.path.strip_prefix("/n/").and_then(|index| index.parse::<usize>().ok());
         let body = index.map_or("{}".to_owned(), |index| {
             let number = NUMBERS[index];
@@ -40,7 +40,7 @@ fn pairs(text: &str) -> HashMap<String, String> {
     url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
-fn body(seen: &Seen) -> String {
+fn body(seen: &ScriptedRequest) -> String {
     String::from_utf8(seen.body.clone()).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn the_digits_of_an_answer_go_out_as_they_came() {
 #[test]
 fn truth_values_nothing_and_lists_show_as_json() {
     let answer = r#"{"flag": true, "down": false, "nothing": null, "list": [true, null, "a"]}"#;
-    let server = Server::start(move |_, wire| wire.answer("200 OK", "application/json", answer));
+    let server = ScriptedServer::start(move |_, wire| wire.answer("200 OK", "application/json", answer));
     let bench = Bench::new();
     bench.write(
         "rows.jsonl",
@@ -236,7 +236,7 @@ iteration:
 fn filters_of_a_json_path_compare_all_digits() {
     let answer = r#"{"want": 9007199254740993, "most": 0.3, "orders": [{"id": 9007199254740992, "n": "a", "p": 0.3},
         {"id": 9007199254740993, "n": "b", "p": 0.3000000000000000000001}, {"id": 1E400, "n": "c", "p": 7}]}"#;
-    let server = Server::start(move |_, wire| wire.answer("200 OK", "application/json", answer));
+    let server = ScriptedServer::start(move |_, wire| wire.answer("200 OK", "application/json", answer));
     let bench = Bench::new();
     let scenario = "
 runner: { serial: { times: 1 } }
@@ -255,7 +255,7 @@ iteration:
 
 #[test]
 fn a_group_that_takes_no_part_in_the_match_is_no_value() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "id=\nname=b"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "id=\nname=b"));
     let bench = Bench::new();
     for (extract, code, part) in [
         ("{ regex: 'id=([0-9]+)?' }", 1, "its group takes no part in the match"),

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::rewind;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// What is answered to a question for IPv4 addresses; there are no others.
 #[derive(Clone, Debug)]
-enum Answer {
+enum DnsAnswer {
     /// These addresses hold for this many seconds.
     Addresses(Vec<Ipv4Addr>, u32),
     /// A name that is another name, and its address, each with its time.
@@ -42,7 +42,7 @@ struct Dns {
 }
 
 impl Dns {
-    fn start(script: impl Fn() -> Answer + Send + Sync + 'static) -> Self {
+    fn start(script: impl Fn() -> DnsAnswer + Send + Sync + 'static) -> Self {
         // A port that is free for both.
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
@@ -101,7 +101,7 @@ impl Drop for Dns {
 }
 
 /// The answers to a query.
-fn packets(query: &[u8], answer: &Answer, over_tcp: bool) -> Vec<Vec<u8>> {
+fn packets(query: &[u8], answer: &DnsAnswer, over_tcp: bool) -> Vec<Vec<u8>> {
     let name_end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
     let is_a = query[name_end..name_end + 2] == [0, 1];
     let question = &query[12..name_end + 4];
@@ -119,25 +119,25 @@ fn packets(query: &[u8], answer: &Answer, over_tcp: bool) -> Vec<Vec<u8>> {
         packet(fine, records)
     };
     match answer {
-        Answer::Addresses(list, ttl) => vec![addresses(list, *ttl)],
-        Answer::Alias(ttl, address, address_ttl) => {
+        DnsAnswer::Addresses(list, ttl) => vec![addresses(list, *ttl)],
+        DnsAnswer::Alias(ttl, address, address_ttl) => {
             // The alias points to the name `x`, whose bytes stand in the record itself.
             let alias = [&[0xc0, 12, 0, 5, 0, 1][..], &ttl.to_be_bytes(), &[0, 3, 1, b'x', 0]].concat();
             let mut records = vec![alias];
             records.extend(is_a.then(|| record(address, *address_ttl)));
             vec![packet(fine, records)]
         }
-        Answer::Code(code) => vec![packet([0x81, 0x80 | code], Vec::new())],
-        Answer::Truncated(list) if over_tcp => vec![addresses(list, 60)],
-        Answer::Truncated(_) => vec![packet([0x83, 0x80], Vec::new())],
-        Answer::StrangerFirst(address) => {
+        DnsAnswer::Code(code) => vec![packet([0x81, 0x80 | code], Vec::new())],
+        DnsAnswer::Truncated(list) if over_tcp => vec![addresses(list, 60)],
+        DnsAnswer::Truncated(_) => vec![packet([0x83, 0x80], Vec::new())],
+        DnsAnswer::StrangerFirst(address) => {
             let mut stranger = addresses(&[Ipv4Addr::new(127, 6, 6, 6)], 60);
             stranger[0] ^= 1;
             vec![stranger, addresses(&[*address], 60)]
         }
-        Answer::GarbageFirst(address) => vec![vec![0xff; 40], vec![1], addresses(&[*address], 60)],
-        Answer::SilentOnIpv6(address) if is_a => vec![addresses(&[*address], 60)],
-        Answer::Silence | Answer::SilentOnIpv6(_) => Vec::new(),
+        DnsAnswer::GarbageFirst(address) => vec![vec![0xff; 40], vec![1], addresses(&[*address], 60)],
+        DnsAnswer::SilentOnIpv6(address) if is_a => vec![addresses(&[*address], 60)],
+        DnsAnswer::Silence | DnsAnswer::SilentOnIpv6(_) => Vec::new(),
     }
 }
 
@@ -149,14 +149,14 @@ const NOBODY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 /// What DNS says changes with the load, not with the test's clock: a busy machine may begin the load late, or make
 /// it again.
-struct Load {
+struct DnsLoadQuestions {
     /// When a server answered first.
     answered: Mutex<Option<Instant>>,
     /// The questions since a second after it.
     questions: Arc<AtomicUsize>,
 }
 
-impl Load {
+impl DnsLoadQuestions {
     fn new() -> Arc<Self> {
         let load = Arc::new(Self { answered: Mutex::default(), questions: rewind::counter() });
         let own = Arc::clone(&load);
@@ -180,20 +180,23 @@ impl Load {
 }
 
 /// Two servers, at the same port of two addresses.
-fn two_servers() -> (Server, Server) {
-    two_servers_and(&Load::new())
+fn two_servers() -> (ScriptedServer, ScriptedServer) {
+    two_servers_and(&DnsLoadQuestions::new())
 }
 
-fn two_servers_and(load: &Arc<Load>) -> (Server, Server) {
+fn two_servers_and(load: &Arc<DnsLoadQuestions>) -> (ScriptedServer, ScriptedServer) {
     loop {
         let load = Arc::clone(load);
-        let one = Server::start(move |_, wire| {
+        let one = ScriptedServer::start(move |_, wire| {
             load.answered.lock().unwrap().get_or_insert_with(Instant::now);
             wire.answer("200 OK", "text/plain", "one")
         });
         let two = SocketAddr::new(TWO.into(), one.address().port());
         if TcpListener::bind(two).is_ok() {
-            return (one, Server::start_at(two, |_, wire| wire.answer("200 OK", "text/plain", "two")));
+            return (
+                one,
+                ScriptedServer::start_at(two, |_, wire| wire.answer("200 OK", "text/plain", "two")),
+            );
         }
     }
 }
@@ -222,7 +225,7 @@ const FEW: &str =
 #[test]
 fn connections_go_round_all_addresses_and_ask_once() {
     let (one, two) = two_servers();
-    let dns = Dns::start(|| Answer::Addresses(vec![ONE, TWO], 60));
+    let dns = Dns::start(|| DnsAnswer::Addresses(vec![ONE, TWO], 60));
     let workload = run(&[dns.address], one.address().port(), FEW);
     assert_eq!(workload["iterations"]["ok"], 40, "{}", workload["errors"]);
     assert_eq!(workload["actions"][0]["connections_opened"], 40);
@@ -236,10 +239,10 @@ fn connections_go_round_all_addresses_and_ask_once() {
 
 #[test]
 fn an_address_that_changes_is_found_when_its_time_is_over() {
-    let during = Load::new();
+    let during = DnsLoadQuestions::new();
     let (one, two) = two_servers_and(&during);
     let asked = Arc::clone(&during);
-    let dns = Dns::start(move || Answer::Addresses(vec![if asked.question() > 0 { TWO } else { ONE }], 1));
+    let dns = Dns::start(move || DnsAnswer::Addresses(vec![if asked.question() > 0 { TWO } else { ONE }], 1));
     let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { think: 50ms }, { action: a, get: /x } ]";
     let workload = run(&[dns.address], one.address().port(), scenario);
     assert_eq!(workload["iterations"]["failed"], 0, "{}", workload["errors"]);
@@ -250,13 +253,13 @@ fn an_address_that_changes_is_found_when_its_time_is_over() {
 
 #[test]
 fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
-    let during = Load::new();
+    let during = DnsLoadQuestions::new();
     let (one, _two) = two_servers_and(&during);
     // Twelve questions are six lookups of about a second each. On a busy machine bench may give up
     // waiting and ask again, so the first answers may reach nobody.
     let dns = Dns::start(move || match during.question() {
-        1..=12 => Answer::Code(3),
-        _ => Answer::Addresses(vec![ONE], 1),
+        1..=12 => DnsAnswer::Code(3),
+        _ => DnsAnswer::Addresses(vec![ONE], 1),
     });
     let scenario = "runner: { constant_for_duration: { duration: 12, concurrency: 2 } }\niteration: [ { think: 50ms }, { action: a, get: /x } ]";
     let (bench, _) = load(&[dns.address], one.address().port(), scenario);
@@ -277,17 +280,17 @@ fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
 #[test]
 fn what_dns_servers_may_answer() {
     let (one, _two) = two_servers();
-    let silent = Dns::start(|| Answer::Silence);
-    let broken = Dns::start(|| Answer::Code(2));
+    let silent = Dns::start(|| DnsAnswer::Silence);
+    let broken = Dns::start(|| DnsAnswer::Code(2));
     for answer in [
-        Answer::Addresses(vec![ONE], 0),
-        Answer::Alias(5, ONE, 300),
-        Answer::Truncated(vec![ONE]),
-        Answer::StrangerFirst(ONE),
-        Answer::GarbageFirst(ONE),
-        Answer::SilentOnIpv6(ONE),
+        DnsAnswer::Addresses(vec![ONE], 0),
+        DnsAnswer::Alias(5, ONE, 300),
+        DnsAnswer::Truncated(vec![ONE]),
+        DnsAnswer::StrangerFirst(ONE),
+        DnsAnswer::GarbageFirst(ONE),
+        DnsAnswer::SilentOnIpv6(ONE),
         // Nobody listens at the second address: the next one is tried.
-        Answer::Addresses(vec![Ipv4Addr::new(127, 0, 0, 3), ONE], 60),
+        DnsAnswer::Addresses(vec![Ipv4Addr::new(127, 0, 0, 3), ONE], 60),
     ] {
         let shown = format!("{answer:?}");
         let dns = Dns::start(move || answer.clone());
@@ -295,7 +298,7 @@ fn what_dns_servers_may_answer() {
         let workload = run(&[broken.address, dns.address], one.address().port(), FEW);
         assert_eq!(workload["iterations"]["ok"], 40, "{shown}: {}", workload["errors"]);
     }
-    let dns = Dns::start(|| Answer::Addresses(vec![ONE], 60));
+    let dns = Dns::start(|| DnsAnswer::Addresses(vec![ONE], 60));
     let few = FEW.replace("40", "2");
     assert_eq!(run(&[silent.address, dns.address], one.address().port(), &few)["iterations"]["ok"], 2);
 }
@@ -305,7 +308,7 @@ fn what_dns_servers_may_answer() {
 #[test]
 fn an_address_that_is_silent_holds_no_connection_up_for_long() {
     let (one, port) = loop {
-        let one = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "one"));
+        let one = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "one"));
         let port = one.address().port();
         if TcpListener::bind((THREE, port)).is_ok() {
             break (one, port);
@@ -323,7 +326,7 @@ fn an_address_that_is_silent_holds_no_connection_up_for_long() {
         })
         .collect();
     for addresses in [vec![THREE, ONE], vec![ONE, THREE], vec![NOBODY, THREE, ONE]] {
-        let dns = Dns::start(move || Answer::Addresses(addresses.clone(), 60));
+        let dns = Dns::start(move || DnsAnswer::Addresses(addresses.clone(), 60));
         let workload = run(&[dns.address], port, &FEW.replace("40", "6"));
         assert_eq!(workload["iterations"]["ok"], 6, "{}", workload["errors"]);
     }
@@ -339,8 +342,8 @@ fn localhost_is_both_loopback_addresses() {
     };
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let six = Server::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "six"));
-    let four = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "four"));
+    let six = ScriptedServer::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "six"));
+    let four = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "four"));
     for server in [&six, &four] {
         let url = format!("http://localhost:{}", server.address().port());
         let bench = Bench::new();
@@ -354,11 +357,11 @@ fn localhost_is_both_loopback_addresses() {
 #[test]
 fn names_without_an_address_end_the_run_before_the_load() {
     for (answer, part) in [
-        (Answer::Code(3), "there is no such name according to the DNS server 127.0.0.1"),
-        (Answer::Code(2), "answered ServerFailure"),
-        (Answer::Code(5), "answered Refused"),
-        (Answer::Addresses(Vec::new(), 60), "svc.example has no address"),
-        (Answer::Silence, "did not answer within 2 s"),
+        (DnsAnswer::Code(3), "there is no such name according to the DNS server 127.0.0.1"),
+        (DnsAnswer::Code(2), "answered ServerFailure"),
+        (DnsAnswer::Code(5), "answered Refused"),
+        (DnsAnswer::Addresses(Vec::new(), 60), "svc.example has no address"),
+        (DnsAnswer::Silence, "did not answer within 2 s"),
     ] {
         let shown = format!("{answer:?}");
         let dns = Dns::start(move || answer.clone());
@@ -382,7 +385,7 @@ fn a_dns_server_that_is_no_address_is_a_fault_of_the_file() {
 
 #[test]
 fn a_host_that_a_redirect_names_is_not_resolved_unless_it_is_allowed_and_not_reached_by_any_address() {
-    let server = Server::start(|_, wire| {
+    let server = ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 302 Go\r\nLocation: http://elsewhere.test/\r\nContent-Length: 0\r\n\r\n");
         crate::server::After::Keep
     });
@@ -391,7 +394,7 @@ fn a_host_that_a_redirect_names_is_not_resolved_unless_it_is_allowed_and_not_rea
         ("elsewhere.test", [169, 254, 169, 254], 1, "has the address 169.254.169.254"),
         ("'*.below.test', elsewhere.test", [127, 0, 0, 1], 1, "has the address 127.0.0.1"),
     ] {
-        let dns = Dns::start(move || Answer::Addresses(vec![Ipv4Addr::from(address)], 60));
+        let dns = Dns::start(move || DnsAnswer::Addresses(vec![Ipv4Addr::from(address)], 60));
         let bench = Bench::new();
         let deployment = format!("targets_allowed: [{allowed}]\ndns: {{ servers: ['{}'] }}", dns.address);
         let scenario =

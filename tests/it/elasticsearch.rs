@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
 use bench::osprofiler::driver::{Collector, DriverError, TRACE_BYTES_MAX, TraceQuery};
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use serde_json::{Map, Value, json};
 
 use crate::real_osprofiler::Peer;
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::service;
 
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 100 };
@@ -19,23 +19,23 @@ const FAILED: TraceQuery = TraceQuery { errors_only: true, limit: 100 };
 
 /// What the server holds: for each index its documents, with the type that they were stored under.
 #[derive(Default)]
-struct Held {
+struct ElasticsearchContent {
     indices: BTreeMap<String, Vec<(Option<String>, Value)>>,
     scrolls: Vec<Vec<Value>>,
 }
 
 /// A server of this release. Of a user, it wants `elastic:p@ss`.
-fn elasticsearch(release: &'static str) -> (Server, Arc<Mutex<Held>>) {
-    let held = Arc::new(Mutex::new(Held::default()));
+fn elasticsearch(release: &'static str) -> (ScriptedServer, Arc<Mutex<ElasticsearchContent>>) {
+    let held = Arc::new(Mutex::new(ElasticsearchContent::default()));
     let shared = Arc::clone(&held);
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         let (status, body) = answer(release, seen, &mut shared.lock().unwrap());
         wire.answer(status, "application/json; charset=UTF-8", body.to_string())
     });
     (server, held)
 }
 
-fn answer(release: &str, seen: &Seen, held: &mut Held) -> (&'static str, Value) {
+fn answer(release: &str, seen: &ScriptedRequest, held: &mut ElasticsearchContent) -> (&'static str, Value) {
     // elastic:p@ss
     if seen.headers.get("authorization").is_some_and(|value| value != "Basic ZWxhc3RpYzpwQHNz") {
         let reason = "unable to authenticate user [elastic] for REST request";
@@ -79,7 +79,7 @@ fn refusal(status: u16, kind: &str, reason: &str) -> Value {
     json!({"error": {"root_cause": [cause], "type": kind, "reason": reason}, "status": status})
 }
 
-fn bulk(typed: bool, body: &[u8], held: &mut Held) -> (&'static str, Value) {
+fn bulk(typed: bool, body: &[u8], held: &mut ElasticsearchContent) -> (&'static str, Value) {
     let lines: Vec<Value> = body
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
@@ -105,7 +105,13 @@ fn bulk(typed: bool, body: &[u8], held: &mut Held) -> (&'static str, Value) {
 
 /// Stores a document, unless its index has documents of another type already, or its timestamp does
 /// not fit the mapping that the first one made.
-fn store(typed: bool, index: &str, doc_type: Option<&str>, document: Value, held: &mut Held) -> Value {
+fn store(
+    typed: bool,
+    index: &str,
+    doc_type: Option<&str>,
+    document: Value,
+    held: &mut ElasticsearchContent,
+) -> Value {
     let documents = held.indices.entry(index.to_owned()).or_default();
     let doc_type = typed.then(|| doc_type.unwrap_or("_doc").to_owned());
     let place = json!({"_index": index, "_type": doc_type, "_id": documents.len().to_string()});
@@ -133,7 +139,7 @@ fn search(
     doc_type: Option<&str>,
     query: &str,
     body: &Value,
-    held: &mut Held,
+    held: &mut ElasticsearchContent,
 ) -> (&'static str, Value) {
     let parameter = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     if !held.indices.contains_key(index) && parameter("ignore_unavailable") != Some("true") {
@@ -167,7 +173,7 @@ fn search(
     ("200 OK", answer)
 }
 
-fn scroll_on(body: &Value, held: &mut Held) -> (&'static str, Value) {
+fn scroll_on(body: &Value, held: &mut ElasticsearchContent) -> (&'static str, Value) {
     let Some(id) = body["scroll_id"].as_str() else {
         return ("400 Bad Request", refusal(400, "illegal_argument_exception", "scrollId is missing"));
     };
@@ -246,7 +252,7 @@ fn aggregate(found: &[Value], traces: &Value) -> (&'static str, Value) {
     )
 }
 
-fn url(server: &Server, further: &str) -> String {
+fn url(server: &ScriptedServer, further: &str) -> String {
     format!("elasticsearch://elastic:p%40ss@{}{further}", server.address())
 }
 
@@ -254,8 +260,8 @@ async fn connect(url: &str) -> Result<Collector, DriverError> {
     Collector::connect(&Secret::new(url)).await
 }
 
-fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<Record> {
-    let record = |name: &str, trace_id: &str, parent_id: &str, us: u32| Record {
+fn records(base_id: &str, second: u32, etype: Option<&str>) -> Vec<TraceRecord> {
+    let record = |name: &str, trace_id: &str, parent_id: &str, us: u32| TraceRecord {
         name: name.into(),
         base_id: base_id.into(),
         trace_id: trace_id.into(),
@@ -319,8 +325,8 @@ async fn documents_of_either_release_are_written_read_and_listed() {
         }
 
         // More than one answer holds.
-        let long: Vec<Record> = (0..5_001)
-            .map(|n| Record {
+        let long: Vec<TraceRecord> = (0..5_001)
+            .map(|n| TraceRecord {
                 base_id: "long".into(),
                 trace_id: n.to_string().into(),
                 ..traces[0][1].clone()
@@ -378,7 +384,7 @@ async fn refusals_of_documents_and_of_users_are_told() {
 async fn what_answers_like_no_elasticsearch_is_told() {
     let whole = "{\"version\": {\"number\": \"8.1.0\"}}";
     let script = |first: &'static str, status: &'static str, later: Vec<u8>| {
-        move |seen: &Seen, wire: &mut Wire<'_>| -> After {
+        move |seen: &ScriptedRequest, wire: &mut Wire<'_>| -> After {
             if seen.path == "/" {
                 wire.answer("200 OK", "application/json", first)
             } else {
@@ -389,7 +395,7 @@ async fn what_answers_like_no_elasticsearch_is_told() {
     for (first, part) in
         [("<html>", "expected value"), ("{}", "neither Elasticsearch nor OpenSearch"), ("[[[[", "EOF")]
     {
-        let server = Server::start(script(first, "200 OK", Vec::new()));
+        let server = ScriptedServer::start(script(first, "200 OK", Vec::new()));
         let error = connect(&url(&server, "")).await.unwrap_err();
         assert!(error.chain().contains(part), "{}", error.chain());
     }
@@ -406,7 +412,7 @@ async fn what_answers_like_no_elasticsearch_is_told() {
         ("302 Found", Vec::new(), "HTTP 302"),
         ("200 OK", endless, ""),
     ] {
-        let server = Server::start(script(whole, status, later));
+        let server = ScriptedServer::start(script(whole, status, later));
         let collector = connect(&url(&server, "")).await.unwrap();
         match collector.stored("b").await {
             Ok(stored) if stored.rejected > 0 => {

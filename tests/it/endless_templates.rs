@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::server::Server;
-use crate::support::{Bench, Ended};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, CommandOutput};
 
 /// What a child may take; no case below comes near.
 const ADDRESS_SPACE_KIB: u64 = 4 << 20;
 const RESIDENT_KIB_MAX: u64 = 1 << 20;
 
-fn service() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn service() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 fn scenario(template: &str, runner: &str) -> String {
@@ -47,7 +47,8 @@ fn an_action_whose_template_does_not_end_fails_and_names_the_limit() {
     ] {
         let bench = Bench::new();
         bench.load(&server.url(), "", &scenario(template, "{ constant: { times: 4, concurrency: 2 } }"));
-        let ended = Ended::from(limited(&bench, "run scenario.yaml").output().unwrap()).expect_code(0);
+        let ended =
+            CommandOutput::from(limited(&bench, "run scenario.yaml").output().unwrap()).expect_code(0);
         let results = bench.results();
         let error = &results["workloads"][0]["errors"][0];
         assert_eq!(

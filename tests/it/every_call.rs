@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::signals::signal;
-use crate::streams::{ROWS, Row, Words, command, folder, is_long, prepared, row, whole_files};
-use crate::support::{Bench, Ended};
+use crate::streams::{ROWS, StreamCommandRow, Words, command, folder, is_long, prepared, row, whole_files};
+use crate::support::{Bench, CommandOutput};
 
 /// Longer than any of these commands may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What happens to a call.
-struct Fault {
+struct SystemCallFault {
     call: &'static str,
     /// Below the folder of the test, unless it is another place.
     place: Option<&'static str>,
@@ -38,16 +38,16 @@ struct Fault {
     on: bool,
 }
 
-const fn once(call: &'static str, error: i32) -> Fault {
-    Fault { call, place: None, error, on: false }
+const fn once(call: &'static str, error: i32) -> SystemCallFault {
+    SystemCallFault { call, place: None, error, on: false }
 }
 
-const fn on(call: &'static str, error: i32) -> Fault {
-    Fault { call, place: None, error, on: true }
+const fn on(call: &'static str, error: i32) -> SystemCallFault {
+    SystemCallFault { call, place: None, error, on: true }
 }
 
-const fn at(place: &'static str, call: &'static str, error: i32) -> Fault {
-    Fault { call, place: Some(place), error, on: false }
+const fn at(place: &'static str, call: &'static str, error: i32) -> SystemCallFault {
+    SystemCallFault { call, place: Some(place), error, on: false }
 }
 
 const EINTR: i32 = 4;
@@ -59,7 +59,7 @@ const EPIPE: i32 = 32;
 const ECONNRESET: i32 = 104;
 const HALF: i32 = 0;
 
-const FAULTS: [Fault; 21] = [
+const FAULTS: [SystemCallFault; 21] = [
     once("write", ENOSPC),
     on("write", ENOSPC),
     once("write", EINTR),
@@ -83,7 +83,7 @@ const FAULTS: [Fault; 21] = [
     at("sockets", "recv", ECONNRESET),
 ];
 
-impl Fault {
+impl SystemCallFault {
     /// A program that is written well does not notice.
     fn is_harmless(&self) -> bool {
         matches!(self.error, EINTR | HALF)
@@ -95,7 +95,7 @@ const SERVED: &[&str] =
 const ITERATIONS: u64 = 40;
 
 /// Beside those of the streams: against a server, so that files are the run's own.
-const MORE: &[Row] = &[
+const MORE: &[StreamCommandRow] = &[
     row("run load.yaml --out out --junit out.xml --traces pages", 0, Words::Verdict, SERVED),
     row("run slow.yaml --out out --junit out.xml", 2, Words::Verdict, SERVED),
     row("export run --jsonl -o out.jsonl", 0, Words::None, &["../out.jsonl"]),
@@ -109,7 +109,7 @@ const MORE: &[Row] = &[
 ];
 
 /// Two builds, which takes a while.
-const AB: Row = row(
+const AB: StreamCommandRow = row(
     "ab load.yaml -d h.yaml -d h.yaml --out out --pairs 10 --junit out.xml",
     0,
     Words::Verdict,
@@ -134,8 +134,9 @@ fn shim() -> Option<&'static Path> {
 
 /// The files that a command has to work with, and a scenario against a server.
 fn folder_with_load() -> Bench {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    let server = SERVER.get_or_init(|| Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")));
+    static SERVER: OnceLock<ScriptedServer> = OnceLock::new();
+    let server =
+        SERVER.get_or_init(|| ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")));
     let bench = folder();
     bench.write("h.yaml", format!("targets: {{ default: \"{}\" }}\n", server.url()));
     for (name, limit) in [("load.yaml", "max < 60s"), ("slow.yaml", "p50 < 1ns")] {
@@ -150,7 +151,7 @@ fn folder_with_load() -> Bench {
 }
 
 /// Waits for the end, within bounds; the demo ends when it is asked to.
-fn end(mut command: Command, is_demo: bool) -> Result<Ended, String> {
+fn end(mut command: Command, is_demo: bool) -> Result<CommandOutput, String> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut output, mut errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let output = std::thread::spawn(move || {
@@ -178,7 +179,7 @@ fn end(mut command: Command, is_demo: bool) -> Result<Ended, String> {
     }
     let code = child.wait().unwrap().code();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Ended { code, stdout: text(output.join().unwrap()), stderr: text(errors.join().unwrap()) })
+    Ok(CommandOutput { code, stdout: text(output.join().unwrap()), stderr: text(errors.join().unwrap()) })
 }
 
 /// All files below a folder.
@@ -240,7 +241,7 @@ fn iterations(run: &Path) -> Option<u64> {
 }
 
 /// Runs a command whose `nth` call fails. `Ok(false)` when it has fewer such calls; what is wrong otherwise.
-fn run(library: &Path, row: &Row, fault: &Fault, nth: u64) -> Result<bool, String> {
+fn run(library: &Path, row: &StreamCommandRow, fault: &SystemCallFault, nth: u64) -> Result<bool, String> {
     let bench = folder_with_load();
     let before = contents(bench.path());
     let fired = tempfile::tempdir().unwrap();
@@ -298,7 +299,7 @@ fn run(library: &Path, row: &Row, fault: &Fault, nth: u64) -> Result<bool, Strin
     if let Some(run) =
         run.filter(|_| row.arguments.contains("load.yaml") || row.arguments.contains("slow.yaml"))
     {
-        let passes = |ended: &Ended| ended.code == Some(0) || ended.stdout.contains("PASS");
+        let passes = |ended: &CommandOutput| ended.code == Some(0) || ended.stdout.contains("PASS");
         if passes(&ended) && iterations(&run) != Some(ITERATIONS) {
             return wrong("it passes without all iterations");
         }
@@ -313,7 +314,7 @@ fn run(library: &Path, row: &Row, fault: &Fault, nth: u64) -> Result<bool, Strin
 }
 
 /// Whether a message has a name of what failed.
-fn names_what_failed(stderr: &str, fault: &Fault) -> bool {
+fn names_what_failed(stderr: &str, fault: &SystemCallFault) -> bool {
     let places: &[&str] = match fault.place {
         Some("stdio") => &["standard output"],
         Some(_) => &["127.0.0.1"],
@@ -338,10 +339,11 @@ fn any_call_may_fail_under_any_command() {
     };
     prepared();
     let rows = ROWS.iter().chain(MORE).chain(is_long().then_some(&AB));
-    let all: Vec<(&Row, &Fault)> =
+    let all: Vec<(&StreamCommandRow, &SystemCallFault)> =
         rows.flat_map(|row| FAULTS.iter().map(move |fault| (row, fault))).collect();
     // Every command and every fault is among those of the short round.
-    let cases: Vec<(&Row, &Fault)> = all.into_iter().step_by(if is_long() { 1 } else { 13 }).collect();
+    let cases: Vec<(&StreamCommandRow, &SystemCallFault)> =
+        all.into_iter().step_by(if is_long() { 1 } else { 13 }).collect();
     let (at, tried, reached) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let problems = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -359,7 +361,7 @@ fn any_call_may_fail_under_any_command() {
                             }
                             Ok(false) => break,
                             Err(problem) => {
-                                let Fault { call, place, error, on, .. } = fault;
+                                let SystemCallFault { call, place, error, on, .. } = fault;
                                 let place = place.unwrap_or("files");
                                 let case = format!(
                                     "{}: {call} {nth} on {place}, error {error}, on {on}: {problem}",
@@ -391,7 +393,7 @@ fn a_disk_that_is_stuck_for_the_whole_load_holds_up_no_arrival() {
         println!("skipped: install a C compiler");
         return;
     };
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -411,7 +413,7 @@ fn a_disk_that_is_stuck_for_the_whole_load_holds_up_no_arrival() {
     let log = std::fs::metadata(bench.run_directory().join("run.log")).unwrap().len();
     assert!(fired.exists(), "the disk is stuck");
     bench.write("released", "");
-    Ended::from(child.wait_with_output().unwrap()).expect_code(0);
+    CommandOutput::from(child.wait_with_output().unwrap()).expect_code(0);
     let workload = &bench.results()["workloads"][0];
     assert_eq!(
         (&workload["iterations"]["total"], &workload["iterations"]["dropped"]),

@@ -7,12 +7,12 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// Sixty iterations of two actions; every seventh request of the second fails.
 fn run() -> Bench {
-    let server = Server::start(|seen, wire| match seen.path.as_str() {
+    let server = ScriptedServer::start(|seen, wire| match seen.path.as_str() {
         "/b" if seen.nth.is_multiple_of(7) => wire.answer("500 Oops", "text/plain", "no, \"really\""),
         _ => wire.answer("200 OK", "text/plain", "ok"),
     });
@@ -180,7 +180,7 @@ fn duckdb_reads_the_parquet_file() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_it_quietly() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     bench.load(
         &server.url(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 
 use crate::rewind;
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 
 /// The path of each service on the server, with its type in the catalog.
 const SERVICES: [(&str, &str); 7] = [
@@ -26,7 +26,7 @@ type Things = BTreeMap<String, Vec<Value>>;
 
 /// A running cloud.
 pub(crate) struct FakeOpenStack {
-    pub(crate) server: Server,
+    pub(crate) server: ScriptedServer,
     things: Arc<Mutex<Things>>,
 }
 
@@ -51,7 +51,7 @@ impl FakeOpenStack {
     pub(crate) fn start() -> Self {
         let things = rewind::state(first_things());
         let shared = Arc::clone(&things);
-        let server = Server::start(move |seen, wire| answer(seen, wire, &mut shared.lock().unwrap()));
+        let server = ScriptedServer::start(move |seen, wire| answer(seen, wire, &mut shared.lock().unwrap()));
         Self { server, things }
     }
 
@@ -106,7 +106,7 @@ fn has_id(thing: &Value, id: &str) -> bool {
     ["id", "name", "uuid"].iter().any(|key| thing[*key] == id)
 }
 
-fn answer(seen: &Seen, wire: &mut Wire<'_>, things: &mut Things) -> After {
+fn answer(seen: &ScriptedRequest, wire: &mut Wire<'_>, things: &mut Things) -> After {
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
     let body: Value = match path.rsplit('/').next() {
         Some("workbooks") => workbook(&seen.body),
@@ -143,7 +143,7 @@ fn workbook(body: &[u8]) -> Value {
     name.map_or(Value::Null, |name| json!({ "name": name }))
 }
 
-fn token(seen: &Seen, wire: &mut Wire<'_>) -> After {
+fn token(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let host = seen.headers.get("host").cloned().unwrap_or_default();
     let entry = |(kind, path): &(&str, &str)| {
         let endpoint = json!({ "interface": "public", "region": "R", "region_id": "R", "url": format!("http://{host}{path}") });

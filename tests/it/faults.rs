@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
+use crate::support::{Bench, CommandOutput};
 
 /// Longer than any of these runs may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,17 +14,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GET: &str = "iteration: [ { action: a, get: /x, timeout: 20s } ]";
 
 /// What is expected of a run of two iterations.
-enum Expected {
+enum RunExpectation {
     /// Both pass.
     Pass,
     /// Both fail with this class and this text in the message.
     Fail(&'static str, &'static str),
 }
-use Expected::{Fail, Pass};
+use RunExpectation::{Fail, Pass};
 
 /// Runs two iterations one after another against `server`, and gives the results.
 #[track_caller]
-fn check(name: &str, server: &Server, iteration: &str, expected: &Expected) -> Value {
+fn check(name: &str, server: &ScriptedServer, iteration: &str, expected: &RunExpectation) -> Value {
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{iteration}"));
     let ended = timed_run(&bench, &["run", "scenario.yaml"]).expect_code(0);
@@ -53,7 +53,7 @@ fn check(name: &str, server: &Server, iteration: &str, expected: &Expected) -> V
 }
 
 #[track_caller]
-fn timed_run(bench: &Bench, arguments: &[&str]) -> Ended {
+fn timed_run(bench: &Bench, arguments: &[&str]) -> CommandOutput {
     let started = Instant::now();
     let ended = bench.run(arguments);
     assert!(started.elapsed() < PATIENCE, "took {:?}", started.elapsed());
@@ -61,9 +61,9 @@ fn timed_run(bench: &Bench, arguments: &[&str]) -> Ended {
 }
 
 /// A script that sends these bytes and does that with the connection.
-fn raw(bytes: impl Into<Vec<u8>>, after: After) -> Server {
+fn raw(bytes: impl Into<Vec<u8>>, after: After) -> ScriptedServer {
     let bytes = bytes.into();
-    Server::start(move |_, wire| {
+    ScriptedServer::start(move |_, wire| {
         wire.send(&bytes);
         after
     })
@@ -95,8 +95,8 @@ fn what_ends_a_connection_is_told_apart() {
 }
 
 /// Resets the connection when the client has had time to read the beginning of the answer.
-fn slow_reset() -> Server {
-    Server::start(|_, wire| {
+fn slow_reset() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
         wire.pause(Duration::from_millis(200));
         After::Reset
@@ -137,8 +137,8 @@ fn what_is_not_http_is_a_protocol_fault() {
 }
 
 /// Sends `start`, then `again` for ever.
-fn endless(start: &'static [u8], again: &'static [u8]) -> Server {
-    Server::start(move |_, wire| {
+fn endless(start: &'static [u8], again: &'static [u8]) -> ScriptedServer {
+    ScriptedServer::start(move |_, wire| {
         wire.send(start);
         let block = again.repeat(1000);
         while wire.send(&block) {}
@@ -190,8 +190,8 @@ fn unusual_but_valid_answers_pass() {
     }
 }
 
-fn trickling() -> Server {
-    Server::start(|_, wire| {
+fn trickling() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| {
         for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello" {
             wire.send([*byte]);
             wire.pause(Duration::from_millis(1));
@@ -201,8 +201,10 @@ fn trickling() -> Server {
 }
 
 /// Answers 200 with this content type and body.
-fn answering(content_type: &'static str, body: &'static [u8]) -> Server {
-    Server::start(move |_: &Seen, wire: &mut Wire<'_>| wire.answer("200 OK", content_type, body))
+fn answering(content_type: &'static str, body: &'static [u8]) -> ScriptedServer {
+    ScriptedServer::start(move |_: &ScriptedRequest, wire: &mut Wire<'_>| {
+        wire.answer("200 OK", content_type, body)
+    })
 }
 
 #[test]
@@ -244,13 +246,13 @@ fn answers_that_are_not_what_the_scenario_expects() {
         ),
         (
             "deep JSON",
-            Server::start(|_, wire| wire.answer("200 OK", "application/json", "[".repeat(1_000_000))),
+            ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "[".repeat(1_000_000))),
             extract.to_owned(),
             Fail("client", "the JSON has more than 127 levels"),
         ),
         (
             "gzip that nobody asked for",
-            Server::start(|_, wire| {
+            ScriptedServer::start(|_, wire| {
                 wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00");
                 After::Keep
             }),
@@ -302,13 +304,13 @@ fn answers_that_are_not_what_the_scenario_expects() {
         ),
         (
             "an answer that is too slow",
-            Server::answering_after(Duration::from_millis(100)),
+            ScriptedServer::answering_after(Duration::from_millis(100)),
             expect("{ latency: 10ms }"),
             Fail("latency", "slower than 10.0 ms"),
         ),
         (
             "a fault of the service",
-            Server::start(|_, wire| wire.answer("503 Busy", "text/plain", "later")),
+            ScriptedServer::start(|_, wire| wire.answer("503 Busy", "text/plain", "later")),
             GET.to_owned(),
             Fail("status", "answered 503"),
         ),
@@ -334,7 +336,7 @@ fn a_template_that_cannot_be_filled_in_fails_its_iteration_and_sends_nothing() {
 fn a_body_over_the_limit_is_cut_off_without_being_read() {
     let sent = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let counter = std::sync::Arc::clone(&sent);
-    let announced = Server::start(move |_, wire| {
+    let announced = ScriptedServer::start(move |_, wire| {
         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 3_u64 << 30));
         let block = [b'x'; 1 << 16];
         while wire.send(block) {
@@ -350,8 +352,8 @@ fn a_body_over_the_limit_is_cut_off_without_being_read() {
     assert_eq!(results["workloads"][0]["actions"][0]["connections_opened"], 2);
 }
 
-fn endless_chunks() -> Server {
-    Server::start(|_, wire| {
+fn endless_chunks() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         let block = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
         while wire.send(&block) {}
@@ -363,13 +365,13 @@ fn endless_chunks() -> Server {
 fn servers_that_answer_before_they_have_read_the_request() {
     // 8 MB fit into no socket buffer of a default size.
     let iteration = "variables: { big: 1 }\niteration: [ { action: a, post: /x, body: \"{{ 'xxxxxxxx' * 1 }}{% for i in range(8000) %}{{ 'x' * 1000 }}{% endfor %}\", timeout: 5s } ]";
-    let early = Server::deaf(|_, wire| {
+    let early = ScriptedServer::deaf(|_, wire| {
         wire.answer("413 Too Large", "text/plain", "no");
         wire.pause(Duration::from_millis(300));
         After::Close
     });
     check("answers, then closes", &early, iteration, &Fail("status", "answered 413"));
-    let resets = Server::deaf(|_, _| After::Reset);
+    let resets = ScriptedServer::deaf(|_, _| After::Reset);
     check("resets", &resets, iteration, &Fail("closed", "before the answer"));
 }
 
@@ -423,8 +425,8 @@ fn timeouts_of_action_iteration_and_run() {
 }
 
 /// Sends a byte of an endless body now and then.
-fn dripping() -> Server {
-    Server::start(|_, wire| {
+fn dripping() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
         while wire.pause(Duration::from_millis(20)) && wire.send("x") {}
         After::Close
@@ -434,7 +436,7 @@ fn dripping() -> Server {
 #[test]
 fn a_connection_that_the_server_closes_between_requests_is_opened_again() {
     // Closed after each answer without a word, while the user thinks.
-    let server = Server::start(|_, wire| {
+    let server = ScriptedServer::start(|_, wire| {
         wire.answer("200 OK", "text/plain", "ok");
         After::Close
     });
@@ -455,7 +457,7 @@ fn a_connection_that_the_server_closes_between_requests_is_opened_again() {
     assert_eq!(workload["actions"][1]["connections_opened"], workload["actions"][1]["requests"]["total"]);
 
     // Closed after the second request has arrived: a fault of that request, and it says why.
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         if seen.path == "/b" && seen.nth_of_connection == 1 {
             return After::Close;
         }
@@ -511,8 +513,9 @@ fn hosts_that_do_not_answer_end_the_run_before_the_load() {
 #[test]
 fn tls_is_verified_unless_told_otherwise() {
     let bench = Bench::new();
-    let server =
-        Server::tls(&bench.path().join("ca.pem"), |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::tls(&bench.path().join("ca.pem"), |_, wire| {
+        wire.answer("200 OK", "text/plain", "ok")
+    });
     let scenario = format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}");
     bench.write("other.pem", stranger());
     for (tls, fragment) in
@@ -539,9 +542,10 @@ fn tls_is_verified_unless_told_otherwise() {
 fn a_server_that_wants_a_certificate_and_keys_that_do_not_fit_are_told() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let bench = Bench::new();
-        let (server, certificate, key) = Server::tls_that_asks(bench.path(), &[version], |_, wire| {
-            wire.answer("200 OK", "text/plain", "ok")
-        });
+        let (server, certificate, key) =
+            ScriptedServer::tls_that_asks(bench.path(), &[version], |_, wire| {
+                wire.answer("200 OK", "text/plain", "ok")
+            });
         let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
         bench.write("client.pem", certificate);
         bench.write("client.key", &key);
@@ -570,8 +574,9 @@ fn a_server_that_wants_a_certificate_and_keys_that_do_not_fit_are_told() {
 #[test]
 fn tls_that_fails_names_the_remedy() {
     let bench = Bench::new();
-    let server =
-        Server::tls(&bench.path().join("ca.pem"), |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::tls(&bench.path().join("ca.pem"), |_, wire| {
+        wire.answer("200 OK", "text/plain", "ok")
+    });
     bench.write("other.pem", stranger());
     bench.load(
         &server.url(),
@@ -595,7 +600,7 @@ fn tls_that_fails_names_the_remedy() {
 
 #[test]
 fn setup_that_fails_ends_the_run_and_what_was_made_is_taken_down() {
-    let server = Server::start(|seen, wire| match seen.path.as_str() {
+    let server = ScriptedServer::start(|seen, wire| match seen.path.as_str() {
         "/make/2" => wire.answer("500 Oops", "text/plain", "no"),
         _ => wire.answer("200 OK", "application/json", "{\"id\": 7}"),
     });
@@ -634,7 +639,7 @@ fn a_run_without_samples_has_no_valid_verdict() {
 
 #[test]
 fn a_machine_out_of_descriptors_is_not_the_services_fault() {
-    let server = Server::answering_after(Duration::from_millis(300));
+    let server = ScriptedServer::answering_after(Duration::from_millis(300));
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -648,7 +653,7 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
         .current_dir(bench.path())
         .arg("-c")
         .arg(format!("ulimit -n 64; exec '{binary}' run scenario.yaml"));
-    Ended::from(limited.output().unwrap()).expect_code(0);
+    CommandOutput::from(limited.output().unwrap()).expect_code(0);
     let results = bench.results();
     let error = &results["workloads"][0]["errors"][0];
     assert_eq!(error["class"], "client", "{error}");
@@ -667,7 +672,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
 
     let folder = tempfile::tempdir().unwrap();
     let closes = |farewell: &'static str| {
-        move |_: &Seen, wire: &mut Wire<'_>| {
+        move |_: &ScriptedRequest, wire: &mut Wire<'_>| {
             wire.answer("200 OK", "text/plain", "ok");
             wire.send(farewell);
             After::Close
@@ -675,9 +680,9 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
     };
     let ca = folder.path().join("ca.pem");
     for server in [
-        Server::start(closes("")),
-        Server::start(closes("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")),
-        Server::tls(&ca, closes("")),
+        ScriptedServer::start(closes("")),
+        ScriptedServer::start(closes("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")),
+        ScriptedServer::tls(&ca, closes("")),
     ] {
         let options = tls::TlsOptions { verify: false, ca: None, identity: None };
         let mut pool = Pool::new(&Settings::new(
@@ -695,7 +700,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     path,
                     fixed: &HeaderBlock::default(),
                     own: &HeaderBlock::default(),
-                    body: &bench::client::body::Content::EMPTY,
+                    body: &bench::client::body::BodyContent::EMPTY,
                     started: std::time::Instant::now(),
                     redirects_max: 0,
                     body_bytes_max: BODY_BYTES_MAX,
@@ -726,7 +731,7 @@ fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     let mut limited = std::process::Command::new("sh");
     let script = format!("ulimit -f 1024; exec '{binary}' run scenario.yaml");
     limited.current_dir(bench.path()).arg("-c").arg(script);
-    let ended = Ended::from(limited.output().unwrap()).expect_code(1);
+    let ended = CommandOutput::from(limited.output().unwrap()).expect_code(1);
     assert!(ended.stderr.contains("cannot be written"), "{}", ended.stderr);
     assert_eq!(server.count("/t"), 1, "teardown ran");
     let run = bench.run_directory();
@@ -776,7 +781,7 @@ fn stranger() -> String {
 
 #[test]
 fn the_faults_of_several_workloads_stay_with_their_actions() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         let status = if seen.path == "/a" { "500 Internal Server Error" } else { "404 Not Found" };
         wire.answer(status, "text/plain", b"no")
     });

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::Bench;
 
 /// Answers with a list and, for `/count`, the number of requests so far.
-fn answering(seen: &Seen, wire: &mut Wire<'_>) -> After {
+fn answering(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let body = match seen.path.as_str() {
         "/list" => r#"{"items": ["a", "b", "c"], "more": true}"#.to_owned(),
         _ => format!(r#"{{"nth": {}}}"#, seen.nth),
@@ -21,7 +21,7 @@ fn answering(seen: &Seen, wire: &mut Wire<'_>) -> After {
 /// Runs one iteration of these steps. What the service saw, and the results.
 #[track_caller]
 fn once(steps: &str, code: i32) -> (Vec<String>, Value) {
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let bench = Bench::new();
     let scenario = format!(
         "runner: {{ serial: {{ times: 1 }} }}\nvariables: {{ fine: true, pages: 2 }}\niteration:\n{steps}"
@@ -136,7 +136,7 @@ fn a_poll_is_one_sample_of_all_its_requests() {
 fn steps_together_are_under_way_at_the_same_time_and_what_they_extract_comes_together() {
     // Each of three requests is answered only when all have come.
     let barrier = Arc::new(Barrier::new(3));
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         if seen.path.starts_with("/together") {
             barrier.wait();
         }
@@ -192,7 +192,7 @@ iteration:
 
 #[test]
 fn one_of_several_steps_together_fails_the_iteration_after_all_have_ended() {
-    let server = Server::start(|seen, wire| match seen.path.as_str() {
+    let server = ScriptedServer::start(|seen, wire| match seen.path.as_str() {
         "/bad" => wire.answer("500 No", "text/plain", "no"),
         _ => {
             wire.pause(Duration::from_millis(30));
@@ -218,7 +218,7 @@ iteration:
 #[test]
 fn the_same_seed_chooses_the_same_steps() {
     let run = |seed: &str| {
-        let server = Server::start(answering);
+        let server = ScriptedServer::start(answering);
         let bench = Bench::new();
         let scenario = "runner: { constant: { times: 60, concurrency: 3 } }
 iteration:
@@ -240,7 +240,7 @@ iteration:
 #[test]
 fn loops_without_requests_end_with_the_iteration_s_time() {
     let bench = Bench::new();
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let scenario = "runner: { constant: { times: 2, concurrency: 2, timeout: 1 } }
 iteration:
   - get: /a
@@ -258,7 +258,7 @@ iteration:
 
 #[test]
 fn included_steps_take_parameters_and_their_faults_name_their_file() {
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let bench = Bench::new();
     bench.write(
         "steps.yaml",
@@ -311,7 +311,7 @@ iteration:
 
 #[test]
 fn texts_of_log_steps_are_printed_ten_times() {
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let bench = Bench::new();
     let scenario =
         "runner: { serial: { times: 15 } }\niteration: [ { get: /a }, { log: 'it is {{ iteration }}' } ]\n";
@@ -323,7 +323,7 @@ fn texts_of_log_steps_are_printed_ten_times() {
 
 #[test]
 fn a_pace_keeps_iterations_apart_and_a_workload_starts_later() {
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let bench = Bench::new();
     let scenario = "parallel: true
 workloads:
@@ -354,7 +354,7 @@ fn arrivals_at_random_depend_only_on_the_seed() {
     let arrivals = |seed: &str, workers: &str| {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let server = Server::start(move |_, wire| {
+        let server = ScriptedServer::start(move |_, wire| {
             counted.fetch_add(1, Ordering::SeqCst);
             wire.answer("200 OK", "text/plain", "")
         });

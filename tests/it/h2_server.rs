@@ -18,7 +18,7 @@ use crate::rewind;
 
 /// A request that arrived.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct H2ServerRequest {
     pub(crate) method: String,
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
@@ -58,17 +58,17 @@ pub(crate) enum Act {
     Hang,
 }
 
-type Script = dyn Fn(&Seen) -> Act + Send + Sync;
+type Script = dyn Fn(&H2ServerRequest) -> Act + Send + Sync;
 
 /// What a server offers.
-pub(crate) struct Options {
+pub(crate) struct H2ServerOptions {
     pub(crate) max_concurrent_streams: Option<u32>,
     pub(crate) window_bytes: u32,
     /// The certificate's file and the ALPN protocols of a TLS server.
     pub(crate) tls: Option<(std::path::PathBuf, &'static [&'static str])>,
 }
 
-impl Default for Options {
+impl Default for H2ServerOptions {
     fn default() -> Self {
         Self { max_concurrent_streams: None, window_bytes: 65_535, tls: None }
     }
@@ -78,16 +78,16 @@ impl Default for Options {
 pub(crate) struct H2Server {
     address: SocketAddr,
     scheme: &'static str,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<H2ServerRequest>>>,
     connections: Arc<Mutex<usize>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Clone)]
-struct Shared {
+struct H2ScriptState {
     script: Arc<Script>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<H2ServerRequest>>>,
 }
 
 /// What a request's task asks of its connection.
@@ -99,16 +99,19 @@ enum Control {
 }
 
 impl H2Server {
-    pub(crate) fn start(script: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
-        Self::with(Options::default(), script)
+    pub(crate) fn start(script: impl Fn(&H2ServerRequest) -> Act + Send + Sync + 'static) -> Self {
+        Self::with(H2ServerOptions::default(), script)
     }
 
-    pub(crate) fn with(options: Options, script: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+    pub(crate) fn with(
+        options: H2ServerOptions,
+        script: impl Fn(&H2ServerRequest) -> Act + Send + Sync + 'static,
+    ) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (address_sender, address) = std::sync::mpsc::channel();
         let seen = rewind::state(Vec::new());
         let connections = rewind::state(0);
-        let shared = Shared { script: Arc::new(script), seen: Arc::clone(&seen) };
+        let shared = H2ScriptState { script: Arc::new(script), seen: Arc::clone(&seen) };
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let count = Arc::clone(&connections);
         let thread = std::thread::spawn(move || {
@@ -130,7 +133,7 @@ impl H2Server {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<H2ServerRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -164,7 +167,12 @@ fn acceptor(ca: &Path, protocols: &[&str]) -> tokio_rustls::TlsAcceptor {
     tokio_rustls::TlsAcceptor::from(Arc::new(config))
 }
 
-async fn accept(listener: TcpListener, options: &Options, shared: Shared, count: Arc<Mutex<usize>>) {
+async fn accept(
+    listener: TcpListener,
+    options: &H2ServerOptions,
+    shared: H2ScriptState,
+    count: Arc<Mutex<usize>>,
+) {
     let tls = options.tls.as_ref().map(|(ca, protocols)| acceptor(ca, protocols));
     let mut builder = h2::server::Builder::new();
     builder.initial_window_size(options.window_bytes);
@@ -191,7 +199,7 @@ async fn accept(listener: TcpListener, options: &Options, shared: Shared, count:
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     builder: &h2::server::Builder,
-    shared: Shared,
+    shared: H2ScriptState,
     count: &Mutex<usize>,
 ) {
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
@@ -231,11 +239,11 @@ async fn handle(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     (connection, nth_of_connection): (usize, usize),
-    shared: Shared,
+    shared: H2ScriptState,
     control: mpsc::Sender<Control>,
 ) {
     let (head, mut body) = request.into_parts();
-    let mut seen = Seen {
+    let mut seen = H2ServerRequest {
         method: head.method.to_string(),
         uri: head.uri.to_string(),
         headers: head.headers,

@@ -9,8 +9,8 @@ use std::process::Command;
 use bench::base::visible::is_deceptive;
 use serde_json::json;
 
-use crate::server::{After, Server};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedServer};
+use crate::support::{Bench, CommandOutput};
 
 /// Clears the screen, sets the clipboard, makes a link, rings, colours by C1, overprints, turns the direction, and
 /// gives commands to GitHub and Azure. Without a slash, so that it can be a file's name.
@@ -21,7 +21,7 @@ const HOSTILE_LINE: &str =
     "::error::x ##[error]y \u{1b}[2J\u{1b}]52;c;eA==\u{7}\u{9b}31m\u{202e}txt\u{200b} ##vso[task]d";
 
 #[track_caller]
-fn assert_harmless(what: &str, ended: &Ended) {
+fn assert_harmless(what: &str, ended: &CommandOutput) {
     for (stream, text) in [("standard output", &ended.stdout), ("standard error", &ended.stderr)] {
         if let Some(c) = text.chars().find(|c| is_deceptive(*c)) {
             panic!("{what}: {c:?} on {stream}: {text:?}");
@@ -34,7 +34,7 @@ fn assert_harmless(what: &str, ended: &Ended) {
 
 /// Runs a command that must fail, unless `code` is none, and looks at what it says.
 #[track_caller]
-fn says(what: &str, command: &mut Command, code: Option<i32>) -> Ended {
+fn says(what: &str, command: &mut Command, code: Option<i32>) -> CommandOutput {
     let ended = Bench::end(command);
     assert_harmless(what, &ended);
     if code.is_some() {
@@ -168,7 +168,7 @@ fn contents_of_files_and_of_the_environment() {
 #[test]
 fn names_and_answers() {
     let line = HOSTILE_LINE;
-    let service = Server::start(move |seen, wire| {
+    let service = ScriptedServer::start(move |seen, wire| {
         let (head, rest): (String, &str) = match seen.path.as_str() {
             "/reason" => (format!("500 {line}"), ""),
             "/type" => ("200 OK".to_owned(), "no JSON"),
@@ -231,7 +231,7 @@ fn names_and_answers() {
 
 #[test]
 fn a_login_that_is_refused_and_a_collector_that_complains() {
-    let keystone = Server::start(|_, wire| {
+    let keystone = ScriptedServer::start(|_, wire| {
         let body = json!({"error": {"message": HOSTILE}}).to_string();
         wire.answer("401 no", "application/json", body)
     });
@@ -244,7 +244,7 @@ fn a_login_that_is_refused_and_a_collector_that_complains() {
     let ended = says("login", &mut bench.command(&["run", "scenario.yaml"]), Some(69));
     assert!(ended.stderr.contains("401"), "{}", ended.stderr);
 
-    let http = Server::start(|_, wire| wire.answer("400 no", "text/plain", HOSTILE));
+    let http = ScriptedServer::start(|_, wire| wire.answer("400 no", "text/plain", HOSTILE));
     let redis = complaining_redis();
     for connection in [
         format!("jaeger://{}", http.address()),
@@ -255,7 +255,7 @@ fn a_login_that_is_refused_and_a_collector_that_complains() {
     ] {
         let bench = Bench::new();
         let profiler = format!("profiler: {{ hmac_key: k, connection_string: '{connection}' }}");
-        let service = Server::answering_after(std::time::Duration::ZERO);
+        let service = ScriptedServer::answering_after(std::time::Duration::ZERO);
         bench.load(&service.url(), &profiler, &format!("{LOAD}\niteration: [ {{ get: / }} ]"));
         says(&connection, &mut bench.command(&["run", "scenario.yaml", "--publish"]), None);
         for command in [&["trace", "list"][..], &["trace", "show", "5e2b6c6a-0d0a-4c1d-8a2b-1b1a1a1a1a1a"]] {

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use h2::Reason;
 use serde_json::Value;
 
-use crate::h2_server::{Act, H2Server, Options, Seen};
+use crate::h2_server::{Act, H2Server, H2ServerOptions, H2ServerRequest};
 use crate::http_faults::Sockets;
 use crate::rewind;
-use crate::server::Server;
-use crate::support::{Bench, Ended};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, CommandOutput};
 
 const PRIOR_KNOWLEDGE: &str = "http: { version: 2 }";
 const GET: &str = "iteration: [ { action: a, get: /x, timeout: 5s } ]";
@@ -69,7 +69,8 @@ iteration:
 fn tls_chooses_by_alpn() {
     let bench = Bench::new();
     let ca = bench.path().join("ca.pem");
-    let tls = |protocols| Options { tls: Some((ca.clone(), protocols)), ..Options::default() };
+    let tls =
+        |protocols| H2ServerOptions { tls: Some((ca.clone(), protocols)), ..H2ServerOptions::default() };
     let insecure = |version: &str| format!("tls: {{ verify: false }}\nhttp: {{ version: {version} }}");
     for (offered, version) in [(&["h2", "http/1.1"][..], "auto"), (&["h2"], "2"), (&["h2"], "auto")] {
         let server = H2Server::with(tls(offered), |_| Act::Answer(3));
@@ -79,7 +80,7 @@ fn tls_chooses_by_alpn() {
         assert!(action(&results, 0)["phases"]["tls_ms"].as_f64().unwrap() > 0.0);
     }
     // A server that speaks only HTTP/1.1.
-    let server = Server::tls(&ca, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::tls(&ca, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     for version in ["auto", "1.1"] {
         let results = load(&server.url(), &insecure(version), &serial(3));
         assert_eq!(results["workloads"][0]["iterations"]["ok"], 3, "{version}");
@@ -134,7 +135,7 @@ fn faults_have_their_class_and_only_what_was_refused_is_sent_twice() {
     let huge = vec![("x-huge", "v".repeat(300 << 10))];
     let many: Vec<_> = (0..300).map(|_| ("x-many", "v".to_owned())).collect();
     // The server says that it has not processed these.
-    let refused = |_: &Seen| Act::Reset(Reason::REFUSED_STREAM);
+    let refused = |_: &H2ServerRequest| Act::Reset(Reason::REFUSED_STREAM);
     let server = H2Server::start(refused);
     let results =
         load(&server.url(), PRIOR_KNOWLEDGE, &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
@@ -192,7 +193,7 @@ fn what_the_server_did_not_process_is_sent_once_more() {
         ("http: { connections: iteration }\n", "get: /x"),
     ] {
         let times = std::sync::atomic::AtomicUsize::new(0);
-        let server = H2Server::start(move |_: &Seen| {
+        let server = H2Server::start(move |_: &H2ServerRequest| {
             let time = times.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             if time % 5 == 2 { Act::Reset(Reason::REFUSED_STREAM) } else { Act::Answer(2) }
         });
@@ -297,7 +298,7 @@ fn a_forbidden_answer_is_explained() {
 fn request_bodies_flow_as_the_server_makes_room() {
     let body = "variables: { x: 1 }\niteration: [ { action: a, post: /x, body: \"{% for i in range(3000) %}{{ 'x' * 1000 }}{% endfor %}\", timeout: 20s } ]";
     let scenario = format!("runner: {{ serial: {{ times: 2 }} }}\n{body}");
-    let small_window = Options { window_bytes: 1000, ..Options::default() };
+    let small_window = H2ServerOptions { window_bytes: 1000, ..H2ServerOptions::default() };
     for server in [H2Server::start(|_| Act::Answer(2)), H2Server::with(small_window, |_| Act::Answer(2))] {
         let results = load(&server.url(), PRIOR_KNOWLEDGE, &scenario);
         assert_eq!(results["workloads"][0]["iterations"]["ok"], 2, "{}", results["workloads"][0]["errors"]);
@@ -313,7 +314,7 @@ fn request_bodies_flow_as_the_server_makes_room() {
 fn a_graceful_end_is_noticed_before_the_next_request() {
     let server =
         H2Server::start(
-            |seen: &Seen| {
+            |seen: &H2ServerRequest| {
                 if seen.nth_of_connection == 1 { Act::AnswerAndGoAway } else { Act::Answer(1) }
             },
         );
@@ -327,7 +328,7 @@ fn a_graceful_end_is_noticed_before_the_next_request() {
 #[test]
 fn users_share_connections_within_the_servers_limit() {
     for (limit, shared) in [(None, true), (Some(3), true), (None, false)] {
-        let options = Options { max_concurrent_streams: limit, ..Options::default() };
+        let options = H2ServerOptions { max_concurrent_streams: limit, ..H2ServerOptions::default() };
         let server = H2Server::with(options, |_| Act::Answer(100));
         let connections = if shared { "shared" } else { "user" };
         let scenario = format!(
@@ -352,7 +353,7 @@ fn users_share_connections_within_the_servers_limit() {
 
 #[test]
 fn a_shared_connection_survives_what_single_requests_do() {
-    let server = H2Server::start(|seen: &Seen| match seen.uri.rsplit('/').next() {
+    let server = H2Server::start(|seen: &H2ServerRequest| match seen.uri.rsplit('/').next() {
         Some("reset") => Act::Reset(Reason::REFUSED_STREAM),
         Some("hang") => Act::Hang,
         _ => Act::Answer(10),
@@ -438,7 +439,7 @@ fn what_is_no_http2_is_a_protocol_fault() {
         let (url, _server) = raw(bytes);
         let bench = Bench::new();
         bench.load(&url, PRIOR_KNOWLEDGE, &serial(2));
-        let ended: Ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let ended: CommandOutput = bench.run(&["run", "scenario.yaml"]).expect_code(0);
         let error = &bench.results()["workloads"][0]["errors"][0];
         assert_eq!(
             (&error["class"], &error["count"]),

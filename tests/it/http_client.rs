@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::Bench;
 
 fn workers() -> usize {
@@ -51,7 +51,7 @@ fn connections_are_whose_the_scenario_says() {
         ("shared", 1..=5),
         ("shared, max_connections: 1", 1..=workers()),
     ] {
-        let server = Server::start(|_, wire| {
+        let server = ScriptedServer::start(|_, wire| {
             wire.pause(std::time::Duration::from_millis(2));
             wire.answer("200 OK", "text/plain", "ok")
         });
@@ -74,7 +74,7 @@ fn connections_are_whose_the_scenario_says() {
 
 #[test]
 fn a_shared_connection_that_the_server_closed_is_not_used_again() {
-    let server = Server::start(|_, wire| {
+    let server = ScriptedServer::start(|_, wire| {
         wire.answer("200 OK", "text/plain", "ok");
         After::Close
     });
@@ -90,9 +90,10 @@ fn to(wire: &mut Wire<'_>, status: u16, location: &str) -> After {
     After::Keep
 }
 
-fn redirecting() -> Server {
-    let has_session = |seen: &Seen| seen.headers.get("cookie").is_some_and(|cookie| cookie == "session=1");
-    Server::start(move |seen: &Seen, wire: &mut Wire<'_>| {
+fn redirecting() -> ScriptedServer {
+    let has_session =
+        |seen: &ScriptedRequest| seen.headers.get("cookie").is_some_and(|cookie| cookie == "session=1");
+    ScriptedServer::start(move |seen: &ScriptedRequest, wire: &mut Wire<'_>| {
         let path = seen.path.as_str();
         match path.split_once("?n=").map(|(_, n)| n.parse::<u32>().unwrap()) {
             Some(0) => wire.answer("200 OK", "application/json", "{\"end\": true}"),
@@ -217,9 +218,9 @@ fn what_redirects_take_is_no_service_time() {
 
 #[test]
 fn secrets_and_trace_headers_stay_with_their_origin() {
-    let other = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let other = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let away = other.url();
-    let server = Server::start(move |seen, wire| match seen.path.as_str() {
+    let server = ScriptedServer::start(move |seen, wire| match seen.path.as_str() {
         "/here" => to(wire, 307, "/still-here"),
         "/still-here" => to(wire, 307, &format!("{away}/away")),
         _ => wire.answer("200 OK", "text/plain", "ok"),
@@ -251,9 +252,9 @@ fn secrets_and_trace_headers_stay_with_their_origin() {
 
 #[test]
 fn a_redirect_from_one_target_to_another_takes_the_body_along() {
-    let second = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let second = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let (away, second_url) = (format!("{}/away", second.url()), second.url());
-    let first = Server::start(move |_, wire| to(wire, 308, &away));
+    let first = ScriptedServer::start(move |_, wire| to(wire, 308, &away));
     let bench = Bench::new();
     bench.load(
         &first.url(),
@@ -276,8 +277,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Sends this body with this content encoding, and what it was asked to accept in a header.
-fn encoded(coding: &'static str, body: Vec<u8>) -> Server {
-    Server::start(move |seen, wire| {
+fn encoded(coding: &'static str, body: Vec<u8>) -> ScriptedServer {
+    ScriptedServer::start(move |seen, wire| {
         let accepted = seen.headers.get("accept-encoding").cloned().unwrap_or_default();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nX-Accepted: \"{accepted}\"\r\nContent-Length: {}\r\n\r\n",
@@ -377,7 +378,7 @@ fn compressed_answers_are_decompressed_for_whoever_looks_at_them() {
 #[test]
 fn limits_are_as_large_as_the_scenario_says() {
     let answering = |head: String, body: &'static str| {
-        Server::start(move |_, wire| {
+        ScriptedServer::start(move |_, wire| {
             wire.send(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{head}\r\n{body}"));
             After::Close
         })
@@ -459,7 +460,7 @@ fn keys_of_http_are_checked() {
 }
 
 /// Runs a scenario of 50 users; gives the results and the most memory that the program had, in KiB.
-fn memory_of_50_users(server: &Server) -> (Value, u64) {
+fn memory_of_50_users(server: &ScriptedServer) -> (Value, u64) {
     let bench = Bench::new();
     let action = "{ action: a, get: /, expect: { body: { contains: x } } }";
     let scenario = format!(

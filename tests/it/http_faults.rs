@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::rewind;
-use crate::server::{After, Server};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedServer};
+use crate::support::{Bench, CommandOutput};
 
 const GET: &str = "iteration: [ { action: a, get: /x, timeout: 5s } ]";
 
-fn ok() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
+fn ok() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
 }
 
 /// A server on threads that lets the first connection be (it only looks whether somebody is there) and
@@ -147,7 +147,7 @@ fn what_stands_behind_an_answer_belongs_to_nobody() {
         ("an answer", format!("{surplus}HTTP/1.1 500 Bad\r\nContent-Length: 0\r\n\r\n")),
         ("garbage", format!("{surplus}\r\n\0\x01junk")),
     ] {
-        let server = Server::start(move |_, wire| {
+        let server = ScriptedServer::start(move |_, wire| {
             wire.send(&behind);
             After::Keep
         });
@@ -249,7 +249,7 @@ fn answers_that_clients_must_accept() {
             "headers: { Vary: { contains: B, not: { contains: C } } }",
         ),
     ] {
-        let server = Server::start(move |_, wire| {
+        let server = ScriptedServer::start(move |_, wire| {
             wire.send(&answer);
             After::Keep
         });
@@ -266,7 +266,7 @@ fn answers_that_clients_must_accept() {
         assert_eq!(workload["actions"][0]["connections_opened"], 1, "{name}");
     }
     // The check for the absence of what only the second line has.
-    let server = Server::start(|_, wire| {
+    let server = ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 200 OK\r\nCache-Control: private\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n");
         After::Keep
     });
@@ -288,7 +288,7 @@ fn a_body_that_tls_does_not_end_is_cut_off() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let ca = folder.path().join("ca.pem");
-        let server = Server::tls(&ca, move |_, wire| {
+        let server = ScriptedServer::tls(&ca, move |_, wire| {
             wire.send(head);
             wire.send("part");
             after
@@ -312,14 +312,14 @@ fn a_verdict_never_rests_on_a_limit_of_bench() {
     };
     let failing = |every: usize, odd: String| {
         let usual = answer("", "[1]");
-        Server::start(move |seen, wire| {
+        ScriptedServer::start(move |seen, wire| {
             wire.send(if seen.nth % every == 0 { &odd } else { &usual });
             After::Keep
         })
     };
     let slow = || {
         let odd = answer("", &"x".repeat(50));
-        Server::start(move |seen, wire| {
+        ScriptedServer::start(move |seen, wire| {
             wire.pause(Duration::from_millis(20));
             wire.send(if seen.nth % 10 == 0 {
                 odd.as_str()
@@ -380,7 +380,7 @@ fn keep_alive_is_as_the_server_says() {
             1,
         ),
     ] {
-        let server = Server::start(move |_, wire| {
+        let server = ScriptedServer::start(move |_, wire| {
             wire.send(head);
             After::Keep
         });
@@ -428,7 +428,7 @@ struct TlsFront {
 
 impl TlsFront {
     fn start(ca: &std::path::Path, bytes: Vec<u8>) -> Self {
-        let good = Server::tls(ca, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+        let good = ScriptedServer::tls(ca, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
@@ -466,7 +466,7 @@ fn relay(client: TcpStream, server: TcpStream) {
 }
 
 /// Runs `bench` until it ends, and gives the most memory that it held, in kB.
-fn watch_memory(mut child: Child) -> (Ended, u64) {
+fn watch_memory(mut child: Child) -> (CommandOutput, u64) {
     let status = format!("/proc/{}/status", child.id());
     let mut most = 0;
     loop {
@@ -474,7 +474,7 @@ fn watch_memory(mut child: Child) -> (Ended, u64) {
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         most = peak.and_then(|kb| kb.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0).max(most);
         if child.try_wait().unwrap().is_some() {
-            return (Ended::from(child.wait_with_output().unwrap()), most);
+            return (CommandOutput::from(child.wait_with_output().unwrap()), most);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -482,7 +482,7 @@ fn watch_memory(mut child: Child) -> (Ended, u64) {
 
 /// The peak of memory of a run against a server that sends a body of this many bytes.
 fn memory_for(bytes: u64) -> u64 {
-    let server = Server::start(move |_, wire| {
+    let server = ScriptedServer::start(move |_, wire| {
         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n"));
         let block = vec![b'x'; 1 << 20];
         for _ in 0..bytes >> 20 {
@@ -529,10 +529,10 @@ fn a_target_that_restarts_is_an_error_while_it_is_gone_and_no_longer() {
     drop(server);
     // Long enough that the users notice that the peer is gone.
     std::thread::sleep(Duration::from_millis(500));
-    let again = Server::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let again = ScriptedServer::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     again.wait_for(50);
     signal(&child, "INT");
-    Ended::from(child.wait_with_output().unwrap()).expect_code(105);
+    CommandOutput::from(child.wait_with_output().unwrap()).expect_code(105);
     let results = bench.results();
     let workload = &results["workloads"][0];
     let errors = workload["errors"].as_array().unwrap();
@@ -578,7 +578,7 @@ fn a_machine_out_of_ports_is_not_the_services_fault() {
     );
     let mut command = std::process::Command::new("unshare");
     command.current_dir(bench.path()).args(["-rn", "sh", "-c", &script]).env("NO_COLOR", "1");
-    Ended::from(command.output().unwrap()).expect_code(0);
+    CommandOutput::from(command.output().unwrap()).expect_code(0);
     let workload = &bench.results()["workloads"][0];
     let error = &workload["errors"][0];
     assert_eq!(error["class"], "client", "{error}");

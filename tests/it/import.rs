@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::server::Server;
-use crate::support::{Bench, Ended};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, CommandOutput};
 
 fn vector(name: &str) -> String {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/import");
@@ -41,7 +41,8 @@ fn a_recording_of_a_browser_runs_against_the_service_that_it_was_made_of() {
 
 #[test]
 fn a_curl_command_sends_the_same_request_again() {
-    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    let (server, bench) =
+        (ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
     let url = format!("{}/orders?x=1", server.url());
     let words = [
         "import",
@@ -72,17 +73,18 @@ fn a_curl_command_sends_the_same_request_again() {
     bench.run(&[&words[..2], &["--force"], &words[2..]].concat()).expect_code(0);
 }
 
-fn piped(bench: &Bench, words: &[&str], input: &str) -> Ended {
+fn piped(bench: &Bench, words: &[&str], input: &str) -> CommandOutput {
     let mut command = bench.command(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    Ended::from(child.wait_with_output().unwrap())
+    CommandOutput::from(child.wait_with_output().unwrap())
 }
 
 #[test]
 fn multipart_forms_and_standard_input_work() {
-    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    let (server, bench) =
+        (ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
     let command =
         format!("curl '{}/upload' \\\n  -F 'name=a b' -F 'text=@note.pem;type=text/plain'", server.url());
     bench.write("note.pem", "PRIVATE\n");
@@ -102,7 +104,8 @@ fn multipart_forms_and_standard_input_work() {
 
 #[test]
 fn what_commands_upload_is_sent_from_their_files() {
-    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    let (server, bench) =
+        (ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
     bench.write("a.bin", "a\nb\n");
     let url = server.url();
     for (number, (words, method, path)) in [
@@ -171,7 +174,7 @@ fn options_about_the_connection_make_valid_deployments() {
 
 #[test]
 fn an_openapi_document_runs_against_a_service_that_keeps_it() {
-    let server = Server::start(|seen, wire| match (seen.method.as_str(), seen.path.as_str()) {
+    let server = ScriptedServer::start(|seen, wire| match (seen.method.as_str(), seen.path.as_str()) {
         ("POST", "/v1/pets") => wire.answer("201 Created", "application/json", "{}"),
         ("GET", "/v1/pets") => wire.answer("200 OK", "application/json", "[]"),
         ("GET", "/v1/pets/text") => wire.answer("200 OK", "application/json", "{\"id\":1}"),
@@ -218,7 +221,7 @@ fn what_cannot_be_imported_is_refused_with_a_remedy() {
 #[test]
 fn init_writes_files_that_run_for_the_demo_a_url_and_a_document() {
     let (server, bench) =
-        (Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}")), Bench::new());
+        (ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}")), Bench::new());
     let said = bench.run(&["init"]).expect_code(0).stdout;
     assert!(said.contains("bench run demo.yaml"), "{said}");
     bench.run(&["run", "demo.yaml", "-n", "60"]).expect_code(0);

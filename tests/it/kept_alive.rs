@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::h2_server::{Act, H2Server};
 use crate::http_faults::Sockets;
 use crate::rewind;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// Reads the head of a request; false at the end of the connection.
@@ -67,9 +67,9 @@ fn read_request(stream: &mut TcpStream) -> bool {
 
 /// Connections whose end was announced and that the client has not closed.
 #[derive(Clone, Default)]
-struct Open(Arc<AtomicUsize>);
+struct UnclosedConnections(Arc<AtomicUsize>);
 
-impl Open {
+impl UnclosedConnections {
     /// True once there are none. Some servers serve nobody else until then.
     fn all_closed(&self) -> bool {
         let begun = Instant::now();
@@ -96,7 +96,14 @@ impl Open {
 }
 
 /// The statuses of both servers' answers are 200 if the first one's connections were closed before the second one was asked.
-fn closes_at_once(name: &str, version: &str, next: &str, answer: Vec<u8>, open: &Open, steps: &str) {
+fn closes_at_once(
+    name: &str,
+    version: &str,
+    next: &str,
+    answer: Vec<u8>,
+    open: &UnclosedConnections,
+    steps: &str,
+) {
     let last = open.last(answer);
     let bench = Bench::new();
     let targets = format!("{{ default: \"http://{}\", next: \"{next}\" }}", last.address);
@@ -115,9 +122,9 @@ const LAST_THEN_NEXT: &str =
 
 #[test]
 fn a_connection_whose_end_is_announced_is_closed_at_once() {
-    let open = Open::default();
+    let open = UnclosedConnections::default();
     let seen = open.clone();
-    let next = Server::start(move |_, wire| {
+    let next = ScriptedServer::start(move |_, wire| {
         let status = if seen.all_closed() { "200 OK" } else { "500 Not Closed" };
         wire.answer(status, "text/plain", "")
     });
@@ -144,7 +151,7 @@ fn a_connection_whose_end_is_announced_is_closed_at_once() {
 
 #[test]
 fn a_connection_of_http2_that_goes_away_is_closed_at_once() {
-    let open = Open::default();
+    let open = UnclosedConnections::default();
     let seen = open.clone();
     let next = H2Server::start(move |_| {
         let status = if seen.all_closed() { 200 } else { 500 };

@@ -8,17 +8,17 @@ use crate::support::Bench;
 
 /// Records of a trace as JSON, with a clock that each point moves on.
 #[derive(Default)]
-struct Recorded {
+struct TraceRecordWriter {
     json: String,
     points: usize,
 }
 
 /// What a point is: name, service and statement, path or function.
-type What<'a> = (&'a str, &'a str, &'a str);
+type PointDescription<'a> = (&'a str, &'a str, &'a str);
 
-impl Recorded {
+impl TraceRecordWriter {
     /// Adds a point; returns its id.
-    fn add(&mut self, parent: usize, what: What<'_>, start_us: u64, end_us: u64) -> usize {
+    fn add(&mut self, parent: usize, what: PointDescription<'_>, start_us: u64, end_us: u64) -> usize {
         self.points += 1;
         let ((name, service, detail), id) = (what, self.points);
         let info = match name {
@@ -69,8 +69,8 @@ impl Recorded {
 
 /// 1,603 points in eight services: 26 validations of 41 points each, requests between services with their statements,
 /// and the build, which goes on after the answer.
-fn boot() -> Recorded {
-    let mut trace = Recorded::default();
+fn boot() -> TraceRecordWriter {
+    let mut trace = TraceRecordWriter::default();
     let root = trace.add(0, ("wsgi", "nova-api", "/v2.1/servers"), 0, 1_900_000);
     let cast = trace.add(root, ("rpc", "nova-conductor", "build_instances"), 1_850_000, 9_800_000);
     let scheduler = trace.add(cast, ("rpc", "nova-scheduler", "select_destinations"), 1_900_000, 3_000_000);
@@ -145,7 +145,7 @@ fn a_boot_of_a_server_fits_two_screens() {
 #[test]
 fn forty_five_thousand_points_are_a_few_lines() {
     let bench = Bench::new();
-    let mut trace = Recorded::default();
+    let mut trace = TraceRecordWriter::default();
     let root = trace.add(0, ("wsgi", "api", "/all"), 0, 50_000_000);
     for number in 0..450_u64 {
         let start = 10_000 + number * 45_000;
@@ -164,7 +164,7 @@ fn forty_five_thousand_points_are_a_few_lines() {
 #[test]
 fn names_of_a_mebibyte_are_cut_with_their_size() {
     let bench = Bench::new();
-    let mut trace = Recorded::default();
+    let mut trace = TraceRecordWriter::default();
     let long = "x".repeat(1 << 20);
     let root = trace.add(0, (&long, "api", "f"), 0, 50_000);
     trace.add(root, ("db", &long, &long), 1_000, 20_000);

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::server::Server;
-use crate::support::{Bench, Ended, Running, adds_up};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, ChildGuard, CommandOutput, adds_up};
 
 const SCENARIO: &str = "title: t
 deployment: ../deployments/shop.yaml
@@ -31,7 +31,7 @@ fn folder(url: &str) -> Bench {
     bench
 }
 
-fn print(bench: &Bench, arguments: &[&str]) -> Ended {
+fn print(bench: &Bench, arguments: &[&str]) -> CommandOutput {
     Bench::end(bench.command(arguments).env("SHOP_KEY", "v3ry-s3cr3t"))
 }
 
@@ -58,7 +58,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
 }
 
 /// Starts what a Job's pod runs: its files, arguments and variables are those of the manifest, its volumes are here.
-fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> Running {
+fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> ChildGuard {
     let spec = &of_kind(objects, "Job", job)["spec"]["template"]["spec"];
     let container = &spec["containers"][0];
     let files = bench.path().join(format!("pod-{job}-{}", index.unwrap_or_default()));
@@ -91,12 +91,12 @@ fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> Run
     if let Some(index) = index {
         command.env("JOB_COMPLETION_INDEX", index.to_string()).env("HOSTNAME", format!("{job}-{index}"));
     }
-    Running::start(&mut command)
+    ChildGuard::start(&mut command)
 }
 
 #[test]
 fn the_pods_of_the_manifests_make_the_load_and_merge_it() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
     let bench = folder(&server.url());
     let printed = print(&bench, &KUBERNETES).expect_code(0).stdout;
     assert!(!printed.contains("v3ry-s3cr3t"), "{printed}");
@@ -116,7 +116,7 @@ fn the_pods_of_the_manifests_make_the_load_and_merge_it() {
     assert!(printed.contains("a whole processor for each worker"), "{printed}");
     // The job that merges begins when the others do, and waits for them.
     let merging = pod(&bench, &objects, "order-7-merge", None);
-    let shards: Vec<Running> = (0..3).map(|index| pod(&bench, &objects, "order-7", Some(index))).collect();
+    let shards: Vec<ChildGuard> = (0..3).map(|index| pod(&bench, &objects, "order-7", Some(index))).collect();
     for shard in shards {
         shard.end().expect_code(0);
     }
@@ -134,14 +134,14 @@ fn the_pods_of_the_manifests_make_the_load_and_merge_it() {
 }
 
 /// What is changed, and what is said.
-type Row<'a> = (&'a str, &'a str, fn(&Path), i32, &'a str);
+type LaunchRefusalRow<'a> = (&'a str, &'a str, fn(&Path), i32, &'a str);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn what_would_not_run_elsewhere_is_refused() {
     let nothing: fn(&Path) = |_| {};
     let whole = KUBERNETES.join(" ");
-    let rows: [Row<'_>; 14] = [
+    let rows: [LaunchRefusalRow<'_>; 14] = [
         ("a missing file", &KUBERNETES[..8].join(" "), nothing, 65, "--include FILE"),
         (
             "a secret in a file",
@@ -276,17 +276,17 @@ fn real_kubernetes_schemas_accept_the_manifests() {
         for version in ["1.27.0", "1.31.0", "1.34.0"] {
             let mut command = Command::new(&validate);
             command.args(["--strict", "-k", version, "manifests.yaml"]).current_dir(bench.path());
-            Ended::from(command.output().unwrap()).expect_code(0);
+            CommandOutput::from(command.output().unwrap()).expect_code(0);
         }
     }
 }
 
 /// Runs the words of a shell command with these variables; returns what it printed and its exit code.
-fn shell(bench: &Bench, shell: &str, words: &[&str], variables: &[(&str, &str)]) -> Running {
+fn shell(bench: &Bench, shell: &str, words: &[&str], variables: &[(&str, &str)]) -> ChildGuard {
     let mut command = Command::new(shell);
     command.args(words).current_dir(bench.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let path = format!("{}:{}", bench.path().join("bin").display(), std::env::var("PATH").unwrap());
-    Running::start(command.env("PATH", path).envs(variables.iter().copied()))
+    ChildGuard::start(command.env("PATH", path).envs(variables.iter().copied()))
 }
 
 /// Names that a shell would obey if it read them as anything but one word.
@@ -314,7 +314,7 @@ fn the_script_for_slurm_takes_every_name_as_it_is() {
         println!("skipped: shellcheck, which tests/real/peers.sh installs");
     }
     for (number, name) in HOSTILE.into_iter().enumerate() {
-        let server = Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
+        let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
         let bench = folder(&server.url());
         std::fs::create_dir(bench.path().join("bin")).unwrap();
         let sbatch = bench.write("bin/sbatch", SBATCH);
@@ -332,10 +332,10 @@ fn the_script_for_slurm_takes_every_name_as_it_is() {
         bench.write("load.sbatch", &script);
         if has_shellcheck {
             let checked = Command::new("shellcheck").arg("load.sbatch").current_dir(bench.path()).output();
-            Ended::from(checked.unwrap()).expect_code(0);
+            CommandOutput::from(checked.unwrap()).expect_code(0);
         }
         let with = if number % 2 == 0 { "bash" } else { "sh" };
-        let tasks: Vec<Running> = ["0", "1"]
+        let tasks: Vec<ChildGuard> = ["0", "1"]
             .into_iter()
             .map(|task| {
                 let variables = [
@@ -408,13 +408,13 @@ fn the_manifests_take_every_name_as_it_is() {
 }
 
 /// What is wrong, the deployment and what is added to the scenario, further arguments, the exit code and what is said.
-type Secret<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], i32, &'a str);
+type SecretRefusalRow<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], i32, &'a str);
 
 /// A secret that the files refer to is not copied with them, and a secret in the scenario or an argument is refused.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_known_as_a_secret_is_never_printed() {
-    let rows: [Secret<'_>; 7] = [
+    let rows: [SecretRefusalRow<'_>; 7] = [
         (
             "the file of a secret",
             "targets: { default: \"http://127.0.0.1:9\" }\nprofiler: { hmac_key: { file: key.txt } }\n",

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bench::harness::ab::{AbOptions, PreparedAb, SideOptions};
 use bench::harness::options::{Environment, ReportOptions};
-use bench::harness::stored::{CheckOptions, CompareOptions, Comparison, check, compare, report};
+use bench::harness::stored::{CheckOptions, CompareOptions, RunComparison, check, compare, report};
 use bench::harness::{
-    Conclusion, Event, Interrupt, Kind, LoadOptions, RunOptions, Sink, YamlFile, event, run,
+    Conclusion, Event, HarnessErrorKind, Interrupt, LoadOptions, RunOptions, Sink, YamlFile, event, run,
 };
 use bench::measure::log::decodes;
 use bench::results::model::Outcome;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 
 const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
 
@@ -53,7 +53,7 @@ fn recorded() -> (Sink, Arc<Mutex<Vec<String>>>) {
 
 #[test]
 fn a_scenario_runs_without_a_process_and_gives_results_verdict_files_and_events() {
-    let server = Server::answering_after(Duration::from_millis(1));
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
     let out = tempfile::tempdir().unwrap();
     let scenario = format!(
         "runner: {{ constant: {{ times: 40, concurrency: 4 }} }}\n{GET}\nsla: {{ failure_rate: {{ max: 0 }} }}"
@@ -86,12 +86,12 @@ fn a_scenario_runs_without_a_process_and_gives_results_verdict_files_and_events(
         allow_different: false,
         metrics: Vec::new(),
     });
-    assert!(matches!(compared.unwrap(), Comparison::TwoRuns(two) if !two.rows.is_empty()));
+    assert!(matches!(compared.unwrap(), RunComparison::TwoRuns(two) if !two.rows.is_empty()));
 }
 
 #[test]
 fn an_interrupt_ends_a_run_in_order_and_two_runs_do_not_disturb_each_other() {
-    let server = Server::answering_after(Duration::from_millis(5));
+    let server = ScriptedServer::answering_after(Duration::from_millis(5));
     let endless = format!("runner: {{ constant: {{ times: 1000000, concurrency: 2 }} }}\n{GET}");
     let short = format!("runner: {{ serial: {{ times: 20 }} }}\n{GET}");
     let out = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn an_interrupt_ends_a_run_in_order_and_two_runs_do_not_disturb_each_other() {
         let endless = endless.join().unwrap();
         assert_eq!(short.conclusion, Conclusion::Good);
         assert_eq!(endless.conclusion, Conclusion::Interrupted);
-        let total = |finished: &bench::harness::Finished| finished.results.workloads[0].iterations.total;
+        let total = |finished: &bench::harness::FinishedRun| finished.results.workloads[0].iterations.total;
         assert_eq!(total(&short), 20);
         assert_eq!(usize::try_from(total(&endless)).unwrap() + 20, server.seen().len(), "none is lost");
         assert!(endless.directory.unwrap().join("report.html").is_file());
@@ -115,17 +115,17 @@ fn an_interrupt_ends_a_run_in_order_and_two_runs_do_not_disturb_each_other() {
 }
 
 /// A change to options that are good, the kind of error that it leads to, and some of its words.
-type Fault = (fn(&mut RunOptions), Kind, &'static [&'static str]);
+type OptionFaultRow = (fn(&mut RunOptions), HarnessErrorKind, &'static [&'static str]);
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [OptionFaultRow; 6] = [
     (
         |options| options.scenario = "there-is-none.yaml".into(),
-        Kind::Input,
+        HarnessErrorKind::Input,
         &["cannot read there-is-none.yaml", "check the path"],
     ),
     (
         |options| options.scenario = YamlFile::text("my.yaml", "title: t\nruner: {}\n"),
-        Kind::Input,
+        HarnessErrorKind::Input,
         &["my.yaml:2", "did you mean `runner`?", "my.yaml: "],
     ),
     (
@@ -134,24 +134,24 @@ const FAULTS: [Fault; 6] = [
             let text = "targets: { default: 'http://127.0.0.1:9' }\nprofiler: { hmac_key: { env: HOME } }";
             options.deployment = Some(YamlFile::text("d.yaml", text));
         },
-        Kind::Input,
+        HarnessErrorKind::Input,
         &["d.yaml:2", "HOME"],
     ),
-    (|options| options.publish = true, Kind::Usage, &["cannot --publish"]),
+    (|options| options.publish = true, HarnessErrorKind::Usage, &["cannot --publish"]),
     (
         |options| {
             let text = "targets: { default: 'http://127.0.0.1:9' }";
             options.deployment = Some(YamlFile::text("d.yaml", text));
         },
-        Kind::Unreachable,
+        HarnessErrorKind::Unreachable,
         &["127.0.0.1:9"],
     ),
-    (|options| options.out = "/dev/null/runs".into(), Kind::Failed, &["/dev/null/runs", "--out"]),
+    (|options| options.out = "/dev/null/runs".into(), HarnessErrorKind::Failed, &["/dev/null/runs", "--out"]),
 ];
 
 #[test]
 fn an_error_has_a_kind_and_says_what_helps() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let out = tempfile::tempdir().unwrap();
     let serial = format!("runner: {{ serial: {{ times: 1 }} }}\n{GET}");
     for (change, kind, words) in FAULTS {
@@ -168,14 +168,14 @@ fn an_error_has_a_kind_and_says_what_helps() {
     let interrupted = Interrupt::new();
     interrupted.interrupt();
     let error = run(options(out.path(), &server.url(), &serial), &interrupted, &event::silent());
-    assert_eq!(error.unwrap_err().kind(), Kind::Interrupted);
+    assert_eq!(error.unwrap_err().kind(), HarnessErrorKind::Interrupted);
     assert_eq!(server.seen().len(), 0, "nothing was sent");
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "no directory is left behind");
 }
 
 #[test]
 fn variables_of_the_environment_come_from_where_the_caller_says() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let out = tempfile::tempdir().unwrap();
     let mut options =
         options(out.path(), &server.url(), &format!("runner: {{ serial: {{ times: 1 }} }}\n{GET}"));
@@ -192,8 +192,10 @@ fn variables_of_the_environment_come_from_where_the_caller_says() {
 
 #[test]
 fn two_builds_are_compared_without_a_process() {
-    let (a, b) =
-        (Server::answering_after(Duration::ZERO), Server::answering_after(Duration::from_millis(20)));
+    let (a, b) = (
+        ScriptedServer::answering_after(Duration::ZERO),
+        ScriptedServer::answering_after(Duration::from_millis(20)),
+    );
     let out = tempfile::tempdir().unwrap();
     let side = |url: &str| SideOptions {
         deployment: Some(YamlFile::text("d.yaml", format!("targets: {{ default: \"{url}\" }}"))),
@@ -213,7 +215,7 @@ fn two_builds_are_compared_without_a_process() {
 /// Whatever a report needs of the log it makes in two passes: one before the verdict, one that lists the iterations.
 #[test]
 fn the_log_is_decoded_twice_for_a_report_and_once_for_a_verdict() {
-    let server = Server::answering_after(Duration::from_millis(1));
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
     let out = tempfile::tempdir().unwrap();
     let scenario = format!(
         "runner: {{ constant: {{ times: 300, concurrency: 4 }} }}

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::rewind;
-use crate::server::{After, Server};
+use crate::server::{After, ScriptedServer};
 use crate::signals::{end, signal, start};
 use crate::support::Bench;
 
@@ -45,7 +45,7 @@ fn numbers(results: &Value) -> BTreeSet<u64> {
 
 /// Runs a load with this runner to an end with this code.
 #[track_caller]
-fn run(server: &Server, runner: &str, rest: &str, code: i32) -> (Value, String) {
+fn run(server: &ScriptedServer, runner: &str, rest: &str, code: i32) -> (Value, String) {
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {runner}\n{rest}"));
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(code);
@@ -54,7 +54,7 @@ fn run(server: &Server, runner: &str, rest: &str, code: i32) -> (Value, String) 
 
 #[test]
 fn due_times_are_the_shapes_own_and_every_iteration_runs_once() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let level: Vec<f64> = (0..40).map(|k| f64::from(k) / 100.0).collect();
     let stairs: Vec<f64> =
         (0..10).map(|k| f64::from(k) / 20.0).chain((0..30).map(|k| 0.5 + f64::from(k) / 40.0)).collect();
@@ -84,7 +84,7 @@ fn due_times_are_the_shapes_own_and_every_iteration_runs_once() {
 fn a_stalling_service_delays_what_is_due_and_nothing_is_dropped() {
     const STALL: Duration = Duration::from_millis(600);
     let until = rewind::state(None);
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         if seen.nth >= 40 {
             let until = *until.lock().unwrap().get_or_insert_with(|| Instant::now() + STALL);
             wire.pause(until.saturating_duration_since(Instant::now()));
@@ -105,7 +105,7 @@ fn a_stalling_service_delays_what_is_due_and_nothing_is_dropped() {
 
 #[test]
 fn beyond_a_full_queue_arrivals_are_dropped_and_counted() {
-    let server = Server::answering_after(Duration::from_millis(250));
+    let server = ScriptedServer::answering_after(Duration::from_millis(250));
     let runner = "{ rps: { rps: 100, duration: 1, max_concurrency: 1, max_queue: 3 } }";
     let (results, stdout) = run(&server, runner, GET, 0);
     let (ok, dropped) = (count(&results, "ok"), count(&results, "dropped"));
@@ -120,7 +120,7 @@ fn beyond_a_full_queue_arrivals_are_dropped_and_counted() {
 
 #[test]
 fn what_waits_when_a_timed_load_ends_is_cut_off_after_the_grace() {
-    let server = Server::answering_after(Duration::from_millis(200));
+    let server = ScriptedServer::answering_after(Duration::from_millis(200));
     let rest = format!("graceful_stop: 300ms\n{GET}");
     let (results, _) = run(&server, "{ rps: { rps: 50, duration: 1, max_concurrency: 1 } }", &rest, 0);
     let (ok, aborted) = (count(&results, "ok"), count(&results, "aborted"));
@@ -134,7 +134,7 @@ fn what_waits_when_a_timed_load_ends_is_cut_off_after_the_grace() {
 
 #[test]
 fn a_ramp_of_users_has_as_many_as_its_stages_say() {
-    let server = Server::answering_after(Duration::from_millis(5));
+    let server = ScriptedServer::answering_after(Duration::from_millis(5));
     let runner = "{ ramping: { start: 1, stepped: true, stages: [ { duration: 0.3, concurrency: 6 }, \
                   { duration: 0.2, concurrency: 0 }, { duration: 0.3, concurrency: 3 } ] } }";
     let (results, _) = run(&server, runner, GET, 0);
@@ -158,7 +158,7 @@ fn a_ramp_of_users_has_as_many_as_its_stages_say() {
 #[test]
 fn workloads_run_at_the_same_time_when_asked_to() {
     for (parallel, together) in [("", false), ("parallel: true", true)] {
-        let server = Server::answering_after(Duration::from_millis(20));
+        let server = ScriptedServer::answering_after(Duration::from_millis(20));
         let bench = Bench::new();
         let workloads = "workloads:\n\
              \u{20} - { name: one, runner: { serial: { times: 20 } }, iteration: [ { get: /a } ] }\n\
@@ -186,7 +186,7 @@ fn workloads_run_at_the_same_time_when_asked_to() {
 
 #[test]
 fn a_warm_up_runs_before_with_numbers_of_its_own() {
-    let server = Server::answering_after(Duration::from_millis(1));
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
     let table = [
         ("{ constant: { times: 20, concurrency: 3 } }", "{ times: 10 }", Some(30)),
         ("{ rps: { rps: 200, times: 20 } }", "{ times: 10 }", Some(30)),
@@ -218,7 +218,7 @@ fn a_warm_up_runs_before_with_numbers_of_its_own() {
 
 #[test]
 fn a_generator_that_is_the_limit_makes_the_run_invalid() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     // Each iteration computes for a millisecond or more; 2,500 a second are asked for.
     let body = "{% for i in range(300) %}{% for j in range(250) %}{% endfor %}{% endfor %}";
     let rest = format!("graceful_stop: 100ms\niteration: [ {{ post: /x, body: \"{body}\" }} ]");
@@ -239,7 +239,7 @@ fn a_generator_that_is_the_limit_makes_the_run_invalid() {
 
 #[test]
 fn a_process_that_was_stopped_makes_the_run_invalid_and_loses_no_arrival() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {{ rps: {{ rps: 100, duration: 4 }} }}\n{GET}\n{SLA}"));
     let child = start(&bench);
@@ -258,7 +258,7 @@ fn a_process_that_was_stopped_makes_the_run_invalid_and_loses_no_arrival() {
 /// Stopped for 50 of every 70 ms, each runner makes a load of its own, on which no service can be judged.
 #[test]
 fn a_process_that_is_stopped_for_a_part_of_each_period_gets_no_wrong_verdict() {
-    let server = Server::answering_after(Duration::from_millis(5));
+    let server = ScriptedServer::answering_after(Duration::from_millis(5));
     for runner in [
         "{ constant_for_duration: { duration: 2, concurrency: 4 } }",
         "{ serial: { times: 150 } }",
@@ -294,7 +294,7 @@ fn a_process_that_is_stopped_for_a_part_of_each_period_gets_no_wrong_verdict() {
 /// not served.
 #[test]
 fn what_was_not_served_counts_in_every_percentile() {
-    let server = Server::answering_after(Duration::from_millis(100));
+    let server = ScriptedServer::answering_after(Duration::from_millis(100));
     let runner = "{ rps: { rps: 40, times: 100, max_concurrency: 3, max_queue: 1 } }";
     let sla = "sla: { thresholds: [ p(10) < 9s, p(99) > 1ms ] }";
     let bench = Bench::new();
@@ -362,7 +362,7 @@ fn what_was_not_served_counts_in_every_percentile() {
 /// What waited for a user until the run was cut off never started, in any output.
 #[test]
 fn what_waited_until_the_end_never_started() {
-    let server = Server::answering_after(Duration::from_secs(1));
+    let server = ScriptedServer::answering_after(Duration::from_secs(1));
     let bench = Bench::new();
     let runner = "{ rps: { rps: 20, duration: 1, max_concurrency: 1 } }";
     bench.load(&server.url(), "", &format!("graceful_stop: 200ms\nrunner: {runner}\n{GET}"));
@@ -395,7 +395,7 @@ fn what_waited_until_the_end_never_started() {
 /// The rate is that of the load in the report, too: answers that take a second do not halve it.
 #[test]
 fn answers_after_the_last_start_lower_the_rate_in_no_output() {
-    let server = Server::answering_after(Duration::from_secs(1));
+    let server = ScriptedServer::answering_after(Duration::from_secs(1));
     let bench = Bench::new();
     let runner = "{ rps: { rps: 20, duration: 1, max_concurrency: 40 } }";
     bench.load(&server.url(), "", &format!("runner: {runner}\n{GET}"));
@@ -414,7 +414,7 @@ fn answers_after_the_last_start_lower_the_rate_in_no_output() {
 #[test]
 fn a_signal_ends_a_rate_gracefully() {
     for name in ["INT", "TERM"] {
-        let server = Server::answering_after(Duration::from_millis(20));
+        let server = ScriptedServer::answering_after(Duration::from_millis(20));
         let bench = Bench::new();
         bench.load(&server.url(), "", &format!("runner: {{ rps: {{ rps: 200, duration: 600 }} }}\n{GET}"));
         let child = start(&bench);
@@ -431,7 +431,7 @@ fn a_signal_ends_a_rate_gracefully() {
 
 #[test]
 fn what_waits_when_a_signal_comes_is_cut_off() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         if seen.nth >= 10 {
             return After::Hang;
         }
@@ -453,7 +453,7 @@ fn what_waits_when_a_signal_comes_is_cut_off() {
 
 #[test]
 fn a_rate_goes_on_while_its_target_restarts() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let (url, address) = (server.url(), server.address());
     let bench = Bench::new();
     bench.load(&url, "", &format!("runner: {{ rps: {{ rps: 100, duration: 4 }} }}\n{GET}"));
@@ -461,7 +461,7 @@ fn a_rate_goes_on_while_its_target_restarts() {
     server.wait_for(100);
     drop(server);
     std::thread::sleep(Duration::from_millis(500));
-    let server = Server::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     end(child).expect_code(0);
     let results = bench.results();
     let (ok, failed) = (count(&results, "ok"), count(&results, "failed"));
@@ -474,7 +474,7 @@ fn a_rate_goes_on_while_its_target_restarts() {
 
 #[test]
 fn a_load_that_the_system_cannot_carry_is_refused_before_it_begins() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     let limited = |limit: u32| {
         let script = format!("ulimit -n {limit} && exec \"$0\" run scenario.yaml");
@@ -505,7 +505,7 @@ fn a_load_that_the_system_cannot_carry_is_refused_before_it_begins() {
 
 #[test]
 fn workers_are_a_number_of_threads() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {{ constant: {{ times: 30, concurrency: 5 }} }}\n{GET}"));
     let ended = bench.run(&["run", "scenario.yaml", "--workers", "3"]).expect_code(0);

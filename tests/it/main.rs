@@ -54,6 +54,7 @@ mod library;
 mod load;
 mod metrics;
 mod mutations;
+mod names;
 mod network;
 mod observer;
 mod once;

@@ -8,24 +8,24 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bench::report::metrics::otlp::{Data, Request};
+use bench::report::metrics::otlp::{ExportMetricsRequest, OtlpMetricData};
 use prost::Message as _;
 use serde_json::Value;
 
-use crate::server::{After, Server};
-use crate::support::{Bench, Running, free_address};
+use crate::server::{After, ScriptedServer};
+use crate::support::{Bench, ChildGuard, free_address};
 
 /// Longer than anything here may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GET: &str = "iteration: [ { action: a, get: / } ]";
 
 /// A load under way that serves metrics.
-struct Load {
+struct MetricsLoad {
     child: Child,
     address: String,
 }
 
-impl Load {
+impl MetricsLoad {
     fn start(bench: &Bench, arguments: &[&str]) -> Self {
         let arguments = [&["run", "scenario.yaml", "--metrics", "127.0.0.1:0"], arguments].concat();
         let mut command = bench.command(&arguments);
@@ -46,7 +46,7 @@ impl Load {
 }
 
 /// A test that fails leaves no load behind.
-impl Drop for Load {
+impl Drop for MetricsLoad {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -87,7 +87,7 @@ fn trace_ids(bench: &Bench) -> BTreeSet<String> {
     rows.map(|row| row["trace_id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn endless(server: &Server) -> Bench {
+fn endless(server: &ScriptedServer) -> Bench {
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -99,7 +99,7 @@ fn endless(server: &Server) -> Bench {
 
 #[test]
 fn a_scrape_has_counts_and_trace_ids_of_the_run() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         wire.pause(Duration::from_millis(3));
         match seen.nth % 5 {
             0 => wire.answer("503 No", "text/plain", "no"),
@@ -107,7 +107,7 @@ fn a_scrape_has_counts_and_trace_ids_of_the_run() {
         }
     });
     let bench = endless(&server);
-    let load = Load::start(&bench, &[]);
+    let load = MetricsLoad::start(&bench, &[]);
     let (head, body) = wait_for("a failure", || {
         Some(get(&load.address, "/metrics")).filter(|(_, body)| body.contains("class=\"status\""))
     });
@@ -137,7 +137,7 @@ fn a_scrape_has_counts_and_trace_ids_of_the_run() {
 
 #[test]
 fn a_port_that_is_taken_is_said_before_anything_is_made() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = endless(&server);
     let taken = server.url().replace("http://", "");
     let ended = bench.run(&["run", "scenario.yaml", "--metrics", &taken]).expect_code(1);
@@ -163,9 +163,9 @@ fn real_prometheus_stores_exemplars_with_trace_ids_of_the_run() {
         println!("skipped: install prometheus (apt-get install prometheus)");
         return;
     }
-    let server = Server::answering_after(Duration::from_millis(2));
+    let server = ScriptedServer::answering_after(Duration::from_millis(2));
     let bench = endless(&server);
-    let load = Load::start(&bench, &[]);
+    let load = MetricsLoad::start(&bench, &[]);
     let config = format!(
         "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms }}\n\
          scrape_configs: [ {{ job_name: bench, static_configs: [ {{ targets: ['{}'] }} ] }} ]\n",
@@ -226,8 +226,8 @@ fn unchunked((head, body): &(String, String)) -> String {
 /// Credentials in the receiver's URL are not for a proxy that the environment happens to name.
 #[test]
 fn metrics_are_pushed_through_no_proxy() {
-    let receiver = Server::start(|_, wire| wire.answer("200 OK", "application/x-protobuf", ""));
-    let server = Server::answering_after(Duration::from_millis(1));
+    let receiver = ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/x-protobuf", ""));
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
     let bench = Bench::new();
     let dns = "dns: { hosts: { metrics.example: 127.0.0.1 } }";
     bench.load(&server.url(), dns, &format!("runner: {{ constant: {{ times: 5, concurrency: 1 }} }}\n{GET}"));
@@ -243,30 +243,32 @@ fn metrics_are_pushed_through_no_proxy() {
 fn a_receiver_of_otlp_gets_counts_and_trace_ids() {
     let bodies = Arc::new(Mutex::new(Vec::new()));
     let pushed = Arc::clone(&bodies);
-    let receiver = Server::start(move |seen, wire| {
+    let receiver = ScriptedServer::start(move |seen, wire| {
         assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", "/v1/metrics"));
         assert_eq!(seen.headers["content-type"], "application/x-protobuf");
         pushed.lock().unwrap().push(seen.body.clone());
         wire.answer("200 OK", "application/x-protobuf", "")
     });
-    let server = Server::answering_after(Duration::from_millis(1));
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {{ constant: {{ times: 50, concurrency: 2 }} }}\n{GET}"));
     let ended = bench.run(&["run", "scenario.yaml", "--otlp", &receiver.url()]).expect_code(0);
     assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
     let last = bodies.lock().unwrap().last().unwrap().clone();
-    let request = Request::decode(last.as_slice()).unwrap();
+    let request = ExportMetricsRequest::decode(last.as_slice()).unwrap();
     let resource = request.resource_metrics[0].resource.as_ref().unwrap();
     assert!(resource.attributes.iter().any(|attribute| attribute.key == "service.name"));
     let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
     let named = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap().data.as_ref();
-    let Some(Data::Sum(sum)) = named("bench_iterations") else { panic!("no sum") };
+    let Some(OtlpMetricData::Sum(sum)) = named("bench_iterations") else { panic!("no sum") };
     assert_eq!(
         sum.data_points.iter().filter_map(|point| point.as_int).sum::<i64>(),
         50,
         "the last push has all"
     );
-    let Some(Data::Histogram(histogram)) = named("bench_response_time") else { panic!("no histogram") };
+    let Some(OtlpMetricData::Histogram(histogram)) = named("bench_response_time") else {
+        panic!("no histogram")
+    };
     let point = &histogram.data_points[0];
     assert_eq!((point.count, point.bucket_counts.iter().sum::<u64>()), (50, 50));
     let ids = trace_ids(&bench);
@@ -292,14 +294,14 @@ fn a_receiver_that_is_busy_gets_the_last_figures_later() {
         ("401 Who", "0", 1),
         ("500 Oops", "0", 1),
     ] {
-        let receiver = Server::start(move |seen, wire| match seen.nth {
+        let receiver = ScriptedServer::start(move |seen, wire| match seen.nth {
             0 => {
                 wire.send(format!("HTTP/1.1 {status}\r\nRetry-After: {wait}\r\nContent-Length: 0\r\n\r\n"));
                 After::Keep
             }
             _ => wire.answer("200 OK", "application/x-protobuf", ""),
         });
-        let server = Server::answering_after(Duration::ZERO);
+        let server = ScriptedServer::answering_after(Duration::ZERO);
         let bench = Bench::new();
         bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
         let ended = bench.run(&["run", "scenario.yaml", "--otlp", &receiver.url()]).expect_code(0);
@@ -310,8 +312,8 @@ fn a_receiver_that_is_busy_gets_the_last_figures_later() {
 
 #[test]
 fn headers_of_pushes_come_from_files_and_variables_and_are_shown_nowhere() {
-    let receiver = Server::start(|_, wire| wire.answer("403 Who", "text/plain", "no"));
-    let server = Server::answering_after(Duration::ZERO);
+    let receiver = ScriptedServer::start(|_, wire| wire.answer("403 Who", "text/plain", "no"));
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
     bench.write("key", "k3y-of-a-file\n");
@@ -342,13 +344,13 @@ fn headers_of_pushes_come_from_files_and_variables_and_are_shown_nowhere() {
 
 #[test]
 fn a_receiver_that_refuses_or_is_gone_is_a_warning_only() {
-    let refusing = Server::start(|_, wire| wire.answer("500 Oops", "text/plain", "no"));
-    let closing = Server::start(|_, _| After::Close);
-    let gone = Server::answering_after(Duration::ZERO).url();
+    let refusing = ScriptedServer::start(|_, wire| wire.answer("500 Oops", "text/plain", "no"));
+    let closing = ScriptedServer::start(|_, _| After::Close);
+    let gone = ScriptedServer::answering_after(Duration::ZERO).url();
     for (url, expected) in
         [(refusing.url(), "answered 500"), (closing.url(), "cannot be pushed"), (gone, "cannot be pushed")]
     {
-        let server = Server::answering_after(Duration::ZERO);
+        let server = ScriptedServer::answering_after(Duration::ZERO);
         let bench = Bench::new();
         bench.load(&server.url(), "", &format!("runner: {{ serial: {{ times: 2 }} }}\n{GET}"));
         let ended = bench.run(&["run", "scenario.yaml", "--otlp", &url]).expect_code(0);
@@ -360,9 +362,9 @@ fn a_receiver_that_refuses_or_is_gone_is_a_warning_only() {
 
 #[test]
 fn scrapes_are_answered_beside_half_sent_requests_and_by_own_names_only() {
-    let server = Server::answering_after(Duration::from_millis(10));
+    let server = ScriptedServer::answering_after(Duration::from_millis(10));
     let bench = endless(&server);
-    let load = Load::start(&bench, &[]);
+    let load = MetricsLoad::start(&bench, &[]);
     // More than are served at once; each says a half of a request, and then nothing.
     let half = || {
         let mut stream = TcpStream::connect(&load.address).ok()?;
@@ -400,7 +402,7 @@ fn value(text: &str, series: &str) -> Option<u64> {
 fn the_first_shard_serves_the_metrics_of_all() {
     let (bench, server) = (
         Bench::new(),
-        Server::start(|seen, wire| {
+        ScriptedServer::start(|seen, wire| {
             let odd = seen.path.ends_with(['1', '3', '5', '7', '9']);
             wire.answer(if odd { "500 Internal Server Error" } else { "200 OK" }, "text/plain", "")
         }),
@@ -412,11 +414,11 @@ fn the_first_shard_serves_the_metrics_of_all() {
         let shard = format!("{index}/3");
         let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1", "--quiet"];
         let lead = ["--together", "meet", "--lead", "--metrics", &metrics];
-        Running::start(
+        ChildGuard::start(
             bench.command(&[&own[..], &lead[..]].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()),
         )
     };
-    let shards: Vec<Running> = (0..3).map(start).collect();
+    let shards: Vec<ChildGuard> = (0..3).map(start).collect();
     let (text, failed) = wait_for("more than one shard makes", || {
         let (_, text) = get(&metrics, "/metrics");
         let ok = value(&text, "bench_iterations_total{workload=\"t\",outcome=\"ok\"} ")?;
@@ -434,14 +436,14 @@ fn the_first_shard_serves_the_metrics_of_all() {
 /// Whoever opens connections and never ends a request does not keep a scraper out.
 #[test]
 fn half_requests_do_not_keep_a_scraper_out() {
-    let server = Server::answering_after(Duration::from_millis(20));
+    let server = ScriptedServer::answering_after(Duration::from_millis(20));
     let bench = Bench::new();
     bench.load(
         &server.url(),
         "",
         &format!("runner: {{ constant: {{ times: 1000000, concurrency: 1 }} }}\n{GET}"),
     );
-    let load = Load::start(&bench, &[]);
+    let load = MetricsLoad::start(&bench, &[]);
     let half: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = TcpStream::connect(&load.address).unwrap();

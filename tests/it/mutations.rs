@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use bench::plan::deployment::{self, Deployment};
+use bench::plan::deployment::{self, ResolvedDeployment};
 use bench::plan::references::Env;
-use bench::plan::scenario::{self, Options};
-use bench::text::diagnostics::{Fault, Source, render};
+use bench::plan::scenario::{self, PlanOptions};
+use bench::text::diagnostics::{Fault, SourceText, render};
 use bench::text::yaml;
 use proptest::prelude::*;
 
@@ -126,14 +126,14 @@ fn env(_: &str) -> Option<String> {
 }
 
 /// Faults can be shown, and there is at least one.
-fn show(source: &Source, faults: &[Fault]) {
+fn show(source: &SourceText, faults: &[Fault]) {
     assert!(!faults.is_empty());
     let text = render(source, faults, false);
     assert!(text.contains("error: "), "{text}");
     assert!(!text.contains(['\u{1b}', '\0', '\u{202e}']), "{text:?}");
 }
 
-fn read_deployment(bytes: &[u8]) -> Option<Deployment> {
+fn read_deployment(bytes: &[u8]) -> Option<ResolvedDeployment> {
     let source = match yaml::source("d.yaml", bytes) {
         Ok(source) => source,
         Err(faulty) => {
@@ -150,10 +150,10 @@ fn read_deployment(bytes: &[u8]) -> Option<Deployment> {
     }
 }
 
-fn read_scenario(bytes: &[u8], deployment: &Deployment) {
+fn read_scenario(bytes: &[u8], deployment: &ResolvedDeployment) {
     let path = Path::new("s.yaml");
     let Ok(source) = yaml::source("s.yaml", bytes) else { return };
-    let options = Options::default();
+    let options = PlanOptions::default();
     match scenario::read(source) {
         Ok(document) => {
             if let Err(faults) =
@@ -173,7 +173,7 @@ fn read_scenario(bytes: &[u8], deployment: &Deployment) {
     }
 }
 
-fn good_deployment() -> Deployment {
+fn good_deployment() -> ResolvedDeployment {
     read_deployment(b"targets: { default: 'http://h', other: 'http://o' }").unwrap()
 }
 

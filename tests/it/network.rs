@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use crate::rewind;
-use crate::server::{Seen, Server};
+use crate::server::{ScriptedRequest, ScriptedServer};
 use crate::support::Bench;
 
 const ONE: &str = "runner: { serial: { times: 2 } }\niteration: [ { action: a, get: /x } ]";
@@ -33,11 +33,11 @@ fn both_ok((said, workload): &(String, Value)) {
     assert_eq!(workload["iterations"]["ok"], 2, "{said} {}", workload["errors"]);
 }
 
-fn ok_server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
+fn ok_server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"))
 }
 
-fn one(server: &Server) -> Seen {
+fn one(server: &ScriptedServer) -> ScriptedRequest {
     let seen = server.seen();
     assert_eq!(seen.len(), 2);
     seen[1].clone()
@@ -155,7 +155,8 @@ fn a_server_is_asked_for_the_name_that_the_deployment_gives() {
     let made = rcgen::generate_simple_self_signed(vec!["inner.example".to_owned()]).unwrap();
     let certificate = bench.write("own.pem", made.cert.pem());
     let key = bench.write("own.key", made.signing_key.serialize_pem());
-    let server = Server::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server =
+        ScriptedServer::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let url = server.url();
     for (sni, ok) in [
         ("sni: inner.example", true),
@@ -203,8 +204,9 @@ fn requests_in_clear_are_sent_to_a_proxy_with_the_whole_url() {
 
 #[test]
 fn a_proxy_that_wants_a_password_is_no_answer_of_the_service() {
-    let proxy =
-        Server::start(|_, wire| wire.answer("407 Proxy Authentication Required", "text/plain", "who?"));
+    let proxy = ScriptedServer::start(|_, wire| {
+        wire.answer("407 Proxy Authentication Required", "text/plain", "who?")
+    });
     let bench = Bench::new();
     let deployment =
         format!("targets: {{ default: \"http://app.example\" }}\nproxy: \"http://{}\"", proxy.address());
@@ -244,7 +246,8 @@ fn tls_goes_through_a_tunnel() {
     let made = rcgen::generate_simple_self_signed(vec!["app.example".to_owned()]).unwrap();
     let certificate = bench.write("own.pem", made.cert.pem());
     let key = bench.write("own.key", made.signing_key.serialize_pem());
-    let server = Server::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server =
+        ScriptedServer::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let deployment = |proxy: &str| {
         format!(
             "targets: {{ default: \"https://app.example/base\" }}\ntls: {{ ca: own.pem }}\nproxy: \"{proxy}\""

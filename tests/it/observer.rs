@@ -7,14 +7,14 @@ use bench::measure::ids::RunIds;
 use bench::terms::control::ControlShare;
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 const TRACE_HEADERS: [&str; 3] = ["x-trace-info", "x-trace-hmac", "traceparent"];
 
 /// A service that takes 4 ms longer for a request that is traced.
-fn costly() -> Server {
-    Server::start(|seen, wire| {
+fn costly() -> ScriptedServer {
+    ScriptedServer::start(|seen, wire| {
         let traced = seen.headers.contains_key("x-trace-info");
         wire.pause(Duration::from_millis(if traced { 6 } else { 2 }));
         wire.answer("200 OK", "application/json", "{}")
@@ -130,7 +130,7 @@ fn the_control_is_not_fetched_and_a_second_report_agrees() {
 /// Without a key nothing is profiled, and there is nothing to compare.
 #[test]
 fn an_unprofiled_run_has_no_control() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     bench.load(
         &server.url(),

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::server::{Seen, Server};
-use crate::support::{Bench, Ended};
+use crate::server::{ScriptedRequest, ScriptedServer};
+use crate::support::{Bench, CommandOutput};
 
 const SCENARIO: &str = "variables: { password: { env: THE_KEY } }
 runner: { rps: { rps: 50, times: 1000 } }
@@ -24,8 +24,8 @@ iteration:
 teardown: [ { action: bye, delete: '/orders/{{ token }}' } ]
 sla: { failure_rate: { max: 0 } }";
 
-fn shop() -> Server {
-    Server::start(|seen, wire| match seen.path.as_str() {
+fn shop() -> ScriptedServer {
+    ScriptedServer::start(|seen, wire| match seen.path.as_str() {
         "/login" => {
             let body = "{\"session\": {\"refresh_token\": \"r3fr3sh\"}}";
             wire.send(format!(
@@ -44,7 +44,7 @@ fn shop() -> Server {
     })
 }
 
-fn once(bench: &Bench, more: &[&str]) -> Ended {
+fn once(bench: &Bench, more: &[&str]) -> CommandOutput {
     let mut command = bench.command(&[&["run", "scenario.yaml", "--once"], more].concat());
     Bench::end(command.env("THE_KEY", "v3ry-s3cr3t"))
 }
@@ -112,7 +112,7 @@ fn a_single_iteration_is_shown_step_by_step_without_secrets() {
 #[test]
 fn what_fails_is_shown_with_how_far_it_got_and_ends_with_1() {
     let server = shop();
-    let closed = Server::start(|_, wire| {
+    let closed = ScriptedServer::start(|_, wire| {
         wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
         crate::server::After::Close
     });
@@ -185,7 +185,7 @@ fn wrong_combinations_are_refused() {
 }
 
 /// What a request is to a server. The order of headers does not matter.
-fn received(seen: &Seen) -> (String, String, Vec<(String, String)>, Vec<u8>) {
+fn received(seen: &ScriptedRequest) -> (String, String, Vec<(String, String)>, Vec<u8>) {
     let mut headers: Vec<_> =
         seen.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     headers.sort();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::fake_openstack::FakeOpenStack;
-use crate::openstack_rows::{self, Row};
-use crate::support::{Bench, Ended};
+use crate::openstack_rows::{self, RallyScenarioRow};
+use crate::support::{Bench, CommandOutput};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/openstack")
@@ -129,8 +129,8 @@ fn rows_of(workload: &Value) -> Vec<&str> {
 
 const BOOK: &str = "version: '2.0'\nname: theirs\nworkflows:\n  first:\n    tasks:\n      a: { action: 'std.echo output=<% $.x %>{{ y }}' }\n";
 
-fn run_task(bench: &Bench, cloud: &FakeOpenStack, rows: &[Row]) -> Ended {
-    let subtask = |(name, args, _): &Row| json!({ "title": name, "scenario": { *name: args }, "runner": { "serial": { "times": 2 } } });
+fn run_task(bench: &Bench, cloud: &FakeOpenStack, rows: &[RallyScenarioRow]) -> CommandOutput {
+    let subtask = |(name, args, _): &RallyScenarioRow| json!({ "title": name, "scenario": { *name: args }, "runner": { "serial": { "times": 2 } } });
     let subtasks: Vec<Value> = rows.iter().map(subtask).collect();
     bench.write("task.json", json!({ "version": 2, "title": "all", "subtasks": subtasks }).to_string());
     bench.write("content.img", "the content of an image");

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 /// A scenario, the arguments that it needs, and Rally's atomic actions in order, without those within others.
-pub(crate) type Row = (&'static str, Value, &'static [&'static str]);
+pub(crate) type RallyScenarioRow = (&'static str, Value, &'static [&'static str]);
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn compute_rows() -> Vec<Row> {
+fn compute_rows() -> Vec<RallyScenarioRow> {
     let server = || json!({ "flavor": { "name": "m1.tiny" }, "image": { "regex": "^cir.*s$" } });
     let with = |more: Value| {
         let mut all = server();
@@ -93,7 +93,7 @@ fn compute_rows() -> Vec<Row> {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn identity_rows() -> Vec<Row> {
+fn identity_rows() -> Vec<RallyScenarioRow> {
     let twice = || json!({ "repetitions": 2 });
     let none = || json!({});
     vec![
@@ -204,7 +204,7 @@ fn identity_rows() -> Vec<Row> {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn network_rows() -> Vec<Row> {
+fn network_rows() -> Vec<RallyScenarioRow> {
     let network = || json!({ "network_create_args": { "router_external": false } });
     let changed = |kind: &str| json!({ format!("{kind}_update_args"): { "admin_state_up": false } });
     let two = || json!({ "subnets_per_network": 2, "subnet_cidr_start": "1.1.0.0/30" });
@@ -333,7 +333,7 @@ fn network_rows() -> Vec<Row> {
     ]
 }
 
-fn other_rows() -> Vec<Row> {
+fn other_rows() -> Vec<RallyScenarioRow> {
     let image =
         || json!({ "container_format": "bare", "disk_format": "raw", "image_location": "content.img" });
     let volume = || json!({ "size": { "min": 1, "max": 5 } });
@@ -404,6 +404,6 @@ fn other_rows() -> Vec<Row> {
 }
 
 /// All of them.
-pub(crate) fn all() -> Vec<Row> {
+pub(crate) fn all() -> Vec<RallyScenarioRow> {
     [compute_rows(), identity_rows(), network_rows(), other_rows()].concat()
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::planted_service::{COLD, EVERY, KEY, Plant, Shop};
 use crate::read_again::what_is_said_is_true;
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 /// A closed load; enough for 20 slow and 40 typical iterations.
 const CLOSED: &str = "runner: { constant: { times: 600, concurrency: 4 } }";
@@ -17,7 +17,7 @@ const BURST: &str = "runner:
     stages: [{ duration: 8s, rps: 20 }, { duration: 250ms, rps: 400 }, { duration: 8s, rps: 20 }]";
 
 /// What the first kind must be.
-struct Expected {
+struct PlantExpectation {
     plant: Plant,
     runner: &'static str,
     service: &'static str,
@@ -29,8 +29,13 @@ struct Expected {
     contrast: Option<(&'static str, &'static str)>,
 }
 
-fn expected(plant: Plant, service: &'static str, name: &'static str, detail: &'static str) -> Expected {
-    Expected { plant, runner: CLOSED, service, name, detail, more_calls: false, contrast: None }
+fn expected(
+    plant: Plant,
+    service: &'static str,
+    name: &'static str,
+    detail: &'static str,
+) -> PlantExpectation {
+    PlantExpectation { plant, runner: CLOSED, service, name, detail, more_calls: false, contrast: None }
 }
 
 const IMAGE: &str = "SELECT file FROM image WHERE id = ?";
@@ -43,7 +48,10 @@ fn a_slow_statement_is_named() {
 #[test]
 fn a_statement_that_is_run_many_times_is_named() {
     let statement = "SELECT stock FROM item WHERE id = ?";
-    is_named(&Expected { more_calls: true, ..expected(Plant::ManyStatements, "shop/api", "db", statement) });
+    is_named(&PlantExpectation {
+        more_calls: true,
+        ..expected(Plant::ManyStatements, "shop/api", "db", statement)
+    });
 }
 
 #[test]
@@ -55,7 +63,7 @@ fn a_wait_for_a_lock_is_named() {
 fn a_slow_host_is_named() {
     let statement = "SELECT name FROM customer WHERE id = ?";
     let contrast = Some(("host", "node-2"));
-    is_named(&Expected { contrast, ..expected(Plant::BadHost, "shop/api", "db", statement) });
+    is_named(&PlantExpectation { contrast, ..expected(Plant::BadHost, "shop/api", "db", statement) });
 }
 
 #[test]
@@ -65,7 +73,7 @@ fn a_slow_service_behind_another_is_named() {
 
 #[test]
 fn a_retry_is_named() {
-    is_named(&Expected { more_calls: true, ..expected(Plant::Retry, "shop/images", "db", IMAGE) });
+    is_named(&PlantExpectation { more_calls: true, ..expected(Plant::Retry, "shop/images", "db", IMAGE) });
 }
 
 #[test]
@@ -75,7 +83,7 @@ fn a_slow_network_is_named() {
 
 #[test]
 fn a_queue_before_the_load_is_named() {
-    is_named(&Expected { runner: BURST, ..expected(Plant::None, "bench", "scheduling delay", "") });
+    is_named(&PlantExpectation { runner: BURST, ..expected(Plant::None, "bench", "scheduling delay", "") });
 }
 
 #[test]
@@ -124,14 +132,14 @@ fn tell(plant: &str, said: &str) {
 }
 
 #[track_caller]
-fn is_named(row: &Expected) {
+fn is_named(row: &PlantExpectation) {
     if let Err(difference) = differs(row) {
         panic!("{difference}");
     }
 }
 
 /// Runs a load on the shop; gives what it printed and its comparison.
-fn run(plant: Plant, runner: &str) -> (Ended, Value) {
+fn run(plant: Plant, runner: &str) -> (CommandOutput, Value) {
     let bench = Bench::new();
     let collector = format!("sqlite://{}", bench.path().join("traces.db").display());
     let shop = Shop::start(plant, &collector);
@@ -144,15 +152,15 @@ fn run(plant: Plant, runner: &str) -> (Ended, Value) {
 }
 
 /// Says what is not as expected.
-fn differs(row: &Expected) -> Result<(), String> {
+fn differs(row: &PlantExpectation) -> Result<(), String> {
     let (ended, comparison) = run(row.plant, row.runner);
     let first = &comparison["kinds"][0];
     let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
     let seen = (text("service"), text("name"), text("detail"));
     let is_it = seen == (row.service.to_owned(), row.name.to_owned(), row.detail.to_owned());
     let kinds = comparison["kinds"].as_array();
-    let any_guilty = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["guilty"] == true));
-    let said = match (is_it && first["guilty"] == true, any_guilty) {
+    let any_cause = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["guilty"] == true));
+    let said = match (is_it && first["guilty"] == true, any_cause) {
         (true, _) => "right",
         (false, true) => "wrong",
         (false, false) => "nothing",

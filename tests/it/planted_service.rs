@@ -15,7 +15,7 @@ use bench::osprofiler::driver::Collector;
 use bench::osprofiler::http_client;
 use bench::osprofiler::notifier::QueueNotifier;
 use bench::osprofiler::profiler;
-use bench::osprofiler::record::Identity;
+use bench::osprofiler::record::ServiceIdentity;
 use bench::osprofiler::verifying::ServerKeys;
 use bench::osprofiler::web::{ProfilerLayer, ProfilerService};
 use bytes::Bytes;
@@ -93,7 +93,7 @@ impl Shop {
             let notifier: Arc<QueueNotifier> = Arc::new(QueueNotifier::start(collector, 1 << 16));
             let node = |service: &str, host: &str, app: App| {
                 let (project, service, host) = ("shop".to_owned(), service.to_owned(), host.to_owned());
-                let identity = Arc::new(Identity { project, service, host });
+                let identity = Arc::new(ServiceIdentity { project, service, host });
                 ProfilerLayer::new(ServerKeys::parse(KEY), identity, notifier.clone()).layer(app)
             };
             let images = listen(vec![node("images", "node-9", App::Images(plant))], plant).await;
@@ -131,19 +131,19 @@ struct Front {
     began: Instant,
 }
 
-type Answer = Result<Response<Full<Bytes>>, Infallible>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type ShopAnswer = Result<Response<Full<Bytes>>, Infallible>;
+type AnswerFuture = Pin<Box<dyn Future<Output = ShopAnswer> + Send>>;
 
 impl tower_service::Service<Request<Incoming>> for Front {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = AnswerFuture;
 
     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
         std::task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Incoming>) -> Answering {
+    fn call(&mut self, mut request: Request<Incoming>) -> AnswerFuture {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let phase_ns = self.began.elapsed().as_nanos() % EVERY.as_nanos();
         let slow = match self.plant {
@@ -178,13 +178,13 @@ enum App {
 impl tower_service::Service<Request<Incoming>> for App {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = AnswerFuture;
 
     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
         std::task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Answering {
+    fn call(&mut self, request: Request<Incoming>) -> AnswerFuture {
         let app = self.clone();
         let slow = request.extensions().get::<Slow>().is_some_and(|slow| slow.0);
         let (Self::Api { plant, .. } | Self::Images(plant)) = self;

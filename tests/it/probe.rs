@@ -7,17 +7,17 @@ use bench::results::model::TraceState;
 use serde_json::Value;
 
 use crate::receiving::{options, shop_and_events};
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::{Bench, adds_up};
 
 const TIMES: usize = 20;
 
-fn service() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn service() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 /// A load on a service whose traces never reach the collector.
-fn load(bench: &Bench, server: &Server, more: &str) {
+fn load(bench: &Bench, server: &ScriptedServer, more: &str) {
     let collector = bench.path().join("collector.db");
     bench.load(
         &server.url(),
@@ -30,7 +30,7 @@ fn load(bench: &Bench, server: &Server, more: &str) {
     );
 }
 
-fn paths(server: &Server) -> Vec<String> {
+fn paths(server: &ScriptedServer) -> Vec<String> {
     server.seen().iter().map(|seen| seen.path.clone()).collect()
 }
 
@@ -87,7 +87,8 @@ fn a_strict_run_ends_with_it() {
     load(&bench, &server, "");
     bench.run(&["run", "scenario.yaml", "--strict", "-n", "3"]).expect_code(69);
 
-    let server = Server::start(|_, wire| wire.answer("401 Unauthorized", "application/json", "{\"why\": 7}"));
+    let server =
+        ScriptedServer::start(|_, wire| wire.answer("401 Unauthorized", "application/json", "{\"why\": 7}"));
     load(&bench, &server, "");
     let ended = bench.run(&["run", "scenario.yaml", "--strict"]).expect_code(69);
     assert!(ended.stderr.contains("the probe failed: a: answered 401"), "{}", ended.stderr);
@@ -119,7 +120,7 @@ fn pairs_say_what_profiling_costs() {
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let seen = server.seen();
     assert_eq!(seen.len(), 1 + 2 * 8 + TIMES);
-    let signed = |seen: &crate::server::Seen| {
+    let signed = |seen: &crate::server::ScriptedRequest| {
         seen.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-trace-hmac"))
     };
     assert_eq!(seen[1..17].iter().filter(|seen| signed(seen)).count(), 8);

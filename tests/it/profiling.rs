@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::Value;
 
-use crate::server::{Seen, Server};
+use crate::server::{ScriptedRequest, ScriptedServer};
 use crate::support::Bench;
 
 const KEY: &str = "profiler: { hmac_key: s3cret-key }";
@@ -14,7 +14,7 @@ const TRACE_HEADERS: [&str; 3] = ["x-trace-info", "x-trace-hmac", "traceparent"]
 
 /// base_id and parent_id of a request, whose three headers must be right.
 #[track_caller]
-fn verified(seen: &Seen) -> (String, String) {
+fn verified(seen: &ScriptedRequest) -> (String, String) {
     let [info, hmac, traceparent] = TRACE_HEADERS.map(|name| {
         seen.headers.get(name).unwrap_or_else(|| panic!("{} {} has no {name}", seen.method, seen.path))
     });
@@ -61,7 +61,7 @@ fn check_buckets(results: &Value, ids: &HashMap<String, &Value>) {
 #[test]
 fn interleaved_iterations_never_share_an_id_or_a_stack() {
     const TIMES: usize = 3000;
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         wire.pause(Duration::from_micros(seen.nth as u64 * 7919 % 3000));
         match seen.nth % 50 {
             0 => wire.answer("500 Oops", "text/plain", "no"),
@@ -119,7 +119,7 @@ fn without_a_key_or_when_switched_off_nothing_is_signed() {
         (KEY, "profile: false\n", None, "profile: false"),
         ("profiler: { hmac_key: k, enabled: false }", "", None, "enabled: false"),
     ] {
-        let server = Server::answering_after(Duration::ZERO);
+        let server = ScriptedServer::answering_after(Duration::ZERO);
         let bench = Bench::new();
         let iteration = "iteration: [ { action: a, get: /a } ]";
         bench.load(
@@ -144,7 +144,7 @@ fn without_a_key_or_when_switched_off_nothing_is_signed() {
 
 #[test]
 fn setup_and_teardown_are_not_profiled() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -160,7 +160,8 @@ fn setup_and_teardown_are_not_profiled() {
 
 #[test]
 fn a_host_that_is_no_target_learns_no_secret() {
-    let (target, other) = (Server::answering_after(Duration::ZERO), Server::answering_after(Duration::ZERO));
+    let (target, other) =
+        (ScriptedServer::answering_after(Duration::ZERO), ScriptedServer::answering_after(Duration::ZERO));
     let bench = Bench::new();
     bench.load(
         &target.url(),
@@ -196,7 +197,7 @@ fn a_host_that_is_no_target_learns_no_secret() {
 
 #[test]
 fn a_request_that_failed_was_signed_as_well() {
-    let server = Server::start(|seen, wire| match seen.nth % 2 {
+    let server = ScriptedServer::start(|seen, wire| match seen.nth % 2 {
         0 => crate::server::After::Reset,
         _ => wire.answer("200 OK", "text/plain", "ok"),
     });

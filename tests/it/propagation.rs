@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::server::{Seen, Server};
+use crate::server::{ScriptedRequest, ScriptedServer};
 use crate::support::Bench;
 
 const ALL: [&str; 5] = ["x-trace-info", "x-trace-hmac", "traceparent", "tracestate", "baggage"];
@@ -12,12 +12,12 @@ const SIGNED: [&str; 2] = ["x-trace-info", "x-trace-hmac"];
 const KEYED: [&str; 3] = ["x-trace-info", "x-trace-hmac", "traceparent"];
 const W3C: [&str; 1] = ["traceparent"];
 
-fn server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 /// Runs four iterations of two requests; the second one has trace headers in the scenario.
-fn run(deployment: &str, rest: &str, options: &[&str]) -> (Bench, Vec<Seen>, String) {
+fn run(deployment: &str, rest: &str, options: &[&str]) -> (Bench, Vec<ScriptedRequest>, String) {
     let (server, bench) = (server(), Bench::new());
     let scenario = format!(
         "{rest}runner: {{ constant: {{ times: 4, concurrency: 2 }} }}\n\
@@ -92,7 +92,7 @@ fn names_of(headers: &[&str]) -> Vec<String> {
     names.iter().filter(|(header, _)| headers.contains(header)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-fn check_headers(seen: &Seen, expected: &[&str], deployment: &str) {
+fn check_headers(seen: &ScriptedRequest, expected: &[&str], deployment: &str) {
     let (path, id) = seen.path.split_once('?').unwrap();
     let simple = id.replace('-', "");
     for name in ALL {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
 use bench::osprofiler::driver::Collector;
-use bench::osprofiler::record::{Info, Record, Timestamp};
+use bench::osprofiler::record::{Info, Timestamp, TraceRecord};
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 
 use crate::backend::Backend;
 use crate::real_osprofiler::Peer;
 use crate::rewind;
-use crate::server::{After, Server};
+use crate::server::{After, ScriptedServer};
 use crate::signals::{end, signal, start};
 use crate::support::{Bench, free_address, redis_to_oneself, service};
 
@@ -72,7 +72,7 @@ fn what_is_published_makes_the_collectors_tree_the_stored_one() {
 /// report.md is there, and is added to a step's summary; a summary that cannot be written costs a warning.
 #[test]
 fn the_report_in_markdown_is_written_and_added_to_a_steps_summary() {
-    let server = Server::start(|_, wire| wire.answer("500 <b>|`", "text/plain", "no"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("500 <b>|`", "text/plain", "no"));
     let bench = Bench::new();
     let title = "title: \"</table><script>alert(1)</script> | [x](javascript:1)\"";
     bench.load(&server.url(), "", LOAD);
@@ -100,7 +100,7 @@ fn the_report_in_markdown_is_written_and_added_to_a_steps_summary() {
 /// Where traces cannot be read back, the points of the iterations that would have been chosen are sent all the same.
 #[test]
 fn points_are_published_by_otlp_with_their_parents() {
-    let (backend, server) = (Backend::start(), Server::answering_after(Duration::ZERO));
+    let (backend, server) = (Backend::start(), ScriptedServer::answering_after(Duration::ZERO));
     let bench = Bench::new();
     let profiler = format!("profiler: {{ hmac_key: k, connection_string: \"otlp://{}\" }}", backend.address);
     bench.load(&server.url(), &profiler, LOAD);
@@ -128,7 +128,7 @@ fn points_are_published_by_otlp_with_their_parents() {
 /// A collector that takes nothing costs a warning: the run has its results, its ids and its exit code.
 #[test]
 fn a_collector_that_refuses_what_is_published_costs_a_warning() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let backend = Backend::start();
     backend.refuse(&[400; 1_000], b"no");
     let closed = free_address().to_string();
@@ -151,7 +151,7 @@ fn a_collector_that_refuses_what_is_published_costs_a_warning() {
 /// What cannot work is reported before the load.
 #[test]
 fn publishing_that_cannot_work_is_refused_before_the_load() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     for (deployment, scenario, says) in [
         ("profiler: { hmac_key: k }", LOAD, "the deployment names no collector"),
         (
@@ -181,8 +181,10 @@ fn publishing_that_cannot_work_is_refused_before_the_load() {
 }
 
 /// Jaeger's query API, which does with a trace what `script` says.
-fn jaeger(script: impl Fn(usize, &mut crate::server::Wire<'_>) -> After + Send + Sync + 'static) -> Server {
-    Server::start(move |seen, wire| match seen.path.strip_prefix("/api/traces/") {
+fn jaeger(
+    script: impl Fn(usize, &mut crate::server::Wire<'_>) -> After + Send + Sync + 'static,
+) -> ScriptedServer {
+    ScriptedServer::start(move |seen, wire| match seen.path.strip_prefix("/api/traces/") {
         Some(_) => script(seen.nth, wire),
         None => wire.answer("200 OK", "application/json", r#"{"data":[]}"#),
     })
@@ -190,7 +192,7 @@ fn jaeger(script: impl Fn(usize, &mut crate::server::Wire<'_>) -> After + Send +
 
 #[test]
 fn a_collector_that_is_wrong_costs_a_warning_and_no_id() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let limit = Duration::from_secs(25);
     for (name, collector) in [
         ("closes", jaeger(|_, _| After::Close)),
@@ -251,7 +253,7 @@ fn a_collector_that_is_wrong_costs_a_warning_and_no_id() {
 /// A signal while traces are fetched keeps those that are here, and the run is what it was.
 #[test]
 fn a_signal_while_fetching_keeps_what_is_there() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let collector = jaeger(move |_, wire| {
         if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 {
@@ -313,13 +315,13 @@ fn real_library_shows_the_published_tree() {
 }
 
 /// A service that writes a point for each request into redis, below what the request says.
-fn reporting_service(url: String) -> Server {
-    Server::start(move |seen, wire| {
+fn reporting_service(url: String) -> ScriptedServer {
+    ScriptedServer::start(move |seen, wire| {
         let (info, hmac) = (&seen.headers["x-trace-info"], &seen.headers["x-trace-hmac"]);
         let context = ServerKeys::parse("k").verify(info.as_bytes(), hmac.as_bytes()).unwrap();
         let now = || u64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
         let point = uuid::Uuid::new_v4().to_string();
-        let record = |suffix: &str| Record {
+        let record = |suffix: &str| TraceRecord {
             name: format!("wsgi-{suffix}").into(),
             base_id: context.base_id.as_str().into(),
             trace_id: point.as_str().into(),

@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex};
 use bench::base::ids::span_id;
 use serde_json::{Value, json};
 
-use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
+use crate::support::{Bench, CommandOutput};
 
 const METHOD: &str = "/querier.v1.QuerierService/SelectMergeSpanProfile";
 
 /// Spans with profiles: nanoseconds in `escape_cells`.
-type Held = Arc<Mutex<HashMap<String, u64>>>;
+type SpanProfileStore = Arc<Mutex<HashMap<String, u64>>>;
 
-fn pyroscope(held: &Held) -> Server {
+fn pyroscope(held: &SpanProfileStore) -> ScriptedServer {
     let held = Arc::clone(held);
-    Server::start(move |seen, wire| answer(seen, wire, &held.lock().unwrap()))
+    ScriptedServer::start(move |seen, wire| answer(seen, wire, &held.lock().unwrap()))
 }
 
 /// As of several spans together: all of it in `render`, and there in `escape_cells`, below the total.
-fn answer(seen: &Seen, wire: &mut Wire<'_>, held: &HashMap<String, u64>) -> After {
+fn answer(seen: &ScriptedRequest, wire: &mut Wire<'_>, held: &HashMap<String, u64>) -> After {
     let body: Value = serde_json::from_slice(&seen.body).unwrap();
     let asked = body["spanSelector"].as_array().unwrap().iter();
     let ns: u64 = asked.filter_map(|id| held.get(id.as_str()?)).sum();
@@ -52,7 +52,7 @@ fn run(bench: &Bench) {
     bench.run(&["run", "s.yaml"]).expect_code(0);
 }
 
-fn collect(bench: &Bench, profiles: &str) -> Ended {
+fn collect(bench: &Bench, profiles: &str) -> CommandOutput {
     bench.run(&["collect", bench.run_directory().to_str().unwrap(), "--profiles", profiles])
 }
 
@@ -78,7 +78,7 @@ fn outermost(bench: &Bench) -> Vec<(String, uuid::Uuid)> {
 
 #[test]
 fn profiles_of_a_run_come_from_a_server() {
-    let (bench, held) = (Bench::new(), Held::default());
+    let (bench, held) = (Bench::new(), SpanProfileStore::default());
     run(&bench);
     let points = outermost(&bench);
     for (number, (_, point)) in points.iter().enumerate() {
@@ -109,7 +109,7 @@ fn profiles_of_a_run_come_from_a_server() {
 
 #[test]
 fn what_a_server_refuses_or_lacks_is_said() {
-    let (bench, held) = (Bench::new(), Held::default());
+    let (bench, held) = (Bench::new(), SpanProfileStore::default());
     run(&bench);
     let server = pyroscope(&held);
     let url = format!("{}?selector={{service_name=\"demo\"}}&tenant=", server.url());

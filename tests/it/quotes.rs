@@ -1,14 +1,14 @@
 //! What a failed check quotes of an answer: the beginning of its body and the value that was found.
 
 use crate::h2_server::{Act, H2Server};
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 const RUNNER: &str = "runner: { serial: { times: 3 } }";
 
 /// Answers every request with a number that differs, and with what its path says.
-fn server() -> Server {
-    Server::start(|seen, wire| {
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|seen, wire| {
         let number = seen.nth_of_connection;
         match seen.path.split('?').next().unwrap() {
             "/denied" => wire.answer(

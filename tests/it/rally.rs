@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::rewind;
-use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
+use crate::support::{Bench, CommandOutput};
 
 /// A value that must be in no output.
 const SECRET: &str = "canary-d1f3a9";
 
-pub(crate) fn answering(seen: &Seen, wire: &mut Wire<'_>) -> After {
+pub(crate) fn answering(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let status = if seen.path.starts_with("/missing") { "404 Not Found" } else { "200 OK" };
     wire.answer(status, "application/json", "{}")
 }
@@ -55,7 +55,7 @@ subtasks:
         sla: { failure_rate: { min: 100 } }
 "#;
 
-fn with_task(bench: &Bench, task: &str, server: &Server, further: &[&str]) -> Ended {
+fn with_task(bench: &Bench, task: &str, server: &ScriptedServer, further: &[&str]) -> CommandOutput {
     bench.write("task.yaml", task);
     let arguments = format!("{{\"url\": \"{}\"}}", server.url());
     let all = [&["run", "task.yaml", "--task-args", &arguments][..], further].concat();
@@ -64,7 +64,7 @@ fn with_task(bench: &Bench, task: &str, server: &Server, further: &[&str]) -> En
 
 #[test]
 fn a_task_runs_as_a_scenario_does() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     bench.write("args.yaml", "times: 6\nurl: overridden\n");
     let ended = with_task(&bench, TASK, &server, &["--task-args-file", "args.yaml"]).expect_code(0);
     assert!(
@@ -92,7 +92,7 @@ fn a_task_runs_as_a_scenario_does() {
     assert_eq!(workloads[0]["runner"]["constant"]["max_cpu_count"], 1);
 
     let seen = server.seen();
-    let front: Vec<&Seen> = seen.iter().filter(|seen| seen.path.starts_with("/front")).collect();
+    let front: Vec<&ScriptedRequest> = seen.iter().filter(|seen| seen.path.starts_with("/front")).collect();
     assert_eq!(front.len(), 6);
     for request in front {
         assert_eq!(
@@ -164,7 +164,7 @@ fn version_1_in_json_runs_too() {
 /// Every scenario that is supported, with its atomic actions.
 #[test]
 fn every_scenario_has_rallys_atomic_actions() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     let url = format!("{}/a", server.url());
     let rows: [(&str, Value, u64, &[&str]); 12] = [
         ("Dummy.dummy", json!({ "sleep": 0.001, "other": 1 }), 0, &["foo", "bar"]),
@@ -425,7 +425,7 @@ fn arguments_are_for_tasks_and_must_be_readable() {
 
 #[test]
 fn hooks_start_programs_in_the_middle_of_the_load() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     let task = v2(&format!(
         "  scenario: {{ HttpRequests.check_request: {{ url: \"{}/a\", method: GET, status_code: 200 }} }}\n\
          \x20 runner: {{ constant: {{ times: 40, concurrency: 4 }} }}\n\
@@ -529,7 +529,7 @@ fn reports_have_rallys_shape() {
 /// plugin puts it, without the collector's password.
 #[test]
 fn reports_have_trace_ids_and_no_password() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     let profiler = format!(
         "profiler: {{ hmac_key: {SECRET}, connection_string: \"file://{}\" }}",
         bench.path().join("spans.jsonl").display()

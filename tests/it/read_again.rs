@@ -11,7 +11,7 @@ use crate::support::Bench;
 
 /// A point of a trace: from its start to its stop, in microseconds of its day.
 #[derive(Debug)]
-struct Point {
+struct TracePointInterval {
     id: String,
     parent: String,
     service: String,
@@ -23,9 +23,9 @@ struct Point {
 
 /// A stored trace.
 #[derive(Debug)]
-struct Trace(BTreeMap<String, Point>);
+struct TracePointTree(BTreeMap<String, TracePointInterval>);
 
-impl Trace {
+impl TracePointTree {
     fn read(bench: &Bench, id: &str) -> Self {
         let path = bench.run_directory().join(format!("traces/{id}.json"));
         let trace: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -35,7 +35,7 @@ impl Trace {
             let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
             let (id, name, time_us) = (text("trace_id"), text("name"), time_us(&text("timestamp")));
             if let Some(name) = name.strip_suffix("-start") {
-                let point = Point {
+                let point = TracePointInterval {
                     parent: text("parent_id"),
                     service: format!("{}/{}", text("project"), text("service")),
                     kind: format!("{name} {}", without_literals(did(&record["info"]))),
@@ -61,24 +61,24 @@ impl Trace {
     }
 
     /// The points that do the same as this one, below the same kind of point.
-    fn alike(&self, id: &str) -> Vec<&Point> {
+    fn alike(&self, id: &str) -> Vec<&TracePointInterval> {
         let one = &self.0[id];
-        let parent = |point: &Point| self.0.get(&point.parent).map(|parent| parent.kind.clone());
-        let same = |point: &&Point| {
+        let parent = |point: &TracePointInterval| self.0.get(&point.parent).map(|parent| parent.kind.clone());
+        let same = |point: &&TracePointInterval| {
             (&point.service, &point.kind, parent(point)) == (&one.service, &one.kind, parent(one))
         };
         self.0.values().filter(same).collect()
     }
 
     /// A point's time without that in which a point below it runs.
-    fn own_us(&self, point: &Point) -> i64 {
+    fn own_us(&self, point: &TracePointInterval) -> i64 {
         self.own_between(point, &|point| (point.begin_us, point.end_us))
     }
 
     /// The same, but a point counts only while all its callers run, and the client's request. Sentences count so.
-    fn own_inside_us(&self, point: &Point) -> i64 {
+    fn own_inside_us(&self, point: &TracePointInterval) -> i64 {
         self.own_between(point, &|point| {
-            let above = |point: &&Point| self.0.get(&point.parent);
+            let above = |point: &&TracePointInterval| self.0.get(&point.parent);
             std::iter::successors(Some(point), above).take(self.0.len()).fold(
                 (point.begin_us, point.end_us),
                 |(begin, end), caller| {
@@ -89,7 +89,11 @@ impl Trace {
         })
     }
 
-    fn own_between(&self, point: &Point, times: &dyn Fn(&Point) -> (i64, i64)) -> i64 {
+    fn own_between(
+        &self,
+        point: &TracePointInterval,
+        times: &dyn Fn(&TracePointInterval) -> (i64, i64),
+    ) -> i64 {
         let (begin_us, end_us) = times(point);
         let mut below: Vec<(i64, i64)> = self
             .0
@@ -146,7 +150,7 @@ pub(crate) fn what_is_said_is_true(bench: &Bench, printed: &str) {
     let are_clocks_moved =
         ["clocks_moved", "clocks_inconsistent"].iter().any(|key| comparison[key].as_u64() > Some(0));
     for said in results["explanations"].as_array().into_iter().flatten() {
-        of_one(&Trace::read(bench, said["trace_id"].as_str().unwrap()), said, are_clocks_moved);
+        of_one(&TracePointTree::read(bench, said["trace_id"].as_str().unwrap()), said, are_clocks_moved);
     }
     if comparison["slow"].as_u64() > Some(0) {
         of_all(bench, comparison, printed);
@@ -154,7 +158,7 @@ pub(crate) fn what_is_said_is_true(bench: &Bench, printed: &str) {
 }
 
 #[track_caller]
-fn of_one(trace: &Trace, said: &Value, are_clocks_moved: bool) {
+fn of_one(trace: &TracePointTree, said: &Value, are_clocks_moved: bool) {
     let number = |key: &str| said[key].as_f64().unwrap_or(f64::NAN);
     let near = |seen_us: i64, key: &str, within_us: f64| {
         let difference = (seen_us as f64 - number(key) * 1e3).abs();
@@ -190,7 +194,7 @@ fn of_all(bench: &Bench, comparison: &Value, printed: &str) {
     let slow = usize::try_from(comparison["slow"].as_u64().unwrap()).unwrap();
     let files = std::fs::read_dir(bench.run_directory().join("traces")).unwrap();
     let ids = files.map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned());
-    let mut traces: Vec<Trace> = ids.map(|id| Trace::read(bench, &id)).collect();
+    let mut traces: Vec<TracePointTree> = ids.map(|id| TracePointTree::read(bench, &id)).collect();
     traces.sort_by_key(|trace| -trace.response_us());
     let slowest = &traces[..slow];
     let mean_us = slowest.iter().map(|trace| trace.response_us() as f64).sum::<f64>() / slow as f64;
@@ -213,7 +217,14 @@ fn a_point_that_ends_after_its_caller_counts_until_then() {
         let (service, kind) = (String::new(), String::new());
         (
             id.to_owned(),
-            Point { id: id.to_owned(), parent: parent.to_owned(), service, kind, begin_us, end_us },
+            TracePointInterval {
+                id: id.to_owned(),
+                parent: parent.to_owned(),
+                service,
+                kind,
+                begin_us,
+                end_us,
+            },
         )
     };
     let points = [
@@ -221,7 +232,7 @@ fn a_point_that_ends_after_its_caller_counts_until_then() {
         point("server", "client", 100, 1_141),
         point("db", "server", 200, 1_100),
     ];
-    let trace = Trace(points.into());
+    let trace = TracePointTree(points.into());
     let own = |id: &str| (trace.own_us(&trace.0[id]), trace.own_inside_us(&trace.0[id]));
     assert_eq!([own("client"), own("server"), own("db")], [(100, 100), (141, 100), (900, 800)]);
 }

@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_millis(1_200);
 const ROWS: u32 = 1_000_000;
 
 /// What `tests/real/up.sh` started.
-struct Cloud {
+struct KeystoneCloud {
     keystone_url: String,
     placement: String,
     keystone_database: PathBuf,
@@ -36,7 +36,7 @@ struct Cloud {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-impl Cloud {
+impl KeystoneCloud {
     /// The one that `REAL_CLOUD=number` made, so that causes are injected side by side; otherwise the first, alone.
     fn number(number: u32) -> Option<Self> {
         let of_number = |variable: &str| std::env::var(format!("{variable}_{number}")).ok();
@@ -65,14 +65,14 @@ impl Cloud {
 
 type Done = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// What happens before the request of this number, from 0, goes on.
-type Before = Arc<dyn Fn(usize) -> Done + Send + Sync>;
+type UpstreamRequestHook = Arc<dyn Fn(usize) -> Done + Send + Sync>;
 
 fn nothing() -> Done {
     Box::pin(async {})
 }
 
 /// Forwards connections to `upstream`; what a client sends in one piece counts as a request.
-fn proxy(runtime: &Runtime, upstream: String, before: Before) -> String {
+fn proxy(runtime: &Runtime, upstream: String, before: UpstreamRequestHook) -> String {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let count = Arc::new(AtomicUsize::new(0));
@@ -112,13 +112,13 @@ async fn open(database: &std::path::Path) -> SqliteConnection {
 }
 
 /// What a run said: the first kind of its comparison, and what it printed.
-struct Said {
+struct CauseRunOutput {
     first: Value,
     printed: String,
     report: String,
 }
 
-fn run(cloud: &Cloud, url: &str) -> Said {
+fn run(cloud: &KeystoneCloud, url: &str) -> CauseRunOutput {
     let bench = Bench::new();
     let deployment = format!(
         "auth:\n  keystone:\n    auth_url: {}/v3\n    username: admin\n    password: {{ env: OS_PASSWORD }}\n    \
@@ -138,11 +138,11 @@ fn run(cloud: &Cloud, url: &str) -> Said {
     let report = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
     let first = results["workloads"][0]["comparison"]["kinds"][0].clone();
     println!("{}", ended.stdout.lines().filter(|line| line.contains("explains")).collect::<String>());
-    Said { first, printed: ended.stdout, report }
+    CauseRunOutput { first, printed: ended.stdout, report }
 }
 
-impl Said {
-    /// That this kind was called guilty, first, in the sentence of the terminal and of the report's first screen.
+impl CauseRunOutput {
+    /// That this kind was called the cause, first, in the sentence of the terminal and of the report's first screen.
     #[track_caller]
     fn names(&self, service: &str, name: &str, detail: &str) {
         let first = &self.first;
@@ -162,9 +162,9 @@ impl Said {
 
 #[test]
 fn real_delay_on_the_way_to_placement_is_found_outside_the_services() {
-    let Some(cloud) = Cloud::first() else { return };
+    let Some(cloud) = KeystoneCloud::first() else { return };
     let runtime = runtime();
-    let delay: Before = Arc::new(|number| match number % SLOW_EVERY {
+    let delay: UpstreamRequestHook = Arc::new(|number| match number % SLOW_EVERY {
         3 => Box::pin(tokio::time::sleep(LONG)),
         _ => nothing(),
     });
@@ -175,10 +175,10 @@ fn real_delay_on_the_way_to_placement_is_found_outside_the_services() {
 
 #[test]
 fn real_lock_in_keystones_database_is_found_in_its_statements() {
-    let Some(cloud) = Cloud::number(2) else { return };
+    let Some(cloud) = KeystoneCloud::number(2) else { return };
     let runtime = runtime();
     let database = cloud.keystone_database.clone();
-    let lock: Before = Arc::new(move |number| {
+    let lock: UpstreamRequestHook = Arc::new(move |number| {
         let database = database.clone();
         if number % SLOW_EVERY != 3 {
             return nothing();
@@ -236,11 +236,11 @@ impl Drop for Revocations {
 
 #[test]
 fn real_index_that_is_dropped_is_found_in_keystones_statement() {
-    let Some(cloud) = Cloud::number(3) else { return };
+    let Some(cloud) = KeystoneCloud::number(3) else { return };
     let runtime = runtime();
     let database = cloud.keystone_database.clone();
     let _revocations = Revocations::fill(database.clone());
-    let drop_index: Before = Arc::new(move |number| {
+    let drop_index: UpstreamRequestHook = Arc::new(move |number| {
         let database = database.clone();
         // The last tenth of the requests does without.
         if number != TIMES - TIMES / 10 {

@@ -11,13 +11,13 @@ use bench::osprofiler::compat::compat_report;
 use bench::osprofiler::driver::Collector;
 use bench::osprofiler::functions::carried;
 use bench::osprofiler::functions::model::{Builder, Function};
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use serde_json::{Map, Value, json};
 
 use crate::support::{Bench, redis_to_oneself, service};
 
-fn records(base_id: &str) -> Vec<Record> {
-    let record = |name: &str, id: &str, parent: &str, us: u32, info: Map<String, Value>| Record {
+fn records(base_id: &str) -> Vec<TraceRecord> {
+    let record = |name: &str, id: &str, parent: &str, us: u32, info: Map<String, Value>| TraceRecord {
         name: name.into(),
         base_id: base_id.into(),
         trace_id: format!("{id}0000000-0000-4000-8000-000000000000").into(),

@@ -8,7 +8,7 @@ use bench::osprofiler::driver::Collector;
 use bench::osprofiler::report::TraceTree;
 use serde_json::Value;
 
-use crate::support::{Bench, Ended, redis_to_oneself, service};
+use crate::support::{Bench, CommandOutput, redis_to_oneself, service};
 
 /// Iterations of the runs that need not be the shipped one.
 const FEW: usize = 4;
@@ -30,7 +30,13 @@ impl Keystone {
     }
 
     /// `bench run` of a scenario, with variables of the environment replaced.
-    fn run(&self, bench: &Bench, scenario: &Path, more: &[&str], variables: &[(&str, &str)]) -> Ended {
+    fn run(
+        &self,
+        bench: &Bench,
+        scenario: &Path,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> CommandOutput {
         let mut command = bench.command(&["run"]);
         command.arg(scenario).args(more);
         if scenario.starts_with(bench.path()) {
@@ -40,7 +46,7 @@ impl Keystone {
         command.env("OS_AUTH_URL", &self.auth_url);
         command.env("OSPROFILER_CONNECTION_STRING", &self.redis_url);
         command.envs(variables.iter().copied());
-        Ended::from(command.output().unwrap())
+        CommandOutput::from(command.output().unwrap())
     }
 
     fn redis(&self) -> Redis {

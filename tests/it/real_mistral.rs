@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ended, service};
+use crate::support::{Bench, CommandOutput, service};
 
 /// A workflow of three actions, which Mistral runs after it has answered.
 const WORKFLOW: &str = "version: '2.0'\nNAME:\n  type: direct\n  tasks:\n    first:\n      action: std.echo output=\"one\"\n      \
@@ -38,7 +38,14 @@ impl Mistral {
         Some(Self { url, log, bench })
     }
 
-    fn request(&self, method: &str, path: &str, content_type: &str, body: &str, more: &[&str]) -> Ended {
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+        more: &[&str],
+    ) -> CommandOutput {
         let url = format!("{}{path}", self.url);
         let given = ["trace", "request", &url, "-d", "mistral.yaml", "-m", method, "-T", content_type];
         self.bench.run(&[&given[..], &["--data", body], more].concat())

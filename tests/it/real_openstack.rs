@@ -17,14 +17,14 @@ use crate::support::{Bench, service};
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What `tests/real/openstack.sh` started.
-struct Cloud {
+struct OpenStackCloud {
     redis_url: String,
     deployment: String,
     /// One at a time: the cloud is as slow as its machine, and each counts what is left.
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Cloud {
+impl OpenStackCloud {
     fn of_environment() -> Option<Self> {
         static CLOUD: Mutex<()> = Mutex::new(());
         let url = service("BENCH_TEST_OPENSTACK_URL", "the Keystone of a cloud: tests/real/openstack.sh")?;
@@ -79,7 +79,7 @@ fn run_of(results: &Value) -> String {
 
 #[test]
 fn real_openstack_runs_shipped_scenarios() {
-    let Some(cloud) = Cloud::of_environment() else { return };
+    let Some(cloud) = OpenStackCloud::of_environment() else { return };
     for name in [
         "Authenticate.validate_glance",
         "KeystoneBasic.create_and_delete_role",
@@ -156,7 +156,7 @@ teardown:
 
 #[test]
 fn real_openstack_has_one_trace_of_a_boot_over_all_services() {
-    let Some(cloud) = Cloud::of_environment() else { return };
+    let Some(cloud) = OpenStackCloud::of_environment() else { return };
     let bench = cloud.bench();
     bench.write("scenario.yaml", BOOT);
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
@@ -216,7 +216,7 @@ iteration:
 #[test]
 #[cfg(unix)]
 fn real_openstack_is_cleaned_of_the_contexts_of_a_run_that_was_killed() {
-    let Some(cloud) = Cloud::of_environment() else { return };
+    let Some(cloud) = OpenStackCloud::of_environment() else { return };
     let bench = cloud.bench();
     bench.write("scenario.yaml", CONTEXTS);
     let child = start(&bench);

@@ -8,10 +8,10 @@ use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
 use bench::osprofiler::driver::Collector;
 use bench::osprofiler::notifier::{Notifier, QueueNotifier};
-use bench::osprofiler::record::Identity;
+use bench::osprofiler::record::ServiceIdentity;
 use bench::osprofiler::report::TraceTree;
 use bench::osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO};
-use bench::osprofiler::trace::Trace;
+use bench::osprofiler::trace::TraceHandle;
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -250,9 +250,9 @@ fn real_library_reads_what_we_wrote_to_redis() {
 async fn check_our_traces(mut peer: Peer, url: String) {
     let collector = Collector::connect(&Secret::new(&url)).await.unwrap();
     let notifier = Arc::new(QueueNotifier::start(collector.clone(), 1_000));
-    let identity = Identity { project: "demo".into(), service: "api".into(), host: "vm".into() };
+    let identity = ServiceIdentity { project: "demo".into(), service: "api".into(), host: "vm".into() };
     let sink: Arc<dyn Notifier> = Arc::clone(&notifier) as Arc<dyn Notifier>;
-    let trace = Trace::start(Uuid::new_v4(), None, Arc::new(identity), sink);
+    let trace = TraceHandle::start(Uuid::new_v4(), None, Arc::new(identity), sink);
     let info = json!({"request": {"method": "GET", "path": "/漢"}}).as_object().cloned();
     {
         let root = trace.enter("wsgi", info);

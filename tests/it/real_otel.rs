@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ended, service};
+use crate::support::{Bench, CommandOutput, service};
 
 /// Enough for 20 slow iterations of 5 %; about one in ten is slow.
 const TIMES: u32 = 420;
@@ -15,13 +15,13 @@ const TIMES: u32 = 420;
 const SERVICES: [&str; 3] = ["delivery", "parcels", "shop"];
 
 /// What a healthy service and a planted cause must look like.
-struct Cause {
+struct PlantedShopCause {
     /// What the services call it; also the end of the test's name.
     name: &'static str,
     /// Which of the two shops: `GRPC` or `HTTP`, as their spans are sent.
     shop: &'static str,
     /// Service, name and a part of the statement or path of the first kind.
-    guilty: Kind,
+    signature: CauseSignature,
     /// Or its caller, which waits for this service to begin.
     or_waiting_for: Option<&'static str>,
     /// Whether it is called more often in slow iterations.
@@ -33,7 +33,7 @@ struct Cause {
 /// Requests that find no cache, see `tests/otel/shop.py`.
 const COLD: u64 = 8;
 
-type Kind = (&'static str, &'static str, &'static str);
+type CauseSignature = (&'static str, &'static str, &'static str);
 
 const TENANT: Option<(&str, &str)> = Some(("attributes.tenant", "tenant-3"));
 
@@ -45,12 +45,12 @@ fn setting(name: &str) -> Option<String> {
 }
 
 /// What one run with a planted cause gave.
-struct Run {
+struct ShopRun {
     results: Value,
-    ended: Ended,
+    ended: CommandOutput,
 }
 
-fn run(cause: &str, shop: &str) -> Option<Run> {
+fn run(cause: &str, shop: &str) -> Option<ShopRun> {
     let (url, receiver) = (setting(&format!("{shop}_URL"))?, setting("RECEIVER")?);
     let _alone = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let bench = Bench::new();
@@ -65,12 +65,12 @@ fn run(cause: &str, shop: &str) -> Option<Run> {
         ),
     );
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-    let run = Run { results: bench.results(), ended };
+    let run = ShopRun { results: bench.results(), ended };
     run.is_complete();
     Some(run)
 }
 
-impl Run {
+impl ShopRun {
     fn comparison(&self) -> &Value {
         &self.results["workloads"][0]["comparison"]
     }
@@ -106,20 +106,20 @@ impl Run {
         }
     }
 
-    fn guilty(&self) -> Option<&Value> {
+    fn cause(&self) -> Option<&Value> {
         self.comparison()["kinds"].as_array()?.iter().find(|kind| kind["guilty"] == true)
     }
 }
 
 #[track_caller]
-fn is_named(cause: &Cause) {
+fn is_named(cause: &PlantedShopCause) {
     let Some(run) = run(cause.name, cause.shop) else { return };
-    let Some(guilty) = run.guilty() else {
+    let Some(named) = run.cause() else {
         println!("cause {}: nothing", cause.name);
         panic!("nothing is named: {}", run.told());
     };
-    let text = |key: &str| guilty[key].as_str().unwrap_or_default();
-    let (service, name, detail) = cause.guilty;
+    let text = |key: &str| named[key].as_str().unwrap_or_default();
+    let (service, name, detail) = cause.signature;
     let is_it =
         text("service") == service && text("name").starts_with(name) && text("detail").contains(detail);
     // A service that stands still delays all of its points, so that none of them may stand out on a busy machine.
@@ -128,30 +128,30 @@ fn is_named(cause: &Cause) {
         || cause.or_waiting_for.is_some_and(|service| text("called_service") == service || whole(service));
     println!("cause {}: {}", cause.name, if right { "right" } else { "wrong" });
     assert!(right, "{}: {}", cause.name, run.told());
-    let (slow, typical) = (guilty["slow_calls"].as_f64().unwrap(), guilty["typical_calls"].as_f64().unwrap());
+    let (slow, typical) = (named["slow_calls"].as_f64().unwrap(), named["typical_calls"].as_f64().unwrap());
     assert_eq!(slow > 2.0 * typical, cause.is_called_more, "{}", run.told());
     if let Some((attribute, value)) = cause.attribute {
-        let contrasts = guilty["contrasts"].as_array().cloned().unwrap_or_default();
+        let contrasts = named["contrasts"].as_array().cloned().unwrap_or_default();
         let is_named = |one: &Value| one["attribute"] == attribute && one["value"] == value;
         assert!(contrasts.iter().any(is_named), "{attribute}: {}", run.told());
     }
     assert!(run.ended.stdout.contains("explains"), "{}", run.ended.stdout);
 }
 
-const fn cause(name: &'static str, shop: &'static str, guilty: Kind) -> Cause {
-    Cause { name, shop, guilty, or_waiting_for: None, is_called_more: false, attribute: None }
+const fn cause(name: &'static str, shop: &'static str, signature: CauseSignature) -> PlantedShopCause {
+    PlantedShopCause { name, shop, signature, or_waiting_for: None, is_called_more: false, attribute: None }
 }
 
 #[test]
 fn real_statement_of_an_orm_for_each_row() {
-    let guilty = ("shop", "SELECT", "FROM product WHERE product.id = ?");
-    is_named(&Cause { is_called_more: true, ..cause("n_plus_one", "HTTP", guilty) });
+    let signature = ("shop", "SELECT", "FROM product WHERE product.id = ?");
+    is_named(&PlantedShopCause { is_called_more: true, ..cause("n_plus_one", "HTTP", signature) });
 }
 
 #[test]
 fn real_index_that_one_partition_lacks() {
-    let guilty = ("shop", "SELECT", "FROM customer WHERE customer.tenant = ? AND customer.email = ?");
-    is_named(&Cause { attribute: TENANT, ..cause("index", "GRPC", guilty) });
+    let signature = ("shop", "SELECT", "FROM customer WHERE customer.tenant = ? AND customer.email = ?");
+    is_named(&PlantedShopCause { attribute: TENANT, ..cause("index", "GRPC", signature) });
 }
 
 #[test]
@@ -170,27 +170,30 @@ fn real_lock_of_a_row() {
 
 #[test]
 fn real_slow_service_behind_another() {
-    let guilty = ("delivery", "request handler - /quote", "");
-    is_named(&Cause { attribute: TENANT, ..cause("downstream", "HTTP", guilty) });
+    let signature = ("delivery", "request handler - /quote", "");
+    is_named(&PlantedShopCause { attribute: TENANT, ..cause("downstream", "HTTP", signature) });
 }
 
 #[test]
 fn real_event_loop_that_is_blocked() {
     // Requests that block it are slow, and so are those that come meanwhile: their caller waits for the service.
-    let guilty = ("delivery", "request handler - /quote", "");
-    is_named(&Cause { or_waiting_for: Some("delivery"), ..cause("event_loop", "GRPC", guilty) });
+    let signature = ("delivery", "request handler - /quote", "");
+    is_named(&PlantedShopCause {
+        or_waiting_for: Some("delivery"),
+        ..cause("event_loop", "GRPC", signature)
+    });
 }
 
 #[test]
 fn real_call_that_fails_and_is_repeated() {
-    let guilty = ("parcels", "GET /pack/{items}", "GET /pack/{id}");
+    let signature = ("parcels", "GET /pack/{items}", "GET /pack/{id}");
     let attribute = Some(("etype", "ERROR"));
-    is_named(&Cause { is_called_more: true, attribute, ..cause("retry", "HTTP", guilty) });
+    is_named(&PlantedShopCause { is_called_more: true, attribute, ..cause("retry", "HTTP", signature) });
 }
 
 #[test]
 fn real_processor_time_of_a_function() {
-    is_named(&Cause { attribute: TENANT, ..cause("cpu", "GRPC", ("parcels", "fill_boxes", "")) });
+    is_named(&PlantedShopCause { attribute: TENANT, ..cause("cpu", "GRPC", ("parcels", "fill_boxes", "")) });
 }
 
 #[test]
@@ -215,8 +218,8 @@ fn real_answers_that_are_large() {
 #[test]
 fn real_healthy_shop_accuses_nobody() {
     let Some(run) = run("healthy", "HTTP") else { return };
-    println!("cause healthy: {}", if run.guilty().is_some() { "wrong" } else { "right" });
-    assert!(run.guilty().is_none(), "{}", run.told());
+    println!("cause healthy: {}", if run.cause().is_some() { "wrong" } else { "right" });
+    assert!(run.cause().is_none(), "{}", run.told());
     // "Nothing explains it by itself" is said of single iterations.
     assert!(run.ended.stdout.contains("nothing stands out"), "{}", run.ended.stdout);
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::rally::answering;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 #[test]
@@ -15,7 +15,7 @@ fn real_rally_runs_the_same_task() {
         println!("skipped: BENCH_TEST_RALLY names no program; see tests/real/rally.sh");
         return;
     };
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     bench.write("task.yaml", include_str!("../vectors/rally/both.yaml"));
     let arguments = format!("{{\"url\": \"{}\"}}", server.url());
     let config = format!("[database]\nconnection = sqlite:///{}/rally.db\n", bench.path().display());

@@ -96,7 +96,7 @@ fn long_text() -> String {
 }
 
 /// What an action's answer must be, by its path.
-enum Body {
+enum FramingCase {
     Small,
     Large,
     Chunked,
@@ -106,9 +106,9 @@ enum Body {
     /// A body is sent.
     Post,
 }
-use Body::{Chunked, Compressed, Head, Large, Post, Small};
+use FramingCase::{Chunked, Compressed, Head, Large, Post, Small};
 
-impl Body {
+impl FramingCase {
     fn action(&self, headers: &str) -> String {
         let whole = "^(?:0123456789)+ENDofbody!$";
         match self {
@@ -146,7 +146,7 @@ impl Body {
 
 /// A load on this server, kept alive and not, on own and on shared connections: nothing fails, and
 /// every byte of every body has come.
-fn race(bench: &Bench, name: &str, url: &str, deployment: &str, bodies: &[Body]) {
+fn race(bench: &Bench, name: &str, url: &str, deployment: &str, bodies: &[FramingCase]) {
     let http2 = deployment.contains("version: 2");
     for (headers, connections) in
         [("", "user"), ("Connection: close", "user"), ("", "shared"), ("", "iteration")]
@@ -358,7 +358,7 @@ fn hyper() {
             "/large" => whole("x".repeat(LARGE)),
             "/chunked" => {
                 let data = Bytes::from(long_text());
-                Once(Some(data)).boxed()
+                SingleFrameBody(Some(data)).boxed()
             }
             _ => whole(posted.to_string()),
         }))
@@ -392,9 +392,9 @@ fn hyper() {
 }
 
 /// A body of one frame whose length is not known before.
-struct Once(Option<bytes::Bytes>);
+struct SingleFrameBody(Option<bytes::Bytes>);
 
-impl hyper::body::Body for Once {
+impl hyper::body::Body for SingleFrameBody {
     type Data = bytes::Bytes;
     type Error = std::convert::Infallible;
 

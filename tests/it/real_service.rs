@@ -11,12 +11,12 @@ use bench::osprofiler::driver::Collector;
 use bench::osprofiler::http_client;
 use bench::osprofiler::instrument::InstrumentLayer;
 use bench::osprofiler::notifier::{Notifier, QueueNotifier};
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::trace::Trace;
+use bench::osprofiler::trace::TraceHandle;
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
-use traced_service::Service;
+use traced_service::ComputeService;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::real_osprofiler::Peer;
@@ -57,7 +57,7 @@ fn with_service<T: Send + 'static>(
         let collector = Collector::connect(&Secret::new(connection)).await.unwrap();
         let notifier = Arc::new(QueueNotifier::start(collector.clone(), 10_000));
         let keys = ServerKeys::parse("other, KEY");
-        let service = Service::start(keys, Arc::clone(&notifier) as Arc<dyn Notifier>).await.unwrap();
+        let service = ComputeService::start(keys, Arc::clone(&notifier) as Arc<dyn Notifier>).await.unwrap();
         let url = format!("http://127.0.0.1:{}", service.port());
         let returned = tokio::task::spawn_blocking(|| client(url)).await.unwrap();
         service.stop().await;
@@ -68,7 +68,7 @@ fn with_service<T: Send + 'static>(
 }
 
 /// Points with their reporters, indented.
-fn outline(records: &[Record]) -> Vec<String> {
+fn outline(records: &[TraceRecord]) -> Vec<String> {
     let points = TraceTree::build(records).points;
     let line = |point: &bench::osprofiler::report::Point| {
         let service = point.service.as_deref().unwrap_or_default();
@@ -99,7 +99,7 @@ fn one_request_is_one_tree_over_services_in_all_three_ways() {
     let connection = format!("sqlite://{}", folder.path().join("traces.db").display());
     let client = |url: String| {
         let caller = |path: &str, key: &str| {
-            let trace = Trace::init(&Secret::new(key), None, None);
+            let trace = TraceHandle::init(&Secret::new(key), None, None);
             let headers = trace.run(http_client::headers).unwrap();
             (trace.base_id().to_owned(), get(&format!("{url}{path}"), &headers))
         };
@@ -133,7 +133,7 @@ fn one_request_is_one_tree_over_services_in_all_three_ways() {
         assert_eq!(outline(&unknown), SERVER[..4]);
         assert_eq!(self::errors(&unknown).iter().map(|(name, _)| name).collect::<Vec<_>>(), ["find", "db"]);
         let says_busy =
-            |record: &Record| record.info.contains_key("busy_us") == record.name.ends_with("-stop");
+            |record: &TraceRecord| record.info.contains_key("busy_us") == record.name.ends_with("-stop");
         assert!(unknown.iter().chain(&failed).all(says_busy));
 
         assert_eq!((rejected.1.0, records(&rejected.0).await.len()), (200, 0));
@@ -141,7 +141,7 @@ fn one_request_is_one_tree_over_services_in_all_three_ways() {
     });
 }
 
-fn errors(records: &[Record]) -> Vec<(String, String)> {
+fn errors(records: &[TraceRecord]) -> Vec<(String, String)> {
     let points = TraceTree::build(records).points;
     points.into_iter().filter_map(|point| Some((point.name.into(), point.error?.message))).collect()
 }
@@ -181,8 +181,9 @@ fn real_clients_points_are_above_the_services() {
         assert_eq!(ours.to_string(), shown.to_string());
         // Their client's point and ours are shown alike.
         let start = |service: &str| {
-            let is_it =
-                |record: &&Record| record.name == "http-start" && record.service.as_deref() == Some(service);
+            let is_it = |record: &&TraceRecord| {
+                record.name == "http-start" && record.service.as_deref() == Some(service)
+            };
             records.iter().find(is_it).unwrap().info["requests"].clone()
         };
         let (theirs, ours) = (start("client"), start("api"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Bench, Ended, adds_up, service};
+use crate::support::{Bench, CommandOutput, adds_up, service};
 
 // Ten seconds, on a machine that has time for it.
 const SCENARIO: &str = "runner: { constant: { times: 600, concurrency: 3 } }
@@ -38,10 +38,10 @@ impl Cluster {
     }
 
     /// Runs one of Slurm's programs; returns what it printed.
-    fn slurm(&self, program: &str, arguments: &[&str]) -> Ended {
+    fn slurm(&self, program: &str, arguments: &[&str]) -> CommandOutput {
         let mut command = Command::new(program);
         command.current_dir(self.bench.path()).args(arguments).env("SLURM_CONF", &self.configuration);
-        Ended::from(command.output().unwrap())
+        CommandOutput::from(command.output().unwrap())
     }
 
     /// Submits the script as `bench slurm` prints it; returns the number of the array.

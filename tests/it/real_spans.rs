@@ -6,9 +6,9 @@ use std::io::Write;
 #[cfg(any(feature = "messaging", feature = "mongodb"))]
 use std::time::{Duration, Instant};
 
-use bench::osprofiler::record::{Info, Record, START_SUFFIX};
+use bench::osprofiler::record::{Info, START_SUFFIX, TraceRecord};
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::spans::{Span, json as otlp_json, protobuf, write};
+use bench::osprofiler::spans::{TraceSpan, json as otlp_json, protobuf, write};
 use serde_json::{Value, json};
 
 use crate::backend::Backend;
@@ -37,7 +37,7 @@ fn points() -> Value {
 }
 
 /// What the library's driver gave its OTLP exporter, and the spans that came out.
-fn python_spans(peer: Peer, backend: &Backend) -> (Vec<Record>, Vec<Span>) {
+fn python_spans(peer: Peer, backend: &Backend) -> (Vec<TraceRecord>, Vec<TraceSpan>) {
     let mut peer = peer;
     let url = format!("otlp://{}", backend.address);
     let mut write = json!({"op": "write", "connection_string": url, "hmac_key": "k", "project": "demo",
@@ -51,7 +51,7 @@ fn python_spans(peer: Peer, backend: &Backend) -> (Vec<Record>, Vec<Span>) {
     // The exporter sends what waits when the process ends.
     drop(peer);
     // A second driver in one process sends every later span twice.
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<TraceSpan> = Vec::new();
     for span in backend.spans() {
         if !spans.iter().any(|known| (known.trace_id, known.span_id) == (span.trace_id, span.span_id)) {
             spans.push(span);
@@ -66,7 +66,7 @@ fn real_spans_of_the_library_equal_ours() {
     let backend = Backend::start();
     let (written, theirs) = python_spans(Peer::of(&python), &backend);
     assert_eq!((written.len(), theirs.len()), (32, 16));
-    let mut starts: HashMap<&str, &Record> = HashMap::new();
+    let mut starts: HashMap<&str, &TraceRecord> = HashMap::new();
     let mut compared = 0;
     for record in &written {
         if record.name.ends_with(START_SUFFIX) {
@@ -74,7 +74,7 @@ fn real_spans_of_the_library_equal_ours() {
             continue;
         }
         let ours = write::span(starts.get(record.trace_id.as_str()).copied(), Some(record)).unwrap();
-        let same = |span: &&Span| (span.trace_id, span.span_id) == (ours.trace_id, ours.span_id);
+        let same = |span: &&TraceSpan| (span.trace_id, span.span_id) == (ours.trace_id, ours.span_id);
         let them = theirs.iter().find(same).unwrap_or_else(|| panic!("no {ours:?}"));
         assert_eq!((&ours.name, ours.kind, ours.parent_id), (&them.name, them.kind, them.parent_id));
         let attributes: Info = (ours.attributes.iter())
@@ -82,7 +82,7 @@ fn real_spans_of_the_library_equal_ours() {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         assert_eq!(attributes, them.attributes);
-        let events = |span: &Span| -> Vec<(String, Info)> {
+        let events = |span: &TraceSpan| -> Vec<(String, Info)> {
             span.events.iter().map(|event| (event.name.clone(), event.attributes.clone())).collect()
         };
         assert_eq!(events(&ours), events(them));
@@ -97,8 +97,9 @@ fn real_spans_of_the_library_are_the_tree_that_was() {
     let backend = Backend::start();
     let (written, _) = python_spans(Peer::of(&python), &backend);
     let base_id = written[0].base_id.clone();
-    let direct: Vec<Record> = written.iter().filter(|record| record.base_id == base_id).cloned().collect();
-    let shape = |records: &[Record]| -> Vec<_> {
+    let direct: Vec<TraceRecord> =
+        written.iter().filter(|record| record.base_id == base_id).cloned().collect();
+    let shape = |records: &[TraceRecord]| -> Vec<_> {
         let points = TraceTree::build(records).points;
         points
             .into_iter()
@@ -136,10 +137,10 @@ print(MessageToJson(request))
     let Some(python) = service(PYTHON, WHAT) else { return };
     let vector = include_str!("../vectors/traces/placement-get-rps.redis-raw.json");
     let vector: Value = serde_json::from_str(vector).unwrap();
-    let mut records: Vec<Record> = Vec::new();
+    let mut records: Vec<TraceRecord> = Vec::new();
     collect_records(&vector, &mut records);
     assert!(records.len() > 100, "{}", records.len());
-    let mut starts: HashMap<&str, &Record> = HashMap::new();
+    let mut starts: HashMap<&str, &TraceRecord> = HashMap::new();
     let mut spans = Vec::new();
     for record in &records {
         if record.name.ends_with(START_SUFFIX) {
@@ -162,16 +163,16 @@ print(MessageToJson(request))
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let mut read = otlp_json::decode(&output.stdout).unwrap().spans;
-    let key = |span: &Span| (span.trace_id, span.span_id);
+    let key = |span: &TraceSpan| (span.trace_id, span.span_id);
     read.sort_by_key(key);
     spans.sort_by_key(key);
     assert_eq!(read, spans);
 }
 
 /// The records in a vector, oldest first.
-fn collect_records(value: &Value, records: &mut Vec<Record>) {
+fn collect_records(value: &Value, records: &mut Vec<TraceRecord>) {
     match value {
-        Value::String(text) => records.extend(Record::decode(text.as_bytes())),
+        Value::String(text) => records.extend(TraceRecord::decode(text.as_bytes())),
         Value::Array(values) => values.iter().rev().for_each(|value| collect_records(value, records)),
         Value::Object(object) => match serde_json::from_value(value.clone()) {
             Ok(record) => records.push(record),
@@ -192,8 +193,8 @@ mod stored {
     use bench::osprofiler::compat::compat_report;
     use bench::osprofiler::driver::{Collector, TraceQuery};
     use bench::osprofiler::notifier::{Notifier, QueueNotifier};
-    use bench::osprofiler::record::Identity;
-    use bench::osprofiler::trace::Trace;
+    use bench::osprofiler::record::ServiceIdentity;
+    use bench::osprofiler::trace::TraceHandle;
     use uuid::Uuid;
 
     use super::*;
@@ -212,7 +213,7 @@ mod stored {
             json!({"project": "demo", "service": "api", "host": "vm", "points": points(), "echo": true});
         let written = peer.ask(&ask("write", origin));
         let base_id = written["base_id"].as_str().unwrap();
-        let mut expected: Vec<Record> = serde_json::from_value(written["records"].clone()).unwrap();
+        let mut expected: Vec<TraceRecord> = serde_json::from_value(written["records"].clone()).unwrap();
         for record in &mut expected {
             (record.project, record.service) = (Some("demo".into()), Some("api".into()));
         }
@@ -260,9 +261,9 @@ mod stored {
 
     async fn our_trace(collector: &Collector) -> String {
         let queue = Arc::new(QueueNotifier::start(collector.clone(), 1_000));
-        let identity = Identity { project: "demo".into(), service: "rust".into(), host: "vm".into() };
+        let identity = ServiceIdentity { project: "demo".into(), service: "rust".into(), host: "vm".into() };
         let sink = Arc::clone(&queue) as Arc<dyn Notifier>;
-        let trace = Trace::start(Uuid::new_v4(), None, Arc::new(identity), sink);
+        let trace = TraceHandle::start(Uuid::new_v4(), None, Arc::new(identity), sink);
         {
             let info =
                 json!({"request": {"method": "GET", "path": "/漢", "n": 1_i64 << 40, "f": 0.5, "z": null}});
@@ -305,8 +306,8 @@ fn real_mongodb_protocol_carries_traces_between_the_library_and_us() {
 async fn check_a_long_trace(url: &str) {
     let collector = collector(url).await;
     let base_id = uuid::Uuid::new_v4().to_string();
-    let records: Vec<Record> = (0..3_000)
-        .map(|n| Record {
+    let records: Vec<TraceRecord> = (0..3_000)
+        .map(|n| TraceRecord {
             name: "a-start".into(),
             base_id: base_id.as_str().into(),
             trace_id: n.to_string().into(),

@@ -9,9 +9,9 @@ use bench::base::secret::Secret;
 use bench::osprofiler::compat::{ReportStyle, compat_report_as};
 use bench::osprofiler::driver::{Collector, DriverError, TRACE_RECORDS_MAX, TraceQuery, TraceSummary};
 use bench::osprofiler::notifier::{Notifier, QueueNotifier};
-use bench::osprofiler::record::{Identity, Record};
+use bench::osprofiler::record::{ServiceIdentity, TraceRecord};
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::trace::Trace;
+use bench::osprofiler::trace::TraceHandle;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -61,9 +61,9 @@ fn written_by_python(peer: &mut Peer, url: &str, further: &Value) -> String {
 /// Writes a trace as a service would.
 pub(crate) async fn written_by_us(collector: &Collector, failing: bool) -> String {
     let notifier = Arc::new(QueueNotifier::start(collector.clone(), 1_000));
-    let identity = Identity { project: "demo".into(), service: "api".into(), host: hostname() };
+    let identity = ServiceIdentity { project: "demo".into(), service: "api".into(), host: hostname() };
     let sink: Arc<dyn Notifier> = Arc::clone(&notifier) as Arc<dyn Notifier>;
-    let trace = Trace::start(Uuid::new_v4(), None, Arc::new(identity), sink);
+    let trace = TraceHandle::start(Uuid::new_v4(), None, Arc::new(identity), sink);
     {
         let info = json!({"request": {"method": "GET", "path": "/漢'\"\\"}}).as_object().cloned();
         let root = trace.enter("wsgi", info);
@@ -107,7 +107,7 @@ fn comparable(report: &Value) -> Value {
 }
 
 #[track_caller]
-fn assert_same_report(peer: &mut Peer, url: &str, base_id: &str, records: &[Record], exactly: bool) {
+fn assert_same_report(peer: &mut Peer, url: &str, base_id: &str, records: &[TraceRecord], exactly: bool) {
     let style = if url.starts_with("redis") { ReportStyle::Records } else { ReportStyle::Rows };
     let ours = compat_report_as(records, style);
     let theirs = peer.ask(&json!({"op": "report", "connection_string": url, "base_id": base_id}));
@@ -149,7 +149,7 @@ async fn check_store(peer: &mut Peer, url: &str, theirs: &str, exactly: bool) {
         assert_same_report(peer, theirs, base_id, &records, exactly);
     }
     // One record only, which OSProfiler's own list of a redis leaves out.
-    let alone = Record {
+    let alone = TraceRecord {
         base_id: Uuid::new_v4().to_string().into(),
         ..collector.records(&good).await.unwrap()[0].clone()
     };
@@ -311,7 +311,7 @@ async fn real_keys_of_old_releases_are_read() {
     let other = Uuid::new_v4().to_string();
     for base_id in [&source, &other] {
         for record in records.iter().rev() {
-            let record = Record { base_id: base_id.as_str().into(), ..record.clone() };
+            let record = TraceRecord { base_id: base_id.as_str().into(), ..record.clone() };
             let key = format!("osprofiler:{}_{}_{}", record.base_id, record.trace_id, record.timestamp);
             let json = serde_json::to_vec(&record).unwrap();
             command(&mut raw, &[b"SET", key.as_bytes(), &json]).await;
@@ -323,7 +323,7 @@ async fn real_keys_of_old_releases_are_read() {
     // A fresh one has not yet found out that there are none.
     let collector = connect(&url).await;
     let found = collector.records(&other).await.unwrap();
-    let times = |records: &[Record]| -> Vec<String> {
+    let times = |records: &[TraceRecord]| -> Vec<String> {
         records.iter().map(|record| record.timestamp.to_string()).collect()
     };
     assert_eq!(times(&found), times(&records));
@@ -510,8 +510,8 @@ async fn check_bounds(url: &str, double: impl AsyncFn(&str)) {
     let written = TRACE_RECORDS_MAX / 8;
     let start = Instant::now();
     for first in (0..written).step_by(2_500) {
-        let batch: Vec<Record> = (first..first + 2_500)
-            .map(|n| Record {
+        let batch: Vec<TraceRecord> = (first..first + 2_500)
+            .map(|n| TraceRecord {
                 base_id: base_id.as_str().into(),
                 trace_id: n.to_string().into(),
                 ..model.clone()
@@ -534,12 +534,12 @@ async fn check_bounds(url: &str, double: impl AsyncFn(&str)) {
         Some(TRACE_RECORDS_MAX as u64)
     );
     println!("{variable}: listed in {:?}", start.elapsed());
-    let one_more = Record { base_id: base_id.as_str().into(), ..model.clone() };
+    let one_more = TraceRecord { base_id: base_id.as_str().into(), ..model.clone() };
     collector.write(std::slice::from_ref(&one_more)).await.unwrap();
     assert!(matches!(collector.records(&base_id).await, Err(DriverError::TooLarge { .. })));
 
     // Names that the columns do not hold as they are, and NUL, which PostgreSQL refuses.
-    let mut odd = Record { base_id: Uuid::new_v4().to_string().into(), ..model };
+    let mut odd = TraceRecord { base_id: Uuid::new_v4().to_string().into(), ..model };
     odd.name = format!("{}\0-start", "鍵".repeat(300)).into();
     odd.project = Some("é".repeat(300).into());
     odd.info_mut().insert("large".to_owned(), "\0x".repeat(500_000).into());

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bench::osprofiler::driver::Collector;
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use uuid::Uuid;
 
 use crate::real_servers::{Process, installed, start};
@@ -15,14 +15,14 @@ use crate::support::free_address;
 /// How long a store may take to be there again.
 const BACK_WITHIN: Duration = Duration::from_secs(40);
 
-async fn record(collector: &Collector) -> Record {
+async fn record(collector: &Collector) -> TraceRecord {
     let base_id = written_by_us(collector, false).await;
     collector.records(&base_id).await.unwrap().remove(0)
 }
 
 /// Writes until that works again.
-async fn write_again(collector: &Collector, record: &Record) -> String {
-    let record = Record { base_id: Uuid::new_v4().to_string().into(), ..record.clone() };
+async fn write_again(collector: &Collector, record: &TraceRecord) -> String {
+    let record = TraceRecord { base_id: Uuid::new_v4().to_string().into(), ..record.clone() };
     let start = Instant::now();
     while let Err(error) = collector.write(std::slice::from_ref(&record)).await {
         assert!(error.is_transient(), "{}", error.chain());

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use bench::client::options::DnsOptions;
 use bench::client::plain::PlainClient;
 use bench::client::tls::{self, TlsOptions};
-use bench::osprofiler::spans::{Span, protobuf};
+use bench::osprofiler::spans::{TraceSpan, protobuf};
 use bench::receive::Taker;
-use bench::receive::counts::Counts;
-use bench::receive::forward::{ForwardLimits, Target};
+use bench::receive::counts::ReceiverCounts;
+use bench::receive::forward::{ForwardLimits, ForwardTarget};
 use bench::receive::listen;
-use bench::receive::server::{Limits, Options, Receiver};
+use bench::receive::server::{Limits, Receiver, ReceiverOptions};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 
-use crate::server::{After, Server};
+use crate::server::{After, ScriptedServer};
 
 const TRACES: &str = "/v1/traces";
 const PROTOBUF: &str = "application/x-protobuf";
@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keeps all spans of wanted traces.
 #[derive(Default)]
-struct Kept(Mutex<Vec<Span>>);
+struct WantedSpanStore(Mutex<Vec<TraceSpan>>);
 
-impl Taker for Kept {
+impl Taker for WantedSpanStore {
     fn wants(&self, trace_id: u128) -> bool {
         trace_id >> 64 == WANTED >> 64
     }
@@ -55,43 +55,43 @@ impl Taker for Kept {
     }
 }
 
-impl Kept {
+impl WantedSpanStore {
     /// What came since the last call, by span ids.
-    fn taken(&self) -> Vec<Span> {
+    fn taken(&self) -> Vec<TraceSpan> {
         let mut spans = std::mem::take(&mut *self.0.lock().unwrap());
         spans.sort_by_key(|span| span.span_id);
         spans
     }
 }
 
-fn started(options: Options) -> (Receiver, Arc<Kept>) {
-    let kept = Arc::new(Kept::default());
+fn started(options: ReceiverOptions) -> (Receiver, Arc<WantedSpanStore>) {
+    let kept = Arc::new(WantedSpanStore::default());
     let any = "127.0.0.1:0".parse().unwrap();
     let listeners = listen::bind(&[any, any]).unwrap();
     (Receiver::start(listeners, Arc::clone(&kept) as Arc<dyn Taker>, options).unwrap(), kept)
 }
 
-fn limited(change: impl FnOnce(&mut Limits)) -> Options {
-    let mut options = Options::default();
+fn limited(change: impl FnOnce(&mut Limits)) -> ReceiverOptions {
+    let mut options = ReceiverOptions::default();
     change(&mut options.limits);
     options
 }
 
 /// Three spans of two wanted traces, and two of another.
-fn spans() -> Vec<Span> {
+fn spans() -> Vec<TraceSpan> {
     let resource = Arc::new(json!({"service.name": "orders"}).as_object().unwrap().clone());
-    let span = |trace_id, span_id| Span {
+    let span = |trace_id, span_id| TraceSpan {
         trace_id,
         span_id,
         name: format!("span {span_id}"),
         resource: Arc::clone(&resource),
         scope: Arc::from("scope"),
-        ..Span::default()
+        ..TraceSpan::default()
     };
     vec![span(WANTED | 1, 1), span(9, 2), span(WANTED | 2, 3), span(WANTED | 1, 4), span(9, 5)]
 }
 
-fn wanted() -> Vec<Span> {
+fn wanted() -> Vec<TraceSpan> {
     spans().into_iter().filter(|span| span.trace_id >> 64 == WANTED >> 64).collect()
 }
 
@@ -99,7 +99,7 @@ fn body_of(kind: &str) -> Vec<u8> {
     if kind != JSON {
         return protobuf::encode(&spans());
     }
-    let span = |span: &Span| {
+    let span = |span: &TraceSpan| {
         json!({"traceId": format!("{:032x}", span.trace_id), "spanId": format!("{:016x}", span.span_id),
                "name": span.name})
     };
@@ -124,13 +124,13 @@ fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
 
 /// An answer, with trailers among the headers.
 #[derive(Debug)]
-struct Answer {
+struct ReceiverAnswer {
     status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ReceiverAnswer {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -168,7 +168,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// Reads a single answer.
-fn read(stream: &mut TcpStream) -> Answer {
+fn read(stream: &mut TcpStream) -> ReceiverAnswer {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 32];
@@ -184,7 +184,7 @@ fn read(stream: &mut TcpStream) -> Answer {
                 .collect();
             let length: usize = headers["content-length"].to_str().unwrap().parse().unwrap();
             if bytes.len() >= end + length {
-                return Answer { status, headers, body: bytes[end..end + length].to_vec() };
+                return ReceiverAnswer { status, headers, body: bytes[end..end + length].to_vec() };
             }
         }
         let read = stream.read(&mut buffer).unwrap();
@@ -194,7 +194,13 @@ fn read(stream: &mut TcpStream) -> Answer {
 }
 
 /// A request by HTTP/1.1.
-fn http1(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+fn http1(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> ReceiverAnswer {
     let mut stream = connect(address);
     stream.write_all(head(method, path, headers, body.len()).as_bytes()).unwrap();
     stream.write_all(body).unwrap();
@@ -202,7 +208,13 @@ fn http1(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]
 }
 
 /// A request by HTTP/2 with prior knowledge.
-fn http2(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+fn http2(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> ReceiverAnswer {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -226,11 +238,11 @@ fn http2(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]
         }
         headers.extend(incoming.trailers().await.unwrap().unwrap_or_default());
         driven.abort();
-        Answer { status: parts.status.as_u16(), headers, body }
+        ReceiverAnswer { status: parts.status.as_u16(), headers, body }
     })
 }
 
-fn grpc(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+fn grpc(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> ReceiverAnswer {
     let all = [&[("content-type", "application/grpc"), ("te", "trailers")], headers].concat();
     let answer = http2(address, "POST", path, &all, body);
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/grpc"), "{answer:?}");
@@ -239,7 +251,7 @@ fn grpc(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) 
 
 /// Waits until the counts are as they should be.
 #[track_caller]
-fn wait(receiver: &Receiver, what: &str, until: impl Fn(&Counts) -> bool) {
+fn wait(receiver: &Receiver, what: &str, until: impl Fn(&ReceiverCounts) -> bool) {
     let end = Instant::now() + PATIENCE;
     while !until(&receiver.counts()) {
         assert!(Instant::now() < end, "{what}: {:?}", receiver.counts());
@@ -252,17 +264,17 @@ fn client() -> PlainClient {
     PlainClient::new(&tls, &DnsOptions::default()).unwrap()
 }
 
-fn forwarding(url: &str, change: impl FnOnce(&mut ForwardLimits)) -> Options {
-    let target = Target::new(url, client()).unwrap();
+fn forwarding(url: &str, change: impl FnOnce(&mut ForwardLimits)) -> ReceiverOptions {
+    let target = ForwardTarget::new(url, client()).unwrap();
     let mut limits = ForwardLimits { first_pause: Duration::from_millis(5), ..ForwardLimits::default() };
     limits.pause_max = Duration::from_millis(20);
     change(&mut limits);
-    Options { forward: Some(target), forward_limits: limits, ..Options::default() }
+    ReceiverOptions { forward: Some(target), forward_limits: limits, ..ReceiverOptions::default() }
 }
 
 #[test]
 fn spans_arrive_by_every_protocol_and_encoding() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let addresses = receiver.addresses().to_vec();
     assert_eq!(addresses.len(), 2);
     let mut requests = 0;
@@ -306,7 +318,7 @@ fn spans_arrive_by_every_protocol_and_encoding() {
 
 #[test]
 fn a_connection_serves_many_requests() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let mut stream = connect(receiver.addresses()[0]);
     let body = body_of(PROTOBUF);
     for (path, status) in [(TRACES, 200), ("/nothing", 404), (TRACES, 200)] {
@@ -380,7 +392,7 @@ fn what_is_not_otlp_is_refused_by_http() {
 /// A page of any site, one whose name was made to lead here among them, can send neither spans nor a preflight.
 #[test]
 fn web_pages_are_refused() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let (address, json, protobuf) = (receiver.addresses()[0], body_of(JSON), body_of(PROTOBUF));
     let (origin, site) = ("origin", "sec-fetch-site");
     for (method, path, kind, body, name, value) in [
@@ -445,7 +457,7 @@ fn what_is_not_otlp_is_refused_by_grpc() {
 
 #[test]
 fn spans_without_valid_ids_are_a_partial_success() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let mut all = spans();
     all[0].span_id = 0;
     all[1].trace_id = 0;
@@ -470,7 +482,7 @@ fn spans_without_valid_ids_are_a_partial_success() {
 
 #[test]
 fn metrics_and_logs_are_accepted_and_not_kept() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let address = receiver.addresses()[0];
     for path in ["/v1/metrics", "/v1/logs"] {
         for (kind, body) in [(PROTOBUF, &b""[..]), (JSON, b"{}")] {
@@ -490,7 +502,7 @@ fn metrics_and_logs_are_accepted_and_not_kept() {
 /// 200 MiB of zeros, at the usual limits.
 #[test]
 fn a_gzip_bomb_is_refused_and_the_next_request_is_not() {
-    let (receiver, kept) = started(Options::default());
+    let (receiver, kept) = started(ReceiverOptions::default());
     let address = receiver.addresses()[0];
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     for _ in 0..200 {
@@ -617,7 +629,7 @@ fn idle_connections_make_room_for_others() {
 
 #[test]
 fn stopping_ends_every_connection() {
-    let (receiver, _) = started(Options::default());
+    let (receiver, _) = started(ReceiverOptions::default());
     let addresses = receiver.addresses().to_vec();
     let mut open: Vec<TcpStream> = addresses.iter().map(|address| connect(*address)).collect();
     open[0].write_all(head("POST", TRACES, &[("content-type", PROTOBUF)], 100).as_bytes()).unwrap();
@@ -633,7 +645,7 @@ fn stopping_ends_every_connection() {
 
 #[test]
 fn everything_is_forwarded_as_it_came() {
-    let backend = Server::start(|seen, wire| match seen.nth {
+    let backend = ScriptedServer::start(|seen, wire| match seen.nth {
         0 => wire.answer("503 Service Unavailable", "text/plain", ""),
         1 => After::Reset,
         2 => wire.answer("429 Too Many Requests", "text/plain", ""),
@@ -649,7 +661,7 @@ fn everything_is_forwarded_as_it_came() {
     http1(address, "POST", TRACES, &[kind, key, ("connection", "keep-alive, x-hop"), ("x-hop", "1")], &plain);
     backend.wait_for(4);
     for (nth, send) in [
-        &(|| http1(address, "POST", TRACES, &[kind, coding, key], &zipped)) as &dyn Fn() -> Answer,
+        &(|| http1(address, "POST", TRACES, &[kind, coding, key], &zipped)) as &dyn Fn() -> ReceiverAnswer,
         &|| http2(address, "POST", TRACES, &[json, key], &text),
         &|| http1(address, "POST", TRACES, &[json, coding, key], &zipped_text),
         &|| grpc(address, EXPORT, &[key], &framed(0, &plain)),
@@ -698,9 +710,9 @@ fn what_cannot_be_forwarded_is_counted() {
     let nobody = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     nobody.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let nowhere = format!("http://{}", nobody.local_addr().unwrap().as_socket().unwrap());
-    let refusing = Server::start(|_, wire| wire.answer("400 Bad Request", "text/plain", "no"));
-    let partial = Server::start(|_, wire| wire.answer("200 OK", PROTOBUF, [0x0a, 2, 0x08, 2]));
-    let hanging = Server::start(|_, _| After::Hang);
+    let refusing = ScriptedServer::start(|_, wire| wire.answer("400 Bad Request", "text/plain", "no"));
+    let partial = ScriptedServer::start(|_, wire| wire.answer("200 OK", PROTOBUF, [0x0a, 2, 0x08, 2]));
+    let hanging = ScriptedServer::start(|_, _| After::Hang);
     let patient = |limits: &mut ForwardLimits| {
         limits.attempts_max = u32::MAX;
         limits.flush = Duration::from_millis(200);
@@ -742,7 +754,7 @@ fn what_cannot_be_forwarded_is_counted() {
 fn a_receiver_does_not_forward_to_itself() {
     let listeners = listen::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
     let address = listeners[0].local_addr().unwrap();
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(WantedSpanStore::default());
     let options = forwarding(&format!("http://{address}"), |_| {});
     let receiver = Receiver::start(listeners, Arc::clone(&kept) as Arc<dyn Taker>, options).unwrap();
     let answer = http1(address, "POST", TRACES, &[("content-type", PROTOBUF)], &body_of(PROTOBUF));
@@ -761,7 +773,7 @@ fn urls_to_forward_to_are_checked() {
         ("grpc://h:4317", false),
         ("", false),
     ] {
-        let target = Target::new(url, client()).map(|_| ());
+        let target = ForwardTarget::new(url, client()).map(|_| ());
         assert_eq!(target.is_ok(), is_valid, "{url}");
         assert!(target.err().is_none_or(|error| error.contains("write http://127.0.0.1:4318")), "{url}");
     }

@@ -5,16 +5,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bench::harness::{Event, Finished, HarnessError, Interrupt, RunOptions, Sink, YamlFile, run};
+use bench::harness::{Event, FinishedRun, HarnessError, Interrupt, RunOptions, Sink, YamlFile, run};
 use bench::results::model::TraceState;
 use osprofiler::base::secret::Secret;
 use osprofiler::driver::Collector;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::Point;
 use osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 
-use crate::server::{Seen, Server};
+use crate::server::{ScriptedRequest, ScriptedServer};
 
 pub(crate) fn now_ns() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
@@ -22,14 +22,14 @@ pub(crate) fn now_ns() -> u64 {
 
 /// A request of a service that speaks OpenTelemetry: trace and parent from its `traceparent`, if it is sampled.
 #[derive(Clone)]
-pub(crate) struct Traced {
+pub(crate) struct SampledRequest {
     pub(crate) trace_id: String,
     pub(crate) parent_id: String,
     pub(crate) nth: usize,
 }
 
-impl Traced {
-    pub(crate) fn of(seen: &Seen) -> Option<Self> {
+impl SampledRequest {
+    pub(crate) fn of(seen: &ScriptedRequest) -> Option<Self> {
         let parts: Vec<&str> = seen.headers.get("traceparent")?.split('-').collect();
         let sampled = parts[3] == "01";
         sampled.then(|| Self { trace_id: parts[1].to_owned(), parent_id: parts[2].to_owned(), nth: seen.nth })
@@ -70,7 +70,7 @@ pub(crate) fn export(address: SocketAddr, spans: &[Value]) -> String {
 }
 
 /// Every tenth request waits for a slow statement; its spans go to the receiver.
-fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> Server {
+fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> ScriptedServer {
     shop_that_tells(move |spans| {
         if let Some(address) = receiver.get() {
             assert_eq!(export(*address, spans), "HTTP/1.1 200 OK");
@@ -79,17 +79,17 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> Server {
 }
 
 /// Every tenth request waits for a slow statement.
-pub(crate) fn shop_that_tells(tell: impl Fn(&[Value]) + Send + Sync + 'static) -> Server {
-    Server::start(move |seen, wire| {
+pub(crate) fn shop_that_tells(tell: impl Fn(&[Value]) + Send + Sync + 'static) -> ScriptedServer {
+    ScriptedServer::start(move |seen, wire| {
         let began = now_ns();
         let slow = seen.nth % 10 == 9;
         std::thread::sleep(Duration::from_millis(if slow { 120 } else { 1 }));
         // Before the answer, so that all spans are there when the load ends.
-        if let Some(traced) = Traced::of(seen) {
+        if let Some(traced) = SampledRequest::of(seen) {
             let ended = now_ns();
-            let foreign = Traced {
+            let foreign = SampledRequest {
                 trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
-                ..Traced::of(seen).unwrap()
+                ..SampledRequest::of(seen).unwrap()
             };
             let spans = [
                 traced.span(1, &traced.parent_id, "GET /x", 2, (began, ended)),
@@ -114,7 +114,7 @@ pub(crate) fn options(folder: &std::path::Path, url: &str, profiler: &str, scena
 }
 
 /// The shop, and a receiver of events that tells it where spans are received.
-pub(crate) fn shop_and_events() -> (Server, Sink) {
+pub(crate) fn shop_and_events() -> (ScriptedServer, Sink) {
     let address = Arc::new(OnceLock::new());
     let server = shop(Arc::clone(&address));
     let events = Arc::new(move |event: &Event<'_>| {
@@ -126,12 +126,12 @@ pub(crate) fn shop_and_events() -> (Server, Sink) {
 }
 
 /// Runs a load on the shop, into a directory below `folder`.
-pub(crate) fn run_shop_in(folder: &std::path::Path, profiler: &str, scenario: &str) -> Finished {
+pub(crate) fn run_shop_in(folder: &std::path::Path, profiler: &str, scenario: &str) -> FinishedRun {
     let (server, events) = shop_and_events();
     run(options(folder, &server.url(), profiler, scenario), &Interrupt::new(), &events).unwrap()
 }
 
-fn run_shop(profiler: &str, scenario: &str) -> Finished {
+fn run_shop(profiler: &str, scenario: &str) -> FinishedRun {
     run_shop_in(tempfile::tempdir().unwrap().path(), profiler, scenario)
 }
 
@@ -181,7 +181,7 @@ fn spans_that_never_came_are_counted_and_said() {
     let lacking: Vec<_> = finished.results.slowest.iter().filter(|slow| slow.lacks_spans).collect();
     // The list has ten of the twelve slow ones.
     assert!(lacking.len() <= 2, "{said}");
-    assert!(lacking.iter().all(|slow| slow.culprit.is_none()));
+    assert!(lacking.iter().all(|slow| slow.cause.is_none()));
     // There is no note if the traces that lack spans sent no request.
     let (server, events) = shop_and_events();
     let some = "runner: { constant: { times: 40, concurrency: 1 } }\n\
@@ -211,10 +211,10 @@ fn a_service_without_a_key_or_a_backend_is_explained() {
     assert!(fetched[&TraceState::Complete] > 20, "{fetched:?}");
     assert_eq!(fetched.keys().collect::<Vec<_>>(), [&TraceState::Complete], "{fetched:?}");
     // Something else may hold up a busy machine now and then.
-    let culprits: Vec<&str> =
-        results.slowest.iter().take(9).map(|slow| slow.culprit.as_ref().unwrap().name.as_str()).collect();
-    let named = culprits.iter().filter(|name| name.contains("SELECT")).count();
-    assert!(named > culprits.len() / 2, "{culprits:?}");
+    let causes: Vec<&str> =
+        results.slowest.iter().take(9).map(|slow| slow.cause.as_ref().unwrap().name.as_str()).collect();
+    let named = causes.iter().filter(|name| name.contains("SELECT")).count();
+    assert!(named > causes.len() / 2, "{causes:?}");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_control_group_sends_no_spans() {
 
 #[test]
 fn a_service_that_sends_nothing_is_told_what_to_set() {
-    let server = Server::answering_after(Duration::ZERO);
+    let server = ScriptedServer::answering_after(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let options =
         options(folder.path(), &server.url(), "{ receive: 127.0.0.1:0 }", "runner: { serial: { times: 3 } }");
@@ -288,9 +288,9 @@ fn a_port_that_is_taken_is_said_before_anything_is_made() {
 }
 
 /// The records of a request with a statement, as OSProfiler's middleware and wrappers make them.
-fn records_of(base_id: &str, parent_id: &str, nth: usize) -> Vec<Record> {
+fn records_of(base_id: &str, parent_id: &str, nth: usize) -> Vec<TraceRecord> {
     let id = |which: usize| format!("{nth:08x}-0000-4000-8000-{:012x}", 2 * nth + which);
-    let record = |name: &str, id: &str, parent: &str, ms: u64| -> Record {
+    let record = |name: &str, id: &str, parent: &str, ms: u64| -> TraceRecord {
         let timestamp =
             osprofiler::record::Timestamp::from_unix_ns(1_795_387_892_000_000_000 + ms * 1_000_000);
         let statement = if name.starts_with("db") { json!({ "statement": "SELECT 1" }) } else { json!({}) };
@@ -315,7 +315,7 @@ fn records_of_osprofilers_own_otlp_driver_are_received() {
     let address = Arc::new(OnceLock::new());
     let receiver: Arc<OnceLock<SocketAddr>> = Arc::clone(&address);
     let keys = ServerKeys::parse("KEY");
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         let header =
             |name: &str| seen.headers.get(name).map(|text| text.as_bytes().to_vec()).unwrap_or_default();
         let context = keys.verify(&header("x-trace-info"), &header("x-trace-hmac")).unwrap();
@@ -411,9 +411,9 @@ fn spans_that_are_late_twice_or_hostile_are_shown_all_the_same() {
         let services: Vec<&Point> = slowest.tree.points.iter().filter(is_of_shop).collect();
         assert_eq!(services.len(), 2, "{what}: {services:?}");
         assert_eq!(services[1].parent_id, services[0].trace_id, "{what}");
-        let culprits: Vec<_> =
-            finished.results.slowest.iter().take(5).filter_map(|slow| slow.culprit.as_ref()).collect();
-        assert!(culprits.iter().any(|culprit| culprit.name.contains("SELECT")), "{what}: {culprits:?}");
+        let causes: Vec<_> =
+            finished.results.slowest.iter().take(5).filter_map(|slow| slow.cause.as_ref()).collect();
+        assert!(causes.iter().any(|cause| cause.name.contains("SELECT")), "{what}: {causes:?}");
         let directory = finished.directory.as_ref().unwrap();
         for file in ["report.html", "report.md", "results.json"] {
             let text = std::fs::read_to_string(directory.join(file)).unwrap();

@@ -16,8 +16,8 @@ use bench::measure::sample::IterationSample;
 use bench::results::model::{IterationRow, Results, RunStatus};
 use serde_json::Value;
 
-use crate::server::Server;
-use crate::support::{Bench, Ended};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, CommandOutput};
 
 const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
 /// What may be lost, and what a busy machine adds to it.
@@ -32,12 +32,12 @@ fn instants() -> u64 {
 }
 
 /// The ids of answered requests, each with the time of its answer.
-type Answered = Arc<Mutex<Vec<(Instant, String)>>>;
+type AnswerTimes = Arc<Mutex<Vec<(Instant, String)>>>;
 
-fn server() -> (Server, Answered) {
-    let answered = Answered::default();
+fn server() -> (ScriptedServer, AnswerTimes) {
+    let answered = AnswerTimes::default();
     let seen_by = Arc::clone(&answered);
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         wire.pause(Duration::from_millis(2));
         let after = wire.answer("200 OK", "text/plain", "ok");
         if let Some(id) = seen.path.strip_prefix("/x?") {
@@ -54,7 +54,7 @@ fn start(bench: &Bench) -> Child {
 }
 
 /// Ends a load with `signal` at the `nth` of some instants scattered over its first seconds.
-fn end_at(nth: u64, signal: &str) -> (Bench, Ended, Instant, Answered) {
+fn end_at(nth: u64, signal: &str) -> (Bench, CommandOutput, Instant, AnswerTimes) {
     let (server, answered) = server();
     let bench = Bench::new();
     bench.load(
@@ -68,7 +68,7 @@ fn end_at(nth: u64, signal: &str) -> (Bench, Ended, Instant, Answered) {
     let at = Instant::now();
     let status = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
     assert!(status.success());
-    let ended = Ended::from(child.wait_with_output().unwrap());
+    let ended = CommandOutput::from(child.wait_with_output().unwrap());
     (bench, ended, at, answered)
 }
 

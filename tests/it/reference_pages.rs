@@ -73,7 +73,7 @@ fn page_of(kind: &str, title: &str) -> &'static str {
 
 /// Schema, sections and the page that is written.
 #[derive(Clone, Copy)]
-struct Reference<'a> {
+struct ReferencePageSource<'a> {
     kind: &'a str,
     schema: &'a Value,
     sections: &'a Map<String, Value>,
@@ -81,8 +81,8 @@ struct Reference<'a> {
 }
 
 /// A table for each section of a page.
-fn tables(reference: Reference<'_>) -> String {
-    let Reference { schema, sections, .. } = reference;
+fn tables(reference: ReferencePageSource<'_>) -> String {
+    let ReferencePageSource { schema, sections, .. } = reference;
     let mut page = String::new();
     let here = |title: &str| page_of(reference.kind, title) == reference.page;
     for (name, section) in sections.iter().filter(|(_, section)| here(&text(&section["title"]))) {
@@ -144,8 +144,8 @@ fn scalar(definition: &str) -> Option<&'static str> {
 }
 
 /// The values that a key allows, in words.
-fn values(reference: Reference<'_>, value: &Value) -> String {
-    let Reference { kind, schema, sections, page } = reference;
+fn values(reference: ReferencePageSource<'_>, value: &Value) -> String {
+    let ReferencePageSource { kind, schema, sections, page } = reference;
     if let Some(path) = value["$ref"].as_str() {
         let name = path.trim_start_matches("#/definitions/");
         return match (sections.get(name), scalar(name)) {
@@ -318,7 +318,7 @@ fn is_made_from_the_schema(kind: &str, pages: &[&str]) {
         let page = std::fs::read_to_string(&path).unwrap();
         let (before, rest) = page.split_once(BEGIN).expect("the place of the tables");
         let (_, after) = rest.split_once(END).expect("the end of the tables");
-        let reference = Reference { kind, schema: &schema, sections, page: name };
+        let reference = ReferencePageSource { kind, schema: &schema, sections, page: name };
         let made = format!("{before}{BEGIN}{}\n{END}{after}", tables(reference));
         if std::env::var_os("BENCH_UPDATE_REFERENCE").is_some() {
             std::fs::write(&path, &made).unwrap();

@@ -9,7 +9,7 @@ use bench::client::tls::{self, TlsOptions};
 use serde_json::Value;
 
 use crate::rewind;
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::Bench;
 
 /// Runs a scenario and gives its first workload's results.
@@ -61,7 +61,8 @@ fn a_self_signed_certificate_given_as_ca_is_trusted_as_itself() {
     let Some((certificate, key)) = made_by_openssl(bench.path(), "subjectAltName=IP:127.0.0.1") else {
         return;
     };
-    let server = Server::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server =
+        ScriptedServer::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let scenario = "runner: { serial: { times: 2 } }\niteration: [ { get: / } ]";
     let workload = load(&bench, &server.url(), "tls: { ca: own.pem }", scenario);
     all_ok(&workload, 2);
@@ -78,7 +79,8 @@ fn a_certificate_for_another_name_or_of_somebody_else_is_refused() {
     let Some((certificate, key)) = made_by_openssl(bench.path(), "subjectAltName=DNS:other.example") else {
         return;
     };
-    let server = Server::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server =
+        ScriptedServer::tls_with(&certificate, &key, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let scenario = "runner: { serial: { times: 1 } }\niteration: [ { get: / } ]";
     for (deployment, part) in
         [("tls: { ca: own.pem }", "not valid for"), ("", "or the certificate itself, under `tls.ca`")]
@@ -93,7 +95,7 @@ fn a_certificate_for_another_name_or_of_somebody_else_is_refused() {
 }
 
 /// A service with sessions: `/login` sets one, `/who` wants it, `/away` redirects and sets another cookie.
-fn sessions(seen: &Seen, wire: &mut Wire<'_>) -> After {
+fn sessions(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let cookie = seen.headers.get("cookie").cloned().unwrap_or_default();
     match seen.path.as_str() {
         "/login" => {
@@ -130,7 +132,7 @@ fn cookies_live_as_long_as_the_scenario_says() {
         ("", ", cookies: false", 0, true),
         ("http: { cookies: user, connections: shared }", "", 3, false),
     ] {
-        let server = Server::start(sessions);
+        let server = ScriptedServer::start(sessions);
         let bench = Bench::new();
         let scenario = format!(
             "{http}\nrunner: {{ serial: {{ times: 3 }} }}\niteration: [ {LOG_IN}, {{ action: who, get: /who{action} }} ]"
@@ -145,7 +147,7 @@ fn cookies_live_as_long_as_the_scenario_says() {
 
 #[test]
 fn redirects_set_and_send_cookies_and_a_header_of_the_action_replaces_them() {
-    let server = Server::start(sessions);
+    let server = ScriptedServer::start(sessions);
     let bench = Bench::new();
     let scenario = format!(
         "runner: {{ serial: {{ times: 1 }} }}\niteration:\n  - {LOG_IN}\n  - {{ action: away, get: /away, redirects: 1, expect: {{ status: 200, body: \"session=s0-Qx7; hop=1\" }} }}\n  - {{ action: own, get: /who, headers: {{ cookie: session=mine }}, expect: {{ body: {{ equals: session=mine }} }} }}\n  - {{ action: extract, get: /who, extract: {{ sid: {{ cookie: session }} }} }}\n  - {{ action: use, get: \"/echo/{{{{ sid }}}}\" }}"
@@ -156,7 +158,7 @@ fn redirects_set_and_send_cookies_and_a_header_of_the_action_replaces_them() {
 
 #[test]
 fn values_of_cookies_are_masked_in_messages() {
-    let server = Server::start(sessions);
+    let server = ScriptedServer::start(sessions);
     let bench = Bench::new();
     let scenario = format!(
         "runner: {{ serial: {{ times: 1 }} }}\niteration: [ {LOG_IN}, {{ action: who, get: /who, expect: {{ json: {{ $.a: 1 }} }} }}, {{ action: x, get: /x }} ]"
@@ -168,7 +170,7 @@ fn values_of_cookies_are_masked_in_messages() {
 
 #[test]
 fn any_method_can_be_sent() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     let scenario = "runner: { serial: { times: 1 } }\niteration: [ { request: PURGE /cache?a=b }, { request: \"PROPFIND /dav\", body: x } ]";
     let workload = load(&bench, &server.url(), "", scenario);
@@ -188,7 +190,7 @@ fn binary(length: usize) -> Vec<u8> {
 #[test]
 fn files_are_sent_as_they_are() {
     for (length, deployment) in [(3, ""), (100_000, ""), (900_000, "")] {
-        let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+        let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
         let bench = Bench::new();
         bench.write("photo.PNG", binary(length));
         let scenario = "runner: { serial: { times: 2 } }\niteration: [ { post: /up, file: photo.PNG } ]";
@@ -207,7 +209,7 @@ fn a_file_that_changes_during_the_run_is_an_error_of_its_own_class() {
     let bench = Bench::new();
     let path = bench.write("f.bin", binary(300_000));
     rewind::file(path.clone());
-    let server = Server::start(move |seen, wire| {
+    let server = ScriptedServer::start(move |seen, wire| {
         if seen.path == "/change" {
             std::fs::write(&path, binary(200_000)).unwrap();
         }
@@ -241,7 +243,7 @@ fn parsed_by_python(content_type: &str, body: &[u8]) -> Option<String> {
 
 #[test]
 fn multipart_bodies_are_read_by_another_parser() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     bench.write("small.txt", "small\n");
     bench.write("large.bin", vec![7; 100_000]);
@@ -271,7 +273,7 @@ fn multipart_bodies_are_read_by_another_parser() {
 #[test]
 fn bodies_are_compressed_with_gzip() {
     use std::io::Read as _;
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     bench.write("large.bin", vec![7; 200_000]);
     let scenario = "runner: { serial: { times: 1 } }\niteration:\n  - { action: fixed, post: /1, json: { a: 1 }, gzip: true }\n  - { action: template, post: /2, body: \"{{ iteration }}!\", gzip: true }\n  - { action: file, post: /3, file: large.bin, gzip: true }\n  - { action: plain, post: /4, json: { a: 1 }, gzip: false }";
@@ -293,7 +295,7 @@ fn bodies_are_compressed_with_gzip() {
 #[test]
 fn a_server_that_refuses_a_large_body_is_heard_before_its_end() {
     // It never reads the body and keeps the connection open: whoever sends on waits for ever.
-    let server = Server::deaf(|_, wire| {
+    let server = ScriptedServer::deaf(|_, wire| {
         wire.send("HTTP/1.1 100 Continue\r\n\r\n");
         wire.answer("413 Payload Too Large", "text/plain", "no");
         After::Hang
@@ -306,7 +308,7 @@ fn a_server_that_refuses_a_large_body_is_heard_before_its_end() {
 
 #[test]
 fn a_name_with_several_values_is_sent_several_times() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     let bench = Bench::new();
     let scenario = "runner: { serial: { times: 1 } }\niteration: [ { post: /q, query: { tag: [ b, a, \"{{ iteration }}\" ], x: 1 }, form: { f: [ true, 2 ] } } ]";
     all_ok(&load(&bench, &server.url(), "", scenario), 1);

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Remembers a state now, and gives what goes back to it.
-type Mark = Box<dyn Fn() -> Box<dyn FnOnce()>>;
+type StateMark = Box<dyn Fn() -> Box<dyn FnOnce()>>;
 
 thread_local! {
     /// The states of the test that runs on this thread.
-    static STATES: RefCell<Vec<Mark>> = const { RefCell::new(Vec::new()) };
+    static STATES: RefCell<Vec<StateMark>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `mark` before each load of this test, and what it gives before the same load is made again.
@@ -67,9 +67,9 @@ pub(crate) fn counter() -> Arc<AtomicUsize> {
 }
 
 /// What the services of this test are now.
-pub(crate) struct Before(Vec<Box<dyn FnOnce()>>);
+pub(crate) struct StateRewind(Vec<Box<dyn FnOnce()>>);
 
-impl Before {
+impl StateRewind {
     pub(crate) fn load() -> Self {
         Self(STATES.with_borrow(|states| states.iter().map(|mark| mark()).collect()))
     }

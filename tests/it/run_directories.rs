@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// A folder with a run in it that was profiled and has traces.
@@ -240,7 +240,7 @@ fn named_outputs_follow_the_users_own_link_and_go_into_devices() {
 /// A writer that fails leaves neither a half file nor its temporary one.
 #[test]
 fn what_cannot_be_written_leaves_nothing_behind() {
-    let server = Server::answering_after(std::time::Duration::ZERO);
+    let server = ScriptedServer::answering_after(std::time::Duration::ZERO);
     let bench = Bench::new();
     bench.load(&server.url(), "", "runner: { serial: { times: 5 } }\niteration: [ { get: / } ]");
     fs::create_dir(bench.path().join("junit.xml")).unwrap();
@@ -261,7 +261,7 @@ fn what_cannot_be_written_leaves_nothing_behind() {
 /// A run whose files cannot be written exits with 1, and nothing that tells of it says PASS.
 #[test]
 fn a_run_whose_files_cannot_be_written_passes_nowhere() {
-    let server = Server::answering_after(std::time::Duration::ZERO);
+    let server = ScriptedServer::answering_after(std::time::Duration::ZERO);
     let bench = Bench::new();
     let rest =
         "runner: { serial: { times: 5 } }\niteration: [ { get: / } ]\nsla: { failure_rate: { max: 0 } }";

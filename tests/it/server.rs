@@ -16,7 +16,7 @@ use crate::rewind;
 
 /// A request that arrived, with its headers' names in lower case.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ScriptedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HashMap<String, String>,
@@ -43,11 +43,11 @@ pub(crate) enum After {
 }
 
 /// Answers one request.
-pub(crate) type Script = dyn Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync;
+pub(crate) type RequestScript = dyn Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync;
 
 /// A connection, as a script sees it.
 pub(crate) struct Wire<'a> {
-    stream: &'a mut dyn Stream,
+    stream: &'a mut dyn DuplexStream,
     stopping: &'a AtomicBool,
 }
 
@@ -77,14 +77,14 @@ impl Wire<'_> {
     }
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait DuplexStream: Read + Write {}
+impl<T: Read + Write> DuplexStream for T {}
 
-struct Shared {
-    script: Box<Script>,
+struct ScriptedServerState {
+    script: Box<RequestScript>,
     reads_bodies: bool,
     tls: Option<Arc<rustls::ServerConfig>>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ScriptedRequest>>,
     count: AtomicUsize,
     stopping: AtomicBool,
     /// A handle of each open connection, to close it from outside.
@@ -92,7 +92,7 @@ struct Shared {
     connections: AtomicUsize,
 }
 
-impl Shared {
+impl ScriptedServerState {
     /// The numbers of requests that arrived whole, of requests and of connections.
     fn counts(&self) -> (usize, usize, usize) {
         let seen = self.seen.lock().unwrap().len();
@@ -107,35 +107,39 @@ impl Shared {
 }
 
 /// A running server.
-pub(crate) struct Server {
+pub(crate) struct ScriptedServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedServerState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-impl Server {
+impl ScriptedServer {
     /// A server that runs `script` for each request.
-    pub(crate) fn start(script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
+    ) -> Self {
         Self::with(Box::new(script), true, None)
     }
 
     /// The same, at this address.
     pub(crate) fn start_at(
         address: SocketAddr,
-        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
     ) -> Self {
         Self::listening(TcpListener::bind(address).unwrap(), Box::new(script), true, None)
     }
 
     /// The same, but it runs the script as soon as it has the headers, and never reads a body.
-    pub(crate) fn deaf(script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static) -> Self {
+    pub(crate) fn deaf(
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
+    ) -> Self {
         Self::with(Box::new(script), false, None)
     }
 
     /// A TLS server with a fresh self-signed certificate for 127.0.0.1, which is written to `ca`.
     pub(crate) fn tls(
         ca: &Path,
-        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
     ) -> Self {
         Self::with(Box::new(script), true, Some(Arc::new(tls_config(ca))))
     }
@@ -145,7 +149,7 @@ impl Server {
     pub(crate) fn tls_that_asks(
         folder: &Path,
         versions: &[&'static rustls::SupportedProtocolVersion],
-        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
     ) -> (Self, String, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -181,7 +185,7 @@ impl Server {
     pub(crate) fn tls_with(
         certificate: &Path,
         key: &Path,
-        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+        script: impl Fn(&ScriptedRequest, &mut Wire<'_>) -> After + Send + Sync + 'static,
     ) -> Self {
         use rustls::pki_types::CertificateDer;
         use rustls::pki_types::pem::PemObject as _;
@@ -206,18 +210,18 @@ impl Server {
         })
     }
 
-    fn with(script: Box<Script>, reads_bodies: bool, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+    fn with(script: Box<RequestScript>, reads_bodies: bool, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         Self::listening(TcpListener::bind(("127.0.0.1", 0)).unwrap(), script, reads_bodies, tls)
     }
 
     fn listening(
         listener: TcpListener,
-        script: Box<Script>,
+        script: Box<RequestScript>,
         reads_bodies: bool,
         tls: Option<Arc<rustls::ServerConfig>>,
     ) -> Self {
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ScriptedServerState {
             script,
             reads_bodies,
             tls,
@@ -254,7 +258,7 @@ impl Server {
     }
 
     /// The requests so far, in the order in which they arrived.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<ScriptedRequest> {
         self.shared.seen.lock().unwrap().clone()
     }
 
@@ -279,7 +283,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the acceptor.
@@ -305,7 +309,7 @@ pub(crate) fn tls_config(ca: &Path) -> rustls::ServerConfig {
         .unwrap()
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ScriptedServerState>) {
     let mut threads = Vec::new();
     for (number, stream) in listener.incoming().enumerate() {
         if shared.stopping.load(Ordering::SeqCst) {
@@ -329,7 +333,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(mut socket: TcpStream, shared: &Shared) {
+fn serve(mut socket: TcpStream, shared: &ScriptedServerState) {
     let _ = socket.set_nodelay(true);
     let Ok(handle) = socket.try_clone() else { return };
     let after = match &shared.tls {
@@ -358,7 +362,7 @@ fn serve(mut socket: TcpStream, shared: &Shared) {
     }
 }
 
-fn converse(stream: &mut dyn Stream, shared: &Shared) -> After {
+fn converse(stream: &mut dyn DuplexStream, shared: &ScriptedServerState) -> After {
     let mut buffer = Vec::new();
     for nth_of_connection in 0.. {
         let Some(mut seen) = read_request(stream, &mut buffer, shared.reads_bodies) else { break };
@@ -381,7 +385,11 @@ fn converse(stream: &mut dyn Stream, shared: &Shared) -> After {
     After::Close
 }
 
-fn read_request(stream: &mut dyn Stream, buffer: &mut Vec<u8>, reads_body: bool) -> Option<Seen> {
+fn read_request(
+    stream: &mut dyn DuplexStream,
+    buffer: &mut Vec<u8>,
+    reads_body: bool,
+) -> Option<ScriptedRequest> {
     let head_end = loop {
         if let Some(at) = memchr::memmem::find(buffer, b"\r\n\r\n") {
             break at + 4;
@@ -403,10 +411,10 @@ fn read_request(stream: &mut dyn Stream, buffer: &mut Vec<u8>, reads_body: bool)
     }
     let body = buffer[head_end..head_end + length].to_vec();
     buffer.drain(..head_end + length);
-    Some(Seen { method, path, headers, body, nth_of_connection: 0, nth: 0 })
+    Some(ScriptedRequest { method, path, headers, body, nth_of_connection: 0, nth: 0 })
 }
 
-fn fill(stream: &mut dyn Stream, buffer: &mut Vec<u8>) -> Option<()> {
+fn fill(stream: &mut dyn DuplexStream, buffer: &mut Vec<u8>) -> Option<()> {
     let mut chunk = [0; 4096];
     let read = stream.read(&mut chunk).ok().filter(|read| *read > 0)?;
     buffer.extend_from_slice(&chunk[..read]);

@@ -10,28 +10,28 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::receiving::{export, shop_that_tells};
-use crate::server::Server;
-use crate::support::{Bench, Ended, Running, adds_up, free_address};
+use crate::server::ScriptedServer;
+use crate::support::{Bench, ChildGuard, CommandOutput, adds_up, free_address};
 
 /// A server that answers every request with 200.
-fn server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 /// Runs three shards at the same time, each with these arguments; returns how they ended.
-fn three(bench: &Bench, arguments: &[&str]) -> Vec<Ended> {
+fn three(bench: &Bench, arguments: &[&str]) -> Vec<CommandOutput> {
     let start = |index: usize| {
         let shard = format!("{index}/3");
         let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1"];
         let mut command = bench.command(&[&own, arguments].concat());
-        Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        ChildGuard::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let started: Vec<_> = (0..3).map(start).collect();
-    started.into_iter().map(Running::end).collect()
+    started.into_iter().map(ChildGuard::end).collect()
 }
 
 /// Merges what is in `runs`; returns what was said and the results.
-fn merged(bench: &Bench, arguments: &[&str]) -> (Ended, Value) {
+fn merged(bench: &Bench, arguments: &[&str]) -> (CommandOutput, Value) {
     let _ = std::fs::remove_dir_all(bench.path().join("merged"));
     let ended = bench.run(&[&["merge", "runs", "--out", "merged"], arguments].concat());
     let directories: Vec<PathBuf> =
@@ -161,7 +161,7 @@ sla: { thresholds: [{ threshold: count(iterations) < 20, abort_on_fail: true, de
 }
 
 /// A service that sends its spans to each of these addresses, like OpenTelemetry's collector with several exporters.
-fn shop_for(addresses: Vec<SocketAddr>) -> Server {
+fn shop_for(addresses: Vec<SocketAddr>) -> ScriptedServer {
     shop_that_tells(move |spans| {
         // A shard that has ended listens no more.
         let listening = addresses.iter().filter(|address| TcpStream::connect(address).is_ok());
@@ -196,7 +196,7 @@ fn the_slow_iterations_of_all_shards_are_explained_by_what_their_receivers_kept(
         let (shard, receive) = (format!("{index}/3"), format!("--receive={address}"));
         let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1", "--no-probe"];
         let mut command = bench.command(&[&own[..], &[&receive]].concat());
-        Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        ChildGuard::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let started: Vec<_> = addresses.iter().enumerate().map(start).collect();
     started.into_iter().for_each(|shard| drop(shard.end().expect_code(0)));
@@ -226,7 +226,7 @@ fn one_receiver_serves_all_shards() {
     let address = free_address();
     let (bench, server) = (Bench::new(), shop_for(vec![address]));
     let mut receive = bench.command(&["receive", &address.to_string(), "-o", "spans.jsonl"]);
-    let receiver = Running::start(receive.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let receiver = ChildGuard::start(receive.stdout(Stdio::piped()).stderr(Stdio::piped()));
     while TcpStream::connect(address).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -321,14 +321,14 @@ iteration: [{ action: get, get: / }, { think: 20ms }]";
 }
 
 /// Arguments, variables, keys of the scenario, the exit code, and what is said.
-type Row =
+type ShardRefusalRow =
     (&'static [&'static str], &'static [(&'static str, &'static str)], &'static str, i32, &'static str);
 
 #[test]
 fn what_is_wrong_with_a_shard_is_said() {
     let server = server();
     let (job, plain) = (["--job", "j"], "");
-    let rows: &[Row] = &[
+    let rows: &[ShardRefusalRow] = &[
         (&["--shard", "3/3"], &[], plain, 64, "shards count from 0"),
         (&["--shard", "first"], &[], plain, 64, "as in 2/8"),
         (&["--shard", "1/3"], &[], plain, 64, "the same --job NAME"),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::server::{After, Server};
-use crate::support::{Bench, Ended, with_default_signals};
+use crate::server::{After, ScriptedServer};
+use crate::support::{Bench, CommandOutput, with_default_signals};
 
 const TEARDOWN: &str = "teardown: [ { action: t, delete: /t } ]";
 const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
@@ -28,16 +28,16 @@ pub(crate) fn signal(child: &Child, name: &str) {
 
 /// Waits for the end, within bounds.
 #[track_caller]
-pub(crate) fn end(mut child: Child) -> Ended {
+pub(crate) fn end(mut child: Child) -> CommandOutput {
     let until = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {
             child.kill().unwrap();
-            panic!("did not end: {:?}", Ended::from(child.wait_with_output().unwrap()));
+            panic!("did not end: {:?}", CommandOutput::from(child.wait_with_output().unwrap()));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ended::from(child.wait_with_output().unwrap())
+    CommandOutput::from(child.wait_with_output().unwrap())
 }
 
 fn counts(results: &Value) -> [u64; 4] {
@@ -53,7 +53,7 @@ fn trace_ids(results: &Value) -> BTreeSet<String> {
 }
 
 /// The ids of the iterations whose requests reached the server.
-fn ids_at(server: &Server) -> BTreeSet<String> {
+fn ids_at(server: &ScriptedServer) -> BTreeSet<String> {
     let seen = server.seen();
     seen.iter().filter_map(|seen| seen.path.strip_prefix("/x?")).map(str::to_owned).collect()
 }
@@ -61,7 +61,7 @@ fn ids_at(server: &Server) -> BTreeSet<String> {
 #[test]
 fn a_signal_lets_iterations_end_and_reports_what_ran() {
     for name in ["INT", "TERM", "HUP"] {
-        let server = Server::answering_after(Duration::from_millis(20));
+        let server = ScriptedServer::answering_after(Duration::from_millis(20));
         let bench = Bench::new();
         bench.load(
             &server.url(),
@@ -86,7 +86,7 @@ fn a_signal_lets_iterations_end_and_reports_what_ran() {
 /// What nohup starts outlives its terminal.
 #[test]
 fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
-    let server = Server::answering_after(Duration::from_millis(5));
+    let server = ScriptedServer::answering_after(Duration::from_millis(5));
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -105,7 +105,7 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
 
 #[test]
 fn iterations_that_outlast_the_grace_are_counted_as_cut_off() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         if seen.nth >= 20 && seen.path != "/t" {
             return After::Hang;
         }
@@ -135,7 +135,7 @@ fn iterations_that_outlast_the_grace_are_counted_as_cut_off() {
 
 #[test]
 fn a_second_signal_ends_at_once_and_the_log_keeps_what_ended() {
-    let server = Server::start(|seen, wire| {
+    let server = ScriptedServer::start(|seen, wire| {
         if seen.nth >= 20 {
             return After::Hang;
         }
@@ -169,7 +169,7 @@ fn a_second_signal_ends_at_once_and_the_log_keeps_what_ended() {
 #[test]
 fn a_signal_before_the_load_ends_the_run_with_nothing_left_behind() {
     // A login that is never answered.
-    let server = Server::start(|_, _| After::Hang);
+    let server = ScriptedServer::start(|_, _| After::Hang);
     let bench = Bench::new();
     let auth = format!(
         "auth: {{ keystone: {{ auth_url: \"{}/v3\", username: u, password: p, project_name: p }} }}",
@@ -186,7 +186,7 @@ fn a_signal_before_the_load_ends_the_run_with_nothing_left_behind() {
 
 #[test]
 fn a_signal_in_setup_runs_teardown() {
-    let server = Server::start(|seen, wire| match seen.path.as_str() {
+    let server = ScriptedServer::start(|seen, wire| match seen.path.as_str() {
         "/hang" => After::Hang,
         _ => wire.answer("200 OK", "application/json", "{\"id\": 5}"),
     });
@@ -210,7 +210,7 @@ fn a_signal_in_setup_runs_teardown() {
 
 #[test]
 fn a_killed_run_is_recovered_from_its_log() {
-    let server = Server::answering_after(Duration::from_millis(2));
+    let server = ScriptedServer::answering_after(Duration::from_millis(2));
     let bench = Bench::new();
     bench.load(
         &server.url(),
@@ -239,7 +239,7 @@ fn a_killed_run_is_recovered_from_its_log() {
 
 #[test]
 fn a_log_cut_or_damaged_anywhere_is_reported_or_refused_but_never_a_panic() {
-    let server = Server::start(|seen, wire| match seen.nth % 7 {
+    let server = ScriptedServer::start(|seen, wire| match seen.nth % 7 {
         0 => wire.answer("500 Oops", "text/plain", "no"),
         _ => wire.answer("200 OK", "text/plain", "ok"),
     });

@@ -4,7 +4,7 @@
 use crate::support::Bench;
 
 #[test]
-fn an_attribute_of_another_point_than_the_guilty_one_is_named() {
+fn an_attribute_of_another_point_than_the_cause_is_named() {
     let bench = Bench::new();
     bench.write("d.yaml", "name: d\ndemo: { slow_percent: 8, slow_query: 1s }\n");
     let demo = std::fs::read_to_string("scenarios/demo.yaml").unwrap();
@@ -15,16 +15,13 @@ fn an_attribute_of_another_point_than_the_guilty_one_is_named() {
     let comparison = &results["workloads"][0]["comparison"];
     let differences = &comparison["differences"];
     let found = differences["found"].as_array().unwrap();
-    // The guilty point is the statement; the attribute is that of the call around it.
+    // The cause is the statement; the attribute is that of the call around it.
     let missed =
         found.iter().find(|one| one["attribute"] == "cache").unwrap_or_else(|| panic!("{comparison}"));
     assert_eq!(missed["value"], "miss", "{differences}");
     assert!(missed["low"].as_f64().unwrap() >= 0.2 && missed["chance"].as_f64().unwrap() <= 0.05, "{missed}");
-    let guilty = &comparison["kinds"][0];
-    assert!(
-        guilty["guilty"] == true && guilty["detail"].as_str().unwrap().contains("assignment"),
-        "{guilty}"
-    );
+    let cause = &comparison["kinds"][0];
+    assert!(cause["guilty"] == true && cause["detail"].as_str().unwrap().contains("assignment"), "{cause}");
     let repeated =
         |one: &&serde_json::Value| one["value"].as_str().is_some_and(|value| value.contains("assignment"));
     assert_eq!(found.iter().find(repeated), None, "the cause is not repeated");

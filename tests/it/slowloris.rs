@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http_faults::{Sockets, errors_of, read_head};
-use crate::server::{After, Seen, Server, Wire, tls_config};
-use crate::support::{Bench, Running};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire, tls_config};
+use crate::support::{Bench, ChildGuard};
 
 const DEADLINE_MS: u64 = 400;
 /// The deadline where a limit must end the request before it, on a busy machine too.
@@ -284,7 +284,7 @@ fn hints_over_tls(ca: &Path) -> Sockets {
 /// before, which fails the request.
 fn ends_by_a_signal(bench: &Bench, options: &[&str], is_flood: bool) {
     let mut command = bench.command(&["run", "scenario.yaml"]);
-    let running = Running::start(command.args(options).stdout(Stdio::null()).stderr(Stdio::null()));
+    let running = ChildGuard::start(command.args(options).stdout(Stdio::null()).stderr(Stdio::null()));
     std::thread::sleep(Duration::from_millis(1500));
     let began = Instant::now();
     let ended = running.interrupt();
@@ -296,7 +296,7 @@ fn ends_by_a_signal(bench: &Bench, options: &[&str], is_flood: bool) {
 }
 
 /// Chunks as fast as the client reads.
-fn endless(_: &Seen, wire: &mut Wire<'_>) -> After {
+fn endless(_: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let chunks = "1\r\nb\r\n".repeat(10_000);
     let mut sent = wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     while sent {
@@ -312,7 +312,7 @@ const ONE: &str = "graceful_stop: 1s\nrunner: { serial: { times: 1 } }";
 fn a_server_that_never_lets_go_holds_up_no_signal() {
     let folder = tempfile::tempdir().unwrap();
     let (ca, ca2) = (folder.path().join("ca.pem"), folder.path().join("ca2.pem"));
-    let (clear, tls) = (Server::start(endless), Server::tls(&ca, endless));
+    let (clear, tls) = (ScriptedServer::start(endless), ScriptedServer::tls(&ca, endless));
     let flood = Sockets::start(|mut stream| {
         let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
         let _ = stream.read_exact(&mut [0; 24]);
@@ -345,7 +345,7 @@ fn a_server_that_never_lets_go_holds_up_no_signal() {
 /// The same of what is asked before the load: for a token, for a catalog and in the probe.
 #[test]
 fn a_server_that_never_lets_go_before_the_load_holds_up_no_signal() {
-    let (clear, good) = (Server::start(endless), Server::answering_after(Duration::ZERO));
+    let (clear, good) = (ScriptedServer::start(endless), ScriptedServer::answering_after(Duration::ZERO));
     let url = clear.url();
     let user = "username: u, password: P4ssw0rd-x, project_name: p";
     for (target, deployment) in [

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bench::base::secret::Secret;
 use bench::osprofiler::driver::{Collector, DriverError, TraceQuery};
 use bench::osprofiler::notifier::{Notifier, QueueNotifier};
-use bench::osprofiler::record::{Identity, Record};
+use bench::osprofiler::record::{ServiceIdentity, TraceRecord};
 use bench::osprofiler::report::TraceTree;
-use bench::osprofiler::trace::Trace;
+use bench::osprofiler::trace::TraceHandle;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::backend::Backend;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 
 const READERS: [&str; 5] = [
     "jaeger://{}/jaeger",
@@ -28,18 +28,18 @@ async fn connect(url: &str, backend: &Backend) -> Collector {
 
 /// Keeps what goes through.
 struct Both {
-    kept: std::sync::Mutex<Vec<Record>>,
+    kept: std::sync::Mutex<Vec<TraceRecord>>,
     queue: Arc<QueueNotifier>,
 }
 
 impl Notifier for Both {
-    fn notify(&self, record: Record) {
+    fn notify(&self, record: TraceRecord) {
         self.kept.lock().unwrap().push(record.clone());
         self.queue.notify(record);
     }
 }
 
-fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+fn sorted(mut records: Vec<TraceRecord>) -> Vec<TraceRecord> {
     records.sort_by(|one, other| {
         (&one.timestamp, &one.trace_id, &one.name).cmp(&(&other.timestamp, &other.trace_id, &other.name))
     });
@@ -51,8 +51,9 @@ async fn what_is_written_by_otlp_is_the_same_tree_from_jaeger_and_tempo() {
     let backend = Backend::start();
     let queue = Arc::new(QueueNotifier::start(connect("otlp://{}", &backend).await, 1_000));
     let both = Arc::new(Both { kept: Default::default(), queue: Arc::clone(&queue) });
-    let identity = Arc::new(Identity { project: "demo".into(), service: "my-api".into(), host: "vm".into() });
-    let trace = Trace::start(Uuid::new_v4(), None, identity, Arc::clone(&both) as Arc<dyn Notifier>);
+    let identity =
+        Arc::new(ServiceIdentity { project: "demo".into(), service: "my-api".into(), host: "vm".into() });
+    let trace = TraceHandle::start(Uuid::new_v4(), None, identity, Arc::clone(&both) as Arc<dyn Notifier>);
     let open;
     {
         let info = json!({"request": {"method": "GET", "path": "/é", "query": "a=1", "scheme": "http"}});
@@ -102,8 +103,8 @@ async fn traces_of_real_services_come_back_whole() {
         include_str!("../vectors/traces/post-project-409-dberror.redis-raw.json"),
     ] {
         let stored: Vec<String> = serde_json::from_str(stored).unwrap();
-        let written: Vec<Record> =
-            stored.iter().rev().map(|record| Record::decode(record.as_bytes()).unwrap()).collect();
+        let written: Vec<TraceRecord> =
+            stored.iter().rev().map(|record| TraceRecord::decode(record.as_bytes()).unwrap()).collect();
         for batch in written.chunks(37) {
             otlp.write(batch).await.unwrap();
         }
@@ -120,7 +121,7 @@ async fn traces_of_real_services_come_back_whole() {
 async fn a_base_id_that_is_no_uuid_is_one_trace() {
     let backend = Backend::start();
     let otlp = connect("otlp://{}/", &backend).await;
-    let record = |name: &str, trace_id: &str, parent_id: &str, second: u32| Record {
+    let record = |name: &str, trace_id: &str, parent_id: &str, second: u32| TraceRecord {
         name: name.into(),
         base_id: "run 7 é".into(),
         trace_id: trace_id.into(),
@@ -157,7 +158,7 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
     let otlp = connect("otlp://{}", &backend).await;
     let ids: Vec<String> = (0..4).map(|_| Uuid::new_v4().to_string()).collect();
     for (n, base_id) in ids.iter().enumerate() {
-        let half = |name: &str, info: serde_json::Value| Record {
+        let half = |name: &str, info: serde_json::Value| TraceRecord {
             name: name.into(),
             base_id: base_id.as_str().into(),
             trace_id: Uuid::new_v4().to_string().into(),
@@ -169,7 +170,7 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
         };
         let start = half("rpc-start", json!({}));
         let info = if n == 1 { json!({"etype": "E", "message": "m"}) } else { json!({}) };
-        let stop = Record { trace_id: start.trace_id.clone(), ..half("rpc-stop", info) };
+        let stop = TraceRecord { trace_id: start.trace_id.clone(), ..half("rpc-stop", info) };
         otlp.write(&[start, stop]).await.unwrap();
     }
     for reader in &READERS[..2] {
@@ -199,7 +200,7 @@ async fn jaeger_lists_more_traces_than_one_answer_holds() {
     for n in 0..250_u64 {
         let (base_id, trace_id) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
         for name in ["rpc-start", "rpc-stop"] {
-            records.push(Record {
+            records.push(TraceRecord {
                 name: name.into(),
                 base_id: base_id.as_str().into(),
                 trace_id: trace_id.as_str().into(),
@@ -253,7 +254,7 @@ async fn user_and_tenant_are_sent_and_never_shown() {
 async fn a_private_authority_is_trusted_if_its_certificate_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let [ca, other, words] = ["own ca.pem", "other.pem", "words.pem"].map(|name| dir.path().join(name));
-    let server = Server::tls(&ca, |seen, wire| match &*seen.path {
+    let server = ScriptedServer::tls(&ca, |seen, wire| match &*seen.path {
         "/" => wire.answer("200 OK", "application/json", r#"{"version": {"number": "8.1.0"}}"#),
         "/v1/traces" => wire.answer("200 OK", "application/x-protobuf", ""),
         _ => wire.answer("200 OK", "application/json", r#"{"data": []}"#),
@@ -295,7 +296,7 @@ async fn refusals_are_told_and_only_passing_ones_tried_again() {
     let backend = Backend::start();
     let otlp = connect("otlp://{}", &backend).await;
     let id = Uuid::new_v4().to_string();
-    let record = |name: &str| Record {
+    let record = |name: &str| TraceRecord {
         name: name.into(),
         base_id: id.as_str().into(),
         trace_id: Uuid::from_u128(5).to_string().into(),
@@ -345,7 +346,7 @@ async fn more_open_points_than_are_held_are_sent_unfinished() {
     let backend = Backend::start();
     let otlp = connect("otlp://{}", &backend).await;
     let base_id = Uuid::new_v4().to_string();
-    let record = |name: &str, n: u32| Record {
+    let record = |name: &str, n: u32| TraceRecord {
         name: name.into(),
         base_id: base_id.as_str().into(),
         trace_id: Uuid::from_u128(u128::from(n) + 1).to_string().into(),
@@ -355,7 +356,7 @@ async fn more_open_points_than_are_held_are_sent_unfinished() {
         project: None,
         service: None,
     };
-    let starts: Vec<Record> = (0..65_540).map(|n| record("a-start", n)).collect();
+    let starts: Vec<TraceRecord> = (0..65_540).map(|n| record("a-start", n)).collect();
     for batch in starts.chunks(20_000) {
         otlp.write(batch).await.unwrap();
     }

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::rewind;
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 
 /// The administrator's project and user.
 const ADMIN: (&str, &str) = ("p1", "u1");
 
 /// Something in the cloud.
 #[derive(Clone, Debug)]
-pub(crate) struct Thing {
+pub(crate) struct CloudResource {
     /// The name of its collection, such as `servers`.
     pub(crate) of: String,
     pub(crate) id: String,
@@ -24,11 +24,11 @@ pub(crate) struct Thing {
 }
 
 /// Answers a request instead of the cloud: status and body. The path has no query.
-type Refusal = dyn Fn(&str, &str) -> Option<(&'static str, Value)> + Send + Sync;
+type RefusalScript = dyn Fn(&str, &str) -> Option<(&'static str, Value)> + Send + Sync;
 
 #[derive(Clone, Default)]
-struct State {
-    things: Vec<Thing>,
+struct StatefulCloudState {
+    things: Vec<CloudResource>,
     /// User and project of each token.
     tokens: BTreeMap<String, (String, String)>,
     /// Method, path with query, and the name of the user of each request to a service but Keystone.
@@ -40,36 +40,36 @@ struct State {
     made: usize,
     /// Service and body of each request that set quotas.
     quotas: Vec<(String, Value)>,
-    refuses: Option<Arc<Refusal>>,
+    refuses: Option<Arc<RefusalScript>>,
 }
 
-impl State {
+impl StatefulCloudState {
     fn is_in(&self, project: &str, of: &str, id: &str) -> bool {
         self.things.iter().any(|thing| thing.project == project && is(thing, of, id))
     }
 }
 
 /// Some things are known by their names.
-fn is(thing: &Thing, of: &str, id: &str) -> bool {
+fn is(thing: &CloudResource, of: &str, id: &str) -> bool {
     let is_named = ["os-keypairs", "workbooks"].contains(&of) && thing.name == id;
     thing.of == of && (thing.id == id || is_named)
 }
 
-pub(crate) struct Cloud {
-    pub(crate) server: Server,
-    state: Arc<Mutex<State>>,
+pub(crate) struct StatefulCloud {
+    pub(crate) server: ScriptedServer,
+    state: Arc<Mutex<StatefulCloudState>>,
 }
 
-impl Cloud {
+impl StatefulCloud {
     pub(crate) fn start() -> Self {
         Self::with_tokens_of(3600)
     }
 
     /// A cloud whose tokens are valid for this time.
     pub(crate) fn with_tokens_of(lifetime_s: i64) -> Self {
-        let state = rewind::state(State { lifetime_s, ..State::default() });
+        let state = rewind::state(StatefulCloudState { lifetime_s, ..StatefulCloudState::default() });
         let shared = Arc::clone(&state);
-        Self { server: Server::start(move |seen, wire| answer(seen, wire, &shared)), state }
+        Self { server: ScriptedServer::start(move |seen, wire| answer(seen, wire, &shared)), state }
     }
 
     /// From now on, these requests are refused.
@@ -91,11 +91,11 @@ impl Cloud {
         state.made += 1;
         let id = format!("id-{}", state.made);
         let (of, project, name) = (of.to_owned(), project.to_owned(), name.to_owned());
-        state.things.push(Thing { of, id, name, project, body: json!({}) });
+        state.things.push(CloudResource { of, id, name, project, body: json!({}) });
     }
 
     /// What is there.
-    pub(crate) fn things(&self) -> Vec<Thing> {
+    pub(crate) fn things(&self) -> Vec<CloudResource> {
         self.state.lock().unwrap().things.clone()
     }
 
@@ -146,7 +146,7 @@ fn catalog(host: &str) -> Value {
     ])
 }
 
-fn answer(seen: &Seen, wire: &mut Wire<'_>, state: &Mutex<State>) -> After {
+fn answer(seen: &ScriptedRequest, wire: &mut Wire<'_>, state: &Mutex<StatefulCloudState>) -> After {
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
     let mut state = state.lock().unwrap();
     if path == "/identity/v3/auth/tokens" {
@@ -170,7 +170,7 @@ fn answer(seen: &Seen, wire: &mut Wire<'_>, state: &Mutex<State>) -> After {
 }
 
 /// A login of the administrator, or of a user that was made.
-fn log_in(seen: &Seen, wire: &mut Wire<'_>, state: &mut State) -> After {
+fn log_in(seen: &ScriptedRequest, wire: &mut Wire<'_>, state: &mut StatefulCloudState) -> After {
     let auth = serde_json::from_slice::<Value>(&seen.body).unwrap_or_default()["auth"].clone();
     let user = &auth["identity"]["password"]["user"];
     let name = user["name"].as_str().unwrap_or_default().to_owned();
@@ -205,7 +205,12 @@ fn single(of: &str) -> String {
     }
 }
 
-fn act(seen: &Seen, (path, query): (&str, &str), project: &str, state: &mut State) -> (&'static str, Value) {
+fn act(
+    seen: &ScriptedRequest,
+    (path, query): (&str, &str),
+    project: &str,
+    state: &mut StatefulCloudState,
+) -> (&'static str, Value) {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     // Service, version, and for Cinder the project.
     let skipped = if parts.first() == Some(&"volume") { 3 } else { 2 };
@@ -227,7 +232,7 @@ fn act(seen: &Seen, (path, query): (&str, &str), project: &str, state: &mut Stat
         ("POST", ["flavors", _, "os-extra_specs"]) => ("200 OK", body),
         ("PUT", ["routers", router, "add_router_interface"]) => {
             state.made += 1;
-            let thing = Thing {
+            let thing = CloudResource {
                 of: "ports".to_owned(),
                 id: format!("id-{}", state.made),
                 name: String::new(),
@@ -256,7 +261,7 @@ fn act(seen: &Seen, (path, query): (&str, &str), project: &str, state: &mut Stat
     }
 }
 
-fn shown(thing: &Thing) -> Value {
+fn shown(thing: &CloudResource) -> Value {
     // Each service says in its own way whose a thing is.
     let project = &thing.project;
     let mut shown = json!({ "id": thing.id, "name": thing.name, "project_id": project, "tenant_id": project,
@@ -268,11 +273,11 @@ fn shown(thing: &Thing) -> Value {
     shown
 }
 
-fn make(of: &str, body: &Value, project: &str, state: &mut State) -> Value {
+fn make(of: &str, body: &Value, project: &str, state: &mut StatefulCloudState) -> Value {
     let key = single(of);
     let inner = body.get(&key).unwrap_or(body).clone();
     state.made += 1;
-    let thing = Thing {
+    let thing = CloudResource {
         of: of.to_owned(),
         id: format!("id-{}", state.made),
         name: inner["name"].as_str().unwrap_or_default().to_owned(),
@@ -288,7 +293,7 @@ fn make(of: &str, body: &Value, project: &str, state: &mut State) -> Value {
 }
 
 /// Those of a project; of all projects for collections that have no projects.
-fn list(of: &str, query: &str, project: &str, state: &mut State) -> Value {
+fn list(of: &str, query: &str, project: &str, state: &mut StatefulCloudState) -> Value {
     let queried: BTreeMap<&str, &str> = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
     // As Neutron does: a project whose groups are listed has one.
     if let ("security-groups", Some(project)) = (of, queried.get("project_id").filter(|id| **id != ADMIN.0)) {
@@ -322,7 +327,7 @@ fn list(of: &str, query: &str, project: &str, state: &mut State) -> Value {
     json!({ key: items })
 }
 
-fn delete(of: &str, id: &str, state: &mut State) -> (&'static str, Value) {
+fn delete(of: &str, id: &str, state: &mut StatefulCloudState) -> (&'static str, Value) {
     let Some(at) = state.things.iter().position(|thing| is(thing, of, id)) else {
         return ("404 Not Found", json!({}));
     };

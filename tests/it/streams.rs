@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::signals::{end, signal};
-use crate::support::{Bench, Ended, with_default_signals};
+use crate::support::{Bench, CommandOutput, with_default_signals};
 
 /// Longer than any of these commands may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,7 +34,7 @@ pub(crate) enum Words {
 use Words::{Product, Verdict};
 
 /// A command, its exit code with all streams open, and the files that it must leave.
-pub(crate) struct Row {
+pub(crate) struct StreamCommandRow {
     pub(crate) arguments: &'static str,
     pub(crate) code: i32,
     pub(crate) words: Words,
@@ -46,15 +46,15 @@ pub(crate) const fn row(
     code: i32,
     words: Words,
     files: &'static [&'static str],
-) -> Row {
-    Row { arguments, code, words, files }
+) -> StreamCommandRow {
+    StreamCommandRow { arguments, code, words, files }
 }
 
 pub(crate) const RUN: &[&str] =
     &["results.json", "report.html", "report.md", "badge.txt", "badge.json", "../out.xml"];
 const STORED: &[&str] = &["results.json", "report.html", "report.md", "badge.txt", "badge.json"];
 
-pub(crate) const ROWS: [Row; 41] = [
+pub(crate) const ROWS: [StreamCommandRow; 41] = [
     row("run pass.yaml --out out --junit out.xml", 0, Verdict, RUN),
     row("run fail.yaml --out out --junit out.xml", 2, Verdict, RUN),
     row("run pass.yaml --out out --junit out.xml --quiet", 0, Verdict, RUN),
@@ -150,7 +150,7 @@ pub(crate) fn folder() -> Bench {
 
 /// What is wrong with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum StreamFault {
     /// Its reader has gone.
     Broken,
     /// Nobody reads, and the pipe is full.
@@ -171,25 +171,25 @@ fn blocked_pipe() -> (PipeReader, Stdio) {
     (reader, writer.into())
 }
 
-fn faulty(fault: Fault) -> (Option<PipeReader>, Stdio) {
+fn faulty(fault: StreamFault) -> (Option<PipeReader>, Stdio) {
     match fault {
-        Fault::Broken => (None, pipe().unwrap().1.into()),
-        Fault::Blocked => {
+        StreamFault::Broken => (None, pipe().unwrap().1.into()),
+        StreamFault::Blocked => {
             let (reader, writer) = blocked_pipe();
             (Some(reader), writer)
         }
-        Fault::Full => (None, File::options().write(true).open("/dev/full").unwrap().into()),
+        StreamFault::Full => (None, File::options().write(true).open("/dev/full").unwrap().into()),
     }
 }
 
-pub(crate) fn command(bench: &Bench, row: &Row) -> Command {
+pub(crate) fn command(bench: &Bench, row: &StreamCommandRow) -> Command {
     let mut command = bench.command(&row.arguments.split(' ').collect::<Vec<_>>());
     command.stdin(File::open(bench.path().join("input")).unwrap());
     command
 }
 
 /// Every file that was asked for is there and whole, and none is half written.
-fn assert_files(bench: &Bench, row: &Row, shown: &str) {
+fn assert_files(bench: &Bench, row: &StreamCommandRow, shown: &str) {
     let run = bench.path().join("out");
     let run = std::fs::read_dir(run).ok().and_then(|mut entries| entries.next());
     let run = run.map_or_else(|| bench.path().join("run"), |entry| entry.unwrap().path());
@@ -231,14 +231,14 @@ pub(crate) fn is_long() -> bool {
 }
 
 /// The faults to try on a row: one after another, so that all are tried on some.
-fn faults_for(row: &Row) -> Vec<Fault> {
-    let all = [Fault::Broken, Fault::Blocked, Fault::Full];
+fn faults_for(row: &StreamCommandRow) -> Vec<StreamFault> {
+    let all = [StreamFault::Broken, StreamFault::Blocked, StreamFault::Full];
     let number = ROWS.iter().position(|other| other.arguments == row.arguments).unwrap_or_default();
     if is_long() { all.to_vec() } else { vec![all[number % all.len()]] }
 }
 
 /// Runs every row in a separate folder, several at a time.
-fn each_row(check: impl Fn(&Bench, &Row) + Sync) {
+fn each_row(check: impl Fn(&Bench, &StreamCommandRow) + Sync) {
     prepared();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -267,14 +267,14 @@ fn every_command_ends_as_it_should_with_its_streams_open() {
 fn a_faulty_standard_output_changes_no_verdict_and_no_file() {
     each_row(|bench, row| {
         let mut faults = faults_for(row);
-        if !faults.contains(&Fault::Broken) {
-            faults.push(Fault::Broken);
+        if !faults.contains(&StreamFault::Broken) {
+            faults.push(StreamFault::Broken);
         }
         for fault in faults {
             let mut command = command(bench, row);
             let (reader, stdout) = faulty(fault);
             let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
-            if fault == Fault::Blocked && row.words == Product {
+            if fault == StreamFault::Blocked && row.words == Product {
                 // It waits for its reader, and a signal ends it.
                 std::thread::sleep(Duration::from_secs(1));
                 assert!(child.try_wait().unwrap().is_none(), "{} did not wait", row.arguments);
@@ -285,7 +285,7 @@ fn a_faulty_standard_output_changes_no_verdict_and_no_file() {
             let ended = ended(child);
             drop(reader);
             let shown = format!("{} with {fault:?}: {ended:?}", row.arguments);
-            let unwritten = fault == Fault::Full && row.words != Words::None;
+            let unwritten = fault == StreamFault::Full && row.words != Words::None;
             let code = if unwritten && row.code == 0 { 1 } else { row.code };
             assert_eq!(ended.code, Some(code), "{shown}");
             assert_eq!(ended.stderr.contains("standard output cannot be written"), unwritten, "{shown}");
@@ -333,7 +333,7 @@ fn closed_streams_are_not_taken_for_the_files_that_are_opened_next() {
 
 /// Waits for the end, within bounds.
 #[track_caller]
-fn ended(mut child: Child) -> Ended {
+fn ended(mut child: Child) -> CommandOutput {
     let until = Instant::now() + PATIENCE;
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
@@ -355,12 +355,12 @@ fn ended(mut child: Child) -> Ended {
             std::thread::sleep(Duration::from_millis(10));
         }
         let code = child.wait().unwrap().code();
-        Ended { code, stdout: output.join().unwrap(), stderr: errors.join().unwrap() }
+        CommandOutput { code, stdout: output.join().unwrap(), stderr: errors.join().unwrap() }
     })
 }
 
 /// A load that would never end.
-fn endless(bench: &Bench, server: &Server) {
+fn endless(bench: &Bench, server: &ScriptedServer) {
     let get = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
     bench.load(
         &server.url(),
@@ -371,7 +371,7 @@ fn endless(bench: &Bench, server: &Server) {
 
 #[test]
 fn with_both_streams_blocked_a_signal_still_ends_a_load_with_all_its_files() {
-    let server = Server::answering_after(Duration::from_millis(2));
+    let server = ScriptedServer::answering_after(Duration::from_millis(2));
     let bench = Bench::new();
     endless(&bench, &server);
     let ((_out, stdout), (_err, stderr)) = (blocked_pipe(), blocked_pipe());
@@ -387,7 +387,7 @@ fn with_both_streams_blocked_a_signal_still_ends_a_load_with_all_its_files() {
 
 #[test]
 fn the_demo_ends_at_a_signal_whatever_became_of_its_streams() {
-    for fault in [Fault::Broken, Fault::Blocked] {
+    for fault in [StreamFault::Broken, StreamFault::Blocked] {
         let bench = Bench::new();
         let ((_reader, stdout), temporary) = (faulty(fault), bench.path().join("tmp"));
         std::fs::create_dir(&temporary).unwrap();

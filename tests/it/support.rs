@@ -58,7 +58,7 @@ impl Bench {
     }
 
     /// Runs the command to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         Self::end(&mut self.command(arguments))
     }
 
@@ -71,12 +71,12 @@ impl Bench {
 
     /// Runs a command that [`Bench::command`] made to its end. A load that other programs of the machine disturbed is made
     /// again, as its user would.
-    pub(crate) fn end(command: &mut Command) -> Ended {
+    pub(crate) fn end(command: &mut Command) -> CommandOutput {
         let mut discarded = std::env::var_os("BENCH_TEST_LOADS_TWICE").is_none();
         for _ in 1..TRIES {
-            let services = rewind::Before::load();
+            let services = rewind::StateRewind::load();
             let before = directories_of_runs(command);
-            let ended = Ended::from(command.output().unwrap());
+            let ended = CommandOutput::from(command.output().unwrap());
             let mut new = directories_of_runs(command);
             new.retain(|directory| !before.contains(directory));
             let is_good = discarded || new.is_empty();
@@ -89,7 +89,7 @@ impl Bench {
             }
             services.again();
         }
-        Ended::from(command.output().unwrap())
+        CommandOutput::from(command.output().unwrap())
     }
 
     /// The only run directory below `runs/`.
@@ -111,7 +111,7 @@ impl Bench {
 }
 
 /// A process that does not outlive its test.
-pub(crate) struct Running(Option<Child>);
+pub(crate) struct ChildGuard(Option<Child>);
 
 /// The same command with signals as a shell at a terminal gives them: what `nohup` or a shell's `&` started inherits
 /// that some are ignored.
@@ -130,25 +130,25 @@ pub(crate) fn with_default_signals(command: &Command) -> Command {
     own
 }
 
-impl Running {
+impl ChildGuard {
     pub(crate) fn start(command: &mut Command) -> Self {
         Self(Some(command.spawn().unwrap()))
     }
 
     /// Ends it as Ctrl-C does.
-    pub(crate) fn interrupt(self) -> Ended {
+    pub(crate) fn interrupt(self) -> CommandOutput {
         let id = self.0.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         self.end()
     }
 
     /// Waits until it has ended.
-    pub(crate) fn end(mut self) -> Ended {
-        Ended::from(self.0.take().unwrap().wait_with_output().unwrap())
+    pub(crate) fn end(mut self) -> CommandOutput {
+        CommandOutput::from(self.0.take().unwrap().wait_with_output().unwrap())
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();
@@ -205,13 +205,13 @@ pub(crate) fn adds_up(results: &Value) {
 
 /// A command that has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl From<Output> for Ended {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code(),
@@ -242,7 +242,7 @@ fn was_disturbed(directory: &Path) -> bool {
     DISTURBED.iter().any(|reason| invalid.contains(reason))
 }
 
-impl Ended {
+impl CommandOutput {
     /// True if there is no verdict because other programs kept bench from the processors.
     pub(crate) fn was_disturbed(&self) -> bool {
         self.code == Some(3) && DISTURBED.iter().any(|reason| self.stdout.contains(reason))

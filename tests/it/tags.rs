@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::server::{After, Seen, Server, Wire};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::Bench;
 
 const ITERATIONS: u64 = 100;
 
 /// Refuses `/fail` and nothing else.
-fn answering(seen: &Seen, wire: &mut Wire<'_>) -> After {
+fn answering(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     let status = if seen.path == "/fail" { "500 Internal Server Error" } else { "200 OK" };
     wire.answer(status, "application/json", "{}")
 }
@@ -32,7 +32,7 @@ const STEPS: &str = "iteration:
 ";
 
 fn run(bench: &Bench, sla: &str, code: i32) -> (String, Value) {
-    let server = Server::start(answering);
+    let server = ScriptedServer::start(answering);
     let runner = format!("runner: {{ constant: {{ times: {ITERATIONS}, concurrency: 2 }} }}");
     bench.load(&server.url(), "", &format!("{runner}\n{STEPS}{sla}"));
     let ended = bench.run(&["run", "scenario.yaml", "--workers", "1"]).expect_code(code);
@@ -97,7 +97,7 @@ fn a_tag_counts_the_requests_of_all_its_actions_and_no_groups() {
 
 #[test]
 fn without_tags_there_is_no_table() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     bench.load(
         &server.url(),
         "",
@@ -155,7 +155,7 @@ fn thresholds_judge_all_requests_of_a_tag() {
 
 #[test]
 fn a_threshold_of_a_tag_ends_the_load() {
-    let (bench, server) = (Bench::new(), Server::start(answering));
+    let (bench, server) = (Bench::new(), ScriptedServer::start(answering));
     let scenario = "runner: { constant_for_duration: { duration: 120s, concurrency: 2 } }
 iteration:
   - { action: a, get: /a, tags: { team: identity } }

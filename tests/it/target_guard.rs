@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::server::{After, Server};
+use crate::server::{After, ScriptedServer};
 use crate::support::Bench;
 
 /// What becomes of two passes of an action that another host may be reached by.
-enum Expected {
+enum HostGuardExpectation {
     /// The action fails with this class and these words, and the other host sees nothing.
     Fails(&'static str, &'static str),
     /// The other host is reached, without anything secret.
@@ -14,14 +14,14 @@ enum Expected {
     /// The target is reached, signed and with credentials; the other host is not.
     Stays,
 }
-use Expected::{Fails, Reaches, Stays};
+use HostGuardExpectation::{Fails, Reaches, Stays};
 
 const SECRET: [&str; 4] = ["authorization", "x-api-key", "x-trace-hmac", "traceparent"];
 
 /// Runs the action twice below a deployment with secrets. In all texts `GOOD` and `OTHER` are
 /// the addresses of the target and of the other host, `PORT` for the latter's port.
-fn check(name: &str, allowed: &str, action: &str, location: &str, expected: &Expected) {
-    let other = Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
+fn check(name: &str, allowed: &str, action: &str, location: &str, expected: &HostGuardExpectation) {
+    let other = ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));
     let other_address = other.url().trim_start_matches("http://").to_owned();
     let port = other_address.rsplit(':').next().unwrap().to_owned();
     let place = |text: &str, good: &str| {
@@ -29,7 +29,7 @@ fn check(name: &str, allowed: &str, action: &str, location: &str, expected: &Exp
     };
     let (other_place, location) = (place("OTHER", ""), location.to_owned());
     let other_port = port.clone();
-    let good = Server::start(move |seen, wire| match seen.path.as_str() {
+    let good = ScriptedServer::start(move |seen, wire| match seen.path.as_str() {
         "/go" => {
             let good = seen.headers["host"].clone();
             let location = location.replace("GOODPORT", good.rsplit(':').next().unwrap());
@@ -85,7 +85,7 @@ fn check(name: &str, allowed: &str, action: &str, location: &str, expected: &Exp
     }
 }
 
-const REFUSED: Expected = Fails("target", "add `");
+const REFUSED: HostGuardExpectation = Fails("target", "add `");
 
 #[test]
 fn redirects_lead_to_listed_hosts_only() {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended};
+use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
+use crate::support::{Bench, CommandOutput};
 
 const ONE: &str = "runner: { serial: { times: 2 } }\niteration: [ { action: a, get: /x } ]";
 
 /// A token endpoint and a service: `/x` wants the last token.
-fn service(seen: &Seen, wire: &mut Wire<'_>) -> After {
+fn service(seen: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
     if seen.path != "/token?tenant=1" {
         let status = if seen.headers.contains_key("authorization") { "200 OK" } else { "401 Unauthorized" };
         return wire.answer(status, "text/plain", "ok");
@@ -36,13 +36,13 @@ fn service(seen: &Seen, wire: &mut Wire<'_>) -> After {
     }
 }
 
-fn run(bench: &Bench, url: &str, auth: &str, scenario: &str) -> Ended {
+fn run(bench: &Bench, url: &str, auth: &str, scenario: &str) -> CommandOutput {
     bench.load(url, &format!("auth: {{ {auth} }}"), scenario);
     bench.run(&["run", "scenario.yaml"])
 }
 
 /// Everything that a run wrote and said.
-fn all_words(bench: &Bench, ended: &Ended) -> String {
+fn all_words(bench: &Bench, ended: &CommandOutput) -> String {
     let mut words = format!("{}{}", ended.stdout, ended.stderr);
     if bench.path().join("runs").exists() {
         for file in std::fs::read_dir(bench.run_directory()).unwrap() {
@@ -58,7 +58,7 @@ fn a_token_by_client_credentials_is_sent_and_hidden() {
         ("", vec!["grant_type=client_credentials"]),
         ("style: post, scope: \"read write\", audience: api", vec!["scope=read%20write", "audience=api"]),
     ] {
-        let server = Server::start(service);
+        let server = ScriptedServer::start(service);
         let bench = Bench::new();
         let auth = format!(
             "oauth2: {{ token_url: \"{}/token?tenant=1\", client_id: \"a b:c\", client_secret: \"s3cr&t/Qw9\", {settings} }}",
@@ -81,7 +81,7 @@ fn a_token_by_client_credentials_is_sent_and_hidden() {
 
 #[test]
 fn a_refusal_says_what_to_check() {
-    let server = Server::start(service);
+    let server = ScriptedServer::start(service);
     for (url, settings, parts) in [
         (
             "/token?tenant=1",
@@ -107,7 +107,7 @@ fn a_refusal_says_what_to_check() {
 
 #[test]
 fn a_token_is_renewed_ahead_of_its_end_and_not_for_each_request() {
-    let server = Server::start(service);
+    let server = ScriptedServer::start(service);
     let bench = Bench::new();
     let auth = format!(
         "oauth2: {{ token_url: \"{}/token?tenant=1\", client_id: \"a b:c\", client_secret: \"s3cr&t/Qw9\" }}",
@@ -145,7 +145,7 @@ fn a_program_prints_the_token() {
             "Bearer C0mm4nd-Tk3",
         ),
     ] {
-        let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+        let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
         let bench = Bench::new();
         let scenario = "runner: { serial: { times: 1 } }\niteration: [ { get: /x, headers: { x-again: \"{{ auth.token }}\" } } ]";
         let ended = run(&bench, &server.url(), &format!("command: {{ {command} }}"), scenario).expect_code(0);
@@ -159,7 +159,7 @@ fn a_program_prints_the_token() {
 #[cfg(unix)]
 #[test]
 fn a_program_that_gives_no_token_ends_the_run_before_the_load() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     for (command, part) in [
         (
             "run: [ /nowhere/gcloud, auth ]",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
 const REAL_TRACES: [&str; 4] = ["get-v3", "post-project-409-dberror", "post-tokens", "placement-get-rps"];
@@ -306,8 +306,9 @@ print(json.dumps([s.total_calls, s.prim_calls, round(s.total_tt, 6),
     small(&bench);
     let python = |file: &str| -> Value {
         let mut command = Command::new("python3");
-        let ended =
-            Ended::from(command.args(["-c", SCRIPT, file]).current_dir(bench.path()).output().unwrap());
+        let ended = CommandOutput::from(
+            command.args(["-c", SCRIPT, file]).current_dir(bench.path()).output().unwrap(),
+        );
         serde_json::from_str(&ended.expect_code(0).stdout).unwrap()
     };
     bench.run(&["trace", "stats", "small.json", "--prof", "a.prof"]).expect_code(0);
@@ -341,7 +342,7 @@ fn pipes_are_read_once_and_deep_reports_whole() {
         .args(["-c", "exec \"$0\" trace rank <(cat \"$1\")", env!("CARGO_BIN_EXE_bench"), &log])
         .output()
         .unwrap();
-    assert_eq!(Ended::from(piped).expect_code(0).stdout, direct);
+    assert_eq!(CommandOutput::from(piped).expect_code(0).stdout, direct);
 
     let chain: Vec<Value> = (1..=200)
         .flat_map(|n: u32| point("a", &n.to_string(), &(n - 1).to_string(), n, Some(1_000 - n), &json!({})))
@@ -381,7 +382,7 @@ fn graphviz_draws_the_graph() {
     for file in [vector("traces/placement-get-rps.report.json"), "hostile.json".to_owned()] {
         bench.run(&["trace", "show", &file, "--dot", "-o", "a.dot"]).expect_code(0);
         let ended = Command::new("dot").args(["-Tsvg", "a.dot"]).current_dir(bench.path()).output().unwrap();
-        let ended = Ended::from(ended).expect_code(0);
+        let ended = CommandOutput::from(ended).expect_code(0);
         assert!(ended.stderr.is_empty() && ended.stdout.contains("<svg"), "{}", ended.stderr);
     }
 }

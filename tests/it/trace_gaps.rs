@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use bench::base::secret::Secret;
 use bench::collect::files;
 use bench::osprofiler::driver::Collector;
-use bench::osprofiler::record::Record;
+use bench::osprofiler::record::TraceRecord;
 use bench::osprofiler::report::TraceTree;
-use bench::report::document::terminal::Style;
+use bench::report::document::terminal::TerminalStyle;
 use bench::report::html;
 use bench::report::trace::{json as trace_json, text};
 use bench::results::functions::Functions;
@@ -39,22 +39,22 @@ enum Time {
 use Time::{At, None as No, Unreadable, Zero};
 
 /// A span: its id, its parent's (0 for none), name, OTLP's kind, start and end.
-type Span = (u64, u64, &'static str, u8, Time, Time);
+type GapSpanRow = (u64, u64, &'static str, u8, Time, Time);
 
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
-const ROOT: Span = (1, 0, "GET /", SERVER, At(0), At(100));
+const ROOT: GapSpanRow = (1, 0, "GET /", SERVER, At(0), At(100));
 
-fn db(id: u64, parent: u64, start: Time, end: Time) -> Span {
+fn db(id: u64, parent: u64, start: Time, end: Time) -> GapSpanRow {
     (id, parent, "db SELECT", CLIENT, start, end)
 }
 
-fn child(id: u64, parent: u64) -> Span {
+fn child(id: u64, parent: u64) -> GapSpanRow {
     db(id, parent, At(10), At(40))
 }
 
 /// Writes spans as a file.
-type Write = fn(&[Span]) -> Vec<u8>;
+type Write = fn(&[GapSpanRow]) -> Vec<u8>;
 
 fn hex_id(id: u64) -> String {
     format!("{id:016x}")
@@ -66,7 +66,7 @@ fn base64_of(hex: &str) -> String {
     STANDARD.encode(bytes)
 }
 
-fn otlp_span(&(id, parent, name, kind, start, end): &Span, ids: fn(&str) -> String) -> Value {
+fn otlp_span(&(id, parent, name, kind, start, end): &GapSpanRow, ids: fn(&str) -> String) -> Value {
     let mut span = json!({
         "traceId": ids(TRACE), "spanId": ids(&hex_id(id)), "name": name, "kind": kind, "attributes": [], "status": {},
     });
@@ -84,18 +84,18 @@ fn otlp_span(&(id, parent, name, kind, start, end): &Span, ids: fn(&str) -> Stri
     span
 }
 
-fn groups(spans: &[Span], ids: fn(&str) -> String, scopes: &str) -> Value {
+fn groups(spans: &[GapSpanRow], ids: fn(&str) -> String, scopes: &str) -> Value {
     let spans: Vec<Value> = spans.iter().map(|span| otlp_span(span, ids)).collect();
     let resource = json!({"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]});
     json!([{"resource": resource, scopes: [{"spans": spans}]}])
 }
 
-fn otlp(spans: &[Span]) -> Vec<u8> {
+fn otlp(spans: &[GapSpanRow]) -> Vec<u8> {
     json!({"resourceSpans": groups(spans, str::to_owned, "scopeSpans")}).to_string().into_bytes()
 }
 
 /// As the file exporter of a collector writes all signals.
-fn otlp_lines(spans: &[Span]) -> Vec<u8> {
+fn otlp_lines(spans: &[GapSpanRow]) -> Vec<u8> {
     let mut lines = vec![json!({"resourceMetrics": [{"resource": {}, "scopeMetrics": []}]})];
     for span in spans {
         lines.push(json!({"resourceSpans": groups(&[*span], str::to_owned, "scopeSpans")}));
@@ -104,17 +104,17 @@ fn otlp_lines(spans: &[Span]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-fn tempo(spans: &[Span]) -> Vec<u8> {
+fn tempo(spans: &[GapSpanRow]) -> Vec<u8> {
     format!("{:#}", json!({"batches": groups(spans, base64_of, "instrumentationLibrarySpans")})).into_bytes()
 }
 
-fn tempo_v2(spans: &[Span]) -> Vec<u8> {
+fn tempo_v2(spans: &[GapSpanRow]) -> Vec<u8> {
     let trace = json!({"resourceSpans": groups(spans, base64_of, "scopeSpans")});
     json!({"trace": trace, "metrics": {}, "status": "COMPLETE"}).to_string().into_bytes()
 }
 
-fn jaeger(spans: &[Span]) -> Vec<u8> {
-    let span = |&(id, parent, name, kind, start, end): &Span| {
+fn jaeger(spans: &[GapSpanRow]) -> Vec<u8> {
+    let span = |&(id, parent, name, kind, start, end): &GapSpanRow| {
         let kind = if kind == SERVER { "server" } else { "client" };
         let mut span = json!({
             "traceID": TRACE, "spanID": hex_id(id), "operationName": name, "processID": "p1", "logs": [],
@@ -143,8 +143,8 @@ fn jaeger(spans: &[Span]) -> Vec<u8> {
 }
 
 /// OSProfiler's records.
-fn records(spans: &[Span]) -> Vec<Value> {
-    let of_span = |&(id, parent, name, kind, start, end): &Span| {
+fn records(spans: &[GapSpanRow]) -> Vec<Value> {
+    let of_span = |&(id, parent, name, kind, start, end): &GapSpanRow| {
         let record = |suffix: &str, time: Time| {
             let timestamp = match time {
                 At(ms) => format!("2018-12-13T14:51:{:02}.{:03}000", ms / 1_000, ms % 1_000),
@@ -163,21 +163,21 @@ fn records(spans: &[Span]) -> Vec<Value> {
     spans.iter().flat_map(of_span).collect()
 }
 
-fn record_array(spans: &[Span]) -> Vec<u8> {
+fn record_array(spans: &[GapSpanRow]) -> Vec<u8> {
     format!("{:#}", Value::Array(records(spans))).into_bytes()
 }
 
-fn record_lines(spans: &[Span]) -> Vec<u8> {
+fn record_lines(spans: &[GapSpanRow]) -> Vec<u8> {
     records(spans).iter().flat_map(|record| format!("{record}\n").into_bytes()).collect()
 }
 
 /// The trace of a run's directory.
-fn of_run(spans: &[Span]) -> Vec<u8> {
+fn of_run(spans: &[GapSpanRow]) -> Vec<u8> {
     json!({"trace_id": BASE, "state": "complete", "records": records(spans)}).to_string().into_bytes()
 }
 
 /// OSProfiler's own report, which has whole records.
-fn report(spans: &[Span]) -> Vec<u8> {
+fn report(spans: &[GapSpanRow]) -> Vec<u8> {
     let point = |record: &Value| {
         let mut info = Map::new();
         info.insert(format!("meta.raw_payload.{}", record["name"].as_str().unwrap()), record.clone());
@@ -188,7 +188,7 @@ fn report(spans: &[Span]) -> Vec<u8> {
 }
 
 /// What `bench trace show --json` makes of it.
-fn own_json(spans: &[Span]) -> Vec<u8> {
+fn own_json(spans: &[GapSpanRow]) -> Vec<u8> {
     let trace = load(&otlp(spans)).expect("a trace");
     let mut shown = Vec::new();
     trace_json::write(&trace.base_id, &trace.tree(), &mut shown).unwrap();
@@ -220,7 +220,7 @@ fn load(bytes: &[u8]) -> Option<files::TraceRecords> {
 /// The text in the terminal.
 fn shown(tree: &TraceTree) -> String {
     let mut shown = Vec::new();
-    text::write(BASE, tree, true, None, &Functions::default(), Style::default(), &mut shown).unwrap();
+    text::write(BASE, tree, true, None, &Functions::default(), TerminalStyle::default(), &mut shown).unwrap();
     String::from_utf8(shown).unwrap()
 }
 
@@ -230,7 +230,7 @@ const ONE_PARENT: &str = "not complete: the parent of 1 point is missing";
 const INCOMPLETE: &str = "1 of them incomplete";
 
 /// What is wrong with a trace, and what is said of it: by spans, and by records where that differs.
-type Case = (&'static str, Vec<Span>, Vec<&'static str>, Option<Vec<&'static str>>);
+type Case = (&'static str, Vec<GapSpanRow>, Vec<&'static str>, Option<Vec<&'static str>>);
 
 fn cases() -> Vec<Case> {
     [cases_of_times(), cases_of_parents(), cases_of_ids()].concat()
@@ -433,7 +433,7 @@ async fn what_is_missing_or_impossible_is_said_of_a_collector() {
         let path = directory.path().join(format!("{}.jsonl", case.replace(' ', "-")));
         for connection in [format!("file://{}", path.display()), format!("sqlite://{}.db", path.display())] {
             let collector = Collector::connect(&Secret::new(connection.as_str())).await.unwrap();
-            let records: Vec<Record> =
+            let records: Vec<TraceRecord> =
                 records(&spans).into_iter().map(|record| serde_json::from_value(record).unwrap()).collect();
             collector.write(&records).await.unwrap();
             let stored = collector.stored(BASE).await.unwrap();

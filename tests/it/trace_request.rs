@@ -11,7 +11,7 @@ use bench::harness::traces::request::{TraceRequest, request};
 use bench::harness::url_run::UrlRun;
 
 use crate::receiving::shop_and_events;
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, CommandOutput};
 
 #[test]
 fn a_signed_request_shows_what_the_service_did() {
@@ -22,7 +22,7 @@ fn a_signed_request_shows_what_the_service_did() {
     let collector = demo.demo().connection_string().expose().to_owned();
     bench.write("key", format!("{key}\n"));
     let target = format!("{url}/v3/auth/tokens");
-    let with = |key: &str, more: &[&str]| -> Ended {
+    let with = |key: &str, more: &[&str]| -> CommandOutput {
         let arguments =
             ["trace", "request", target.as_str(), "--connection-string", collector.as_str(), "-m", "POST"];
         let key = if key.is_empty() { vec![] } else { vec!["--key", key] };
@@ -38,7 +38,7 @@ fn a_signed_request_shows_what_the_service_did() {
             .take()
             .unwrap()
             .write_all(format!("{}\nnext line", demo.demo().hmac_key().expose()).as_bytes());
-        Ended::from(child.wait_with_output().unwrap())
+        CommandOutput::from(child.wait_with_output().unwrap())
     };
     for given in ["env:THE_KEY", "@key", "-", key.as_str()] {
         let ended = with(given, &[]);

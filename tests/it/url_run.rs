@@ -1,11 +1,11 @@
 //! `bench run URL`: a load without any file, and the options that replace a scenario's load.
 
 use crate::rewind;
-use crate::server::Server;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
-fn server() -> Server {
-    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+fn server() -> ScriptedServer {
+    ScriptedServer::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
 }
 
 /// The command with `URL` replaced.
@@ -13,7 +13,7 @@ fn arguments(words: &str, url: &str) -> Vec<String> {
     words.split(' ').map(|word| word.replace("URL", url).replace('_', " ")).collect()
 }
 
-fn run(bench: &Bench, words: &str, url: &str) -> crate::support::Ended {
+fn run(bench: &Bench, words: &str, url: &str) -> crate::support::CommandOutput {
     let words = arguments(words, url);
     bench.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
@@ -79,7 +79,7 @@ fn what_was_run_is_saved_as_files_that_run() {
     let second = server.seen().split_off(first.len());
     assert_eq!((first.len(), second.len()), (4, 4));
     for (one, other) in first.iter().zip(&second) {
-        let parts = |seen: &crate::server::Seen| {
+        let parts = |seen: &crate::server::ScriptedRequest| {
             (seen.method.clone(), seen.path.clone(), seen.body.clone(), seen.headers["x-tenant"].clone())
         };
         assert_eq!(parts(one), parts(other));
@@ -128,7 +128,7 @@ fn secrets_of_a_request_are_not_saved() {
     // With them, it sends the same.
     Bench::end(bench.command(&["run", "mine.yaml", "-n", "1"]).envs(variables)).expect_code(0);
     let seen = server.seen();
-    let parts = |seen: &crate::server::Seen| {
+    let parts = |seen: &crate::server::ScriptedRequest| {
         let headers = ["authorization", "x-auth-token"].map(|name| seen.headers[name].clone());
         (seen.path.clone(), seen.body.clone(), headers)
     };
@@ -311,7 +311,7 @@ fn what_bench_does_not_speak_is_said() {
 
 #[test]
 fn a_quiet_run_says_that_all_failed() {
-    let server = Server::start(|_, wire| wire.answer("500 Oh", "application/json", "{}"));
+    let server = ScriptedServer::start(|_, wire| wire.answer("500 Oh", "application/json", "{}"));
     let bench = Bench::new();
     let ended = run(&bench, "run URL/x -n 3 --quiet", &server.url()).expect_code(0);
     assert!(ended.stdout.contains("ALL 3 ITERATIONS FAILED"), "{}", ended.stdout);
@@ -319,7 +319,7 @@ fn a_quiet_run_says_that_all_failed() {
 
 #[test]
 fn a_load_without_an_answer_says_what_it_waits_for() {
-    let server = Server::start(|_, wire| {
+    let server = ScriptedServer::start(|_, wire| {
         std::thread::sleep(std::time::Duration::from_secs(6));
         wire.answer("200 OK", "application/json", "{}")
     });

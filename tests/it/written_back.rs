@@ -68,14 +68,14 @@ const TEXTS: [&str; 34] = [
 const KEYS: [&str; 8] = ["a", "X-Y", "a b", "on", "1", "$.a", "null", "{{ x }}"];
 
 /// Makes values that a schema describes: each choice is the next of `choices`.
-struct Made<'a> {
+struct SchemaValueMaker<'a> {
     root: &'a Value,
     choices: std::slice::Iter<'a, u32>,
     /// The keys that were made, by the name of their type.
     keys: BTreeSet<String>,
 }
 
-impl<'a> Made<'a> {
+impl<'a> SchemaValueMaker<'a> {
     fn choose(&mut self, among: usize) -> usize {
         usize::try_from(*self.choices.next().unwrap_or(&0)).unwrap() % among
     }
@@ -221,7 +221,7 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
 
 /// A document that a schema describes, and the keys in it.
 fn made(root: &Value, choices: &[u32]) -> (String, BTreeSet<String>) {
-    let mut made = Made { root, choices: choices.iter(), keys: BTreeSet::new() };
+    let mut made = SchemaValueMaker { root, choices: choices.iter(), keys: BTreeSet::new() };
     let name = root["title"].as_str().unwrap();
     // JSON is YAML.
     (made.value(root, name, 0).to_string(), made.keys)

@@ -75,10 +75,10 @@ def demo(program, out):
     seen = result(out, "results.json")
     if not seen or "comparison" not in seen["workloads"][0]:
         return "failed", ended.stdout + ended.stderr
-    guilty = [kind for kind in seen["workloads"][0]["comparison"]["kinds"] if kind["guilty"]]
-    if not guilty:
+    causes = [kind for kind in seen["workloads"][0]["comparison"]["kinds"] if kind["guilty"]]
+    if not causes:
         return "nothing", ended.stdout
-    return "right" if PLANTED in guilty[0]["detail"] else "wrong", ended.stdout
+    return "right" if PLANTED in causes[0]["detail"] else "wrong", ended.stdout
 
 
 def compared(program, out):

@@ -80,14 +80,14 @@ impl Tally {
 }
 
 /// What one comparison came to.
-struct Compared {
+struct GateComparison {
     outcome: String,
     pairs: u64,
     p50_ratio: Option<f64>,
     line: String,
 }
 
-fn compare(folder: &Path, slower: bool) -> Compared {
+fn compare(folder: &Path, slower: bool) -> GateComparison {
     let out = folder.join("out");
     let b = if slower { "b.yaml" } else { "a.yaml" };
     let program = std::env::var_os("BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_bench").into());
@@ -115,7 +115,7 @@ fn compare(folder: &Path, slower: bool) -> Compared {
     let outcome = result["outcome"].as_str().unwrap().to_owned();
     let pairs = result["pairs"].as_array().unwrap().len() as u64;
     let kind = if slower { "+25%" } else { "A/A " };
-    Compared {
+    GateComparison {
         line: format!("{kind} {outcome:<12} {pairs:>2} pairs  {}", figures.join(", ")),
         p50_ratio: gated.iter().find(|row| row["percentile"] == 50.0).and_then(|row| row["ratio"].as_f64()),
         outcome,
@@ -152,7 +152,7 @@ impl Proof {
         Some(next_slower)
     }
 
-    fn add(&mut self, slower: bool, compared: Compared) {
+    fn add(&mut self, slower: bool, compared: GateComparison) {
         println!("{}", compared.line);
         let tally = if slower { &mut self.slower } else { &mut self.equal };
         match compared.outcome.as_str() {

@@ -172,9 +172,9 @@ def word(ended, folder, expected):
         return "failed", f"{seen.get('traced')} of {seen.get('of')} traces"
     late = seen.get("late")
     kinds = late["comparison"]["kinds"] if late else []
-    guilty = [kind for kind in kinds if kind["guilty"]]
-    found = (guilty[0]["service"], guilty[0]["name"]) if guilty else None
-    shown = f"{found[1]} in {found[0]}, {guilty[0]['share']:.0%}" if found else f"nothing ({late and late['comparison']['no_finding']})"
+    causes = [kind for kind in kinds if kind["guilty"]]
+    found = (causes[0]["service"], causes[0]["name"]) if causes else None
+    shown = f"{found[1]} in {found[0]}, {causes[0]['share']:.0%}" if found else f"nothing ({late and late['comparison']['no_finding']})"
     if found == expected:
         return "right", shown
     return "wrong" if found else "nothing", shown

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bench::harness::event::silent;
 use bench::harness::merge::{MergeOptions, merge};
 use bench::harness::options::ReportOptions;
-use bench::measure::log::{Began, End, Issued, LogWriter};
+use bench::measure::log::{End, IterationCounts, LogWriter, ShardStart};
 use bench::measure::rows::Rows;
 use bench::results::directory::RunDirectory;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ fn write(folder: &Path, header: &Value, index: u32, iterations: u64) -> u64 {
     let directory = RunDirectory::make(&folder.join(format!("shards/{index}"))).unwrap();
     let mut log = LogWriter::create(&directory.log()).unwrap();
     log.header(&serde_json::from_value(header).unwrap()).unwrap();
-    log.began(&Began::default()).unwrap();
+    log.began(&ShardStart::default()).unwrap();
     let mut random = Random(index.into());
     let mut prepared: Vec<_> = (0..PREPARED).map(|_| sample(&mut random, true)).collect();
     let lags: Vec<u64> = prepared.iter().map(|sample| sample.start_ns).collect();
@@ -85,7 +85,12 @@ fn write(folder: &Path, header: &Value, index: u32, iterations: u64) -> u64 {
         }
     }
     log.samples(&rows).unwrap();
-    let issued = Issued { planned: Some(count), issued: count, not_started: Some(0), ..Issued::default() };
+    let issued = IterationCounts {
+        planned: Some(count),
+        issued: count,
+        not_started: Some(0),
+        ..IterationCounts::default()
+    };
     log.end(&End { issued: vec![issued], ..End::default() }).unwrap();
     log.length_bytes()
 }

@@ -246,13 +246,13 @@ def judge(cause, results):
     comparison = results["workloads"][0].get("comparison")
     if comparison is None or comparison["no_finding"] in ("few_traces", "incomplete"):
         return "failed", str(comparison and comparison["no_finding"])
-    guilty = [kind for kind in comparison["kinds"] if kind["guilty"]]
-    first = guilty[0] if guilty else comparison["kinds"][0] if comparison["kinds"] else None
+    causes = [kind for kind in comparison["kinds"] if kind["guilty"]]
+    first = causes[0] if causes else comparison["kinds"][0] if comparison["kinds"] else None
     said = first and f"{first['service']} {first['name']} {first['detail'][:80]} {first['share']:.0%}"
     named = CAUSES[cause].named
-    if not guilty:
+    if not causes:
         return ("right" if named is None else "nothing"), said
-    return ("right" if named and is_it(guilty[0], named) else "wrong"), said
+    return ("right" if named and is_it(causes[0], named) else "wrong"), said
 
 
 def run(environment, cause, out):

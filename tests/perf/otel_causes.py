@@ -114,7 +114,7 @@ def run(program, service, cause):
     # A test without this line said nothing: it must not pass for a cause that was named.
     said = re.search(r"^cause [^:]+: (\w+)$", ended.stdout, re.MULTILINE)
     said = said[1] if said and said[1] in WORDS else "failed"
-    # The guilty point is right, and its number of calls or its attribute is not.
+    # The cause is right, and its number of calls or its attribute is not.
     if said == "right" and ended.returncode != 0:
         said = "failed"
     return said, ended.stdout + ended.stderr

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use bench::osprofiler::spans::{Kind, Span, protobuf, translate};
-use bench::receive::server::{Options, Receiver};
+use bench::osprofiler::spans::{SpanKind, TraceSpan, protobuf, translate};
+use bench::receive::server::{Receiver, ReceiverOptions};
 use bench::receive::{Taker, listen};
 use serde_json::json;
 
@@ -26,13 +26,13 @@ const SPANS_OF_A_TRACE: u64 = 10;
 
 /// Counts what it is given.
 #[derive(Default)]
-struct Counting {
+struct CountingSink {
     wants: bool,
     spans: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Taker for Counting {
+impl Taker for CountingSink {
     fn wants(&self, _: u128) -> bool {
         self.wants
     }
@@ -43,7 +43,7 @@ impl Taker for Counting {
     }
 }
 
-fn spans(batch: u64) -> Vec<Span> {
+fn spans(batch: u64) -> Vec<TraceSpan> {
     let resource = json!({
         "service.name": "orders", "service.version": "1.4.2", "telemetry.sdk.name": "opentelemetry",
         "telemetry.sdk.language": "python", "telemetry.sdk.version": "1.27.0", "host.name": "orders-7f9c-x2",
@@ -59,24 +59,24 @@ fn spans(batch: u64) -> Vec<Span> {
             "db.statement": "SELECT id, customer, total FROM orders WHERE id = $1 AND deleted IS NULL",
             "thread.id": 140_000 + number,
         });
-        Span {
+        TraceSpan {
             trace_id: u128::from(trace + 1) << 64 | 0x5eed,
             span_id: batch * BATCH + number + 1,
             parent_id: Some(number + 7),
             name: "SELECT orders".to_owned(),
-            kind: Kind::Client,
+            kind: SpanKind::Client,
             start_ns: 1_700_000_000_000_000_000 + number,
             end_ns: 1_700_000_000_003_000_000 + number,
             attributes: attributes.as_object().unwrap().clone(),
             resource: Arc::clone(&resource),
             scope: Arc::from("opentelemetry.instrumentation.sqlalchemy"),
-            ..Span::default()
+            ..TraceSpan::default()
         }
     };
     (0..BATCH).map(span).collect()
 }
 
-fn as_json(spans: &[Span]) -> Vec<u8> {
+fn as_json(spans: &[TraceSpan]) -> Vec<u8> {
     let pairs = |info: &serde_json::Map<String, serde_json::Value>| {
         let pair = |(key, value): (&String, &serde_json::Value)| match value.as_i64() {
             Some(number) => json!({"key": key, "value": {"intValue": number.to_string()}}),
@@ -84,7 +84,7 @@ fn as_json(spans: &[Span]) -> Vec<u8> {
         };
         info.iter().map(pair).collect::<Vec<_>>()
     };
-    let span = |span: &Span| {
+    let span = |span: &TraceSpan| {
         json!({
             "traceId": format!("{:032x}", span.trace_id), "spanId": format!("{:016x}", span.span_id),
             "parentSpanId": format!("{:016x}", span.parent_id.unwrap()), "name": span.name, "kind": 3,
@@ -126,7 +126,7 @@ fn request(kind: &str, encoding: &str, body: &[u8]) -> Vec<u8> {
 fn main() {
     let number = std::env::args().find_map(|argument| argument.replace('_', "").parse().ok());
     let batches = (number.unwrap_or(SPANS) / BATCH).max(1);
-    let prepared: Vec<Vec<Span>> = (0..PREPARED).map(spans).collect();
+    let prepared: Vec<Vec<TraceSpan>> = (0..PREPARED).map(spans).collect();
     let bodies: Vec<Vec<u8>> = prepared.iter().map(|spans| protobuf::encode(spans)).collect();
     let texts: Vec<Vec<u8>> = prepared.iter().map(|spans| as_json(spans)).collect();
     assert_eq!(protobuf::decode(&translate::to_protobuf(&texts[0]).unwrap()).unwrap(), prepared[0]);
@@ -145,10 +145,10 @@ fn main() {
             .collect();
         let mut wanted_rate = 0.0;
         for wants in [true, false] {
-            let taker = Arc::new(Counting { wants, ..Counting::default() });
+            let taker = Arc::new(CountingSink { wants, ..CountingSink::default() });
             let listeners = listen::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
             let receiver =
-                Receiver::start(listeners, Arc::clone(&taker) as Arc<dyn Taker>, Options::default());
+                Receiver::start(listeners, Arc::clone(&taker) as Arc<dyn Taker>, ReceiverOptions::default());
             let receiver = receiver.unwrap();
             let mut stream = TcpStream::connect(receiver.addresses()[0]).unwrap();
             stream.set_nodelay(true).unwrap();

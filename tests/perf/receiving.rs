@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use bench::measure::ids::RunIds;
 use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::rows::Rows;
-use bench::measure::sample::{Ended, IterationSample};
+use bench::measure::sample::{CompletionStatus, IterationSample};
 use bench::receive::Taker;
-use bench::receive::spool::sampling::Wanted;
+use bench::receive::spool::sampling::SamplingQuota;
 use bench::receive::spool::segments::Folder;
-use bench::receive::spool::stored::Stored;
-use bench::receive::spool::{Counts, Limits, Spool};
+use bench::receive::spool::stored::StoredSpans;
+use bench::receive::spool::{Spool, SpoolCounts, SpoolLimits};
 use bench::results::aggregate::Aggregate;
-use bench::results::choice::{Side, choose};
+use bench::results::choice::{IterationClass, choose};
 use bench::terms::control::ControlShare;
 use serde_json::json;
 use uuid::Uuid;
@@ -65,8 +65,8 @@ fn duration_ns(number: u64) -> u64 {
     ((40e6 * (0.5 * normal).exp() * tail) as u64).min(5_000_000_000)
 }
 
-fn ended(number: u64) -> Ended {
-    if unit(number, 8) < 0.001 { Ended::Failed } else { Ended::Ok }
+fn ended(number: u64) -> CompletionStatus {
+    if unit(number, 8) < 0.001 { CompletionStatus::Failed } else { CompletionStatus::Ok }
 }
 
 /// When a span comes, how often, and its size in bytes: one of ten before the end of its iteration, the others after
@@ -127,9 +127,9 @@ fn main() {
     let iterations = words.filter_map(|word| word.parse().ok()).next().unwrap_or(ITERATIONS);
     let folder = tempfile::tempdir().unwrap();
     let ids = RunIds::random(ControlShare::NONE);
-    let wanted = Wanted { traces: (200, 100), slowest: SLOWEST };
+    let wanted = SamplingQuota { traces: (200, 100), slowest: SLOWEST };
     let disk = Box::new(Folder::make(folder.path()).unwrap());
-    let spool = Spool::start(ids, 1, wanted, Limits::default(), disk).unwrap();
+    let spool = Spool::start(ids, 1, wanted, SpoolLimits::default(), disk).unwrap();
     println!("{iterations} iterations of {SPANS} spans, {} s of virtual time", iterations / RATE);
     let began = Instant::now();
     let cost = arrive(&spool, ids, iterations);
@@ -209,12 +209,12 @@ fn sample(number: u64) -> IterationSample {
         start_ns: start_ns(number),
         duration_ns: duration_ns(number),
         ended: ended(number),
-        error: u32::from(ended(number) == Ended::Failed),
+        error: u32::from(ended(number) == CompletionStatus::Failed),
         ..IterationSample::default()
     }
 }
 
-fn print(iterations: u64, cost: &Cost, wall: Duration, finishing: Duration, counts: &Counts, rss: u64) {
+fn print(iterations: u64, cost: &Cost, wall: Duration, finishing: Duration, counts: &SpoolCounts, rss: u64) {
     let each = |time: Duration, of: u64| time.as_nanos() as f64 / of.max(1) as f64;
     let mb = |bytes: u64| bytes as f64 / 1e6;
     println!(
@@ -236,7 +236,7 @@ fn print(iterations: u64, cost: &Cost, wall: Duration, finishing: Duration, coun
 }
 
 /// Compares what is stored with what was sent of the iterations that matter.
-fn check(stored: &Stored, ids: RunIds, iterations: u64, folder: &std::path::Path) {
+fn check(stored: &StoredSpans, ids: RunIds, iterations: u64, folder: &std::path::Path) {
     let mut slowest = BinaryHeap::new();
     let mut failed = Vec::new();
     let path = folder.join("run.log");
@@ -253,7 +253,7 @@ fn check(stored: &Stored, ids: RunIds, iterations: u64, folder: &std::path::Path
         if slowest.len() > SLOWEST {
             slowest.pop();
         }
-        if ended(number) == Ended::Failed {
+        if ended(number) == CompletionStatus::Failed {
             failed.push((ids.draw((0, number)), number));
         }
     }
@@ -275,7 +275,8 @@ fn check(stored: &Stored, ids: RunIds, iterations: u64, folder: &std::path::Path
     let failed = checked(&mut failed.into_iter().take(50).map(|(_, number)| number));
     println!("random failed ones       {failed:10} complete");
     let chosen = choose(&Aggregate::read(&path).unwrap());
-    for side in [Side::Slow, Side::Typical, Side::Failed, Side::Other] {
+    for side in [IterationClass::Slow, IterationClass::Typical, IterationClass::Failed, IterationClass::Other]
+    {
         let of_side = checked(&mut chosen.iter().filter(|one| one.side == side).map(|one| one.sample.number));
         println!("chosen from the log      {of_side:10} complete, {side:?}");
     }
@@ -288,7 +289,7 @@ fn check(stored: &Stored, ids: RunIds, iterations: u64, folder: &std::path::Path
 }
 
 /// All spans that were sent of a trace are there: each by its size.
-fn check_trace(stored: &Stored, ids: RunIds, number: u64) {
+fn check_trace(stored: &StoredSpans, ids: RunIds, number: u64) {
     let sent = (0..SPANS).map(|index| span(number, index));
     let mut sent: Vec<usize> = sent.flat_map(|(_, times, length)| (0..times).map(move |_| length)).collect();
     let trace = stored.trace(ids.trace_id((0, number)).as_u128()).unwrap();

@@ -16,7 +16,7 @@ use bench::measure::recorder::{Batch, Recorder};
 use bench::report::html;
 use bench::results::aggregate::Aggregate;
 use bench::results::directory::{RunDirectory, write_at_once};
-use bench::results::export::{Format, Table, export};
+use bench::results::export::{ExportFormat, ExportTable, export};
 use bench::results::{IterationColumns, build, json};
 use uuid::Uuid;
 
@@ -140,19 +140,19 @@ fn everything_else(directory: &RunDirectory) {
         ((results, columns), directory.results())
     });
     timed("report", || {
-        let traces = html::Traces { stored: &[], shown: &html::Shown::Embed };
+        let traces = html::ReportTraces { stored: &[], shown: &html::TraceDisplay::Embed };
         write_at_once(&directory.report(), |output| html::render(&results, &columns, traces, output))
             .unwrap();
         ((), directory.report())
     });
-    let formats: &[(&str, Format)] = &[
-        ("csv", Format::Csv),
-        ("jsonl", Format::Jsonl),
+    let formats: &[(&str, ExportFormat)] = &[
+        ("csv", ExportFormat::Csv),
+        ("jsonl", ExportFormat::Jsonl),
         #[cfg(feature = "parquet")]
-        ("parquet", Format::Parquet),
+        ("parquet", ExportFormat::Parquet),
     ];
     for (name, format) in formats {
-        for table in [Table::Iterations, Table::Actions] {
+        for table in [ExportTable::Iterations, ExportTable::Actions] {
             timed(&format!("{name}, {table:?}"), || {
                 let path = directory.path().join("export");
                 let written = |output: &mut (dyn Write + Send)| {

@@ -21,7 +21,7 @@ run as it is, and until finer times are stored, `us` shows no more than that jud
 same time stand in the order in which an SDK sends spans, that of their ends, and `bench` keeps it. The client's own points
 stay as they are. So do the spans of the service on Node (`delivery`): they begin on whole milliseconds in `ns`, too.
 
-Right: a copy names what the run named (service, name and detail of the first guilty kind), or nothing as the run did; its
+Right: a copy names what the run named (service, name and detail of the first cause), or nothing as the run did; its
 share is within 5 points of the run's; and the run's share lies within the bounds that the copy states. What is not right
 is kept in a folder that is printed, with the run and all copies. It exits with 1 if a goal is missed.
 
@@ -226,7 +226,7 @@ def judge_copy(program, run, variant):
 
 @dataclasses.dataclass
 class Said:
-    """The first guilty kind of point of a run, and its share in percent with bounds; nothing if there is none."""
+    """The first cause of a run, and its share in percent with bounds; nothing if there is none."""
 
     kind: tuple | None = None
     share: float = 0.0
@@ -237,11 +237,11 @@ class Said:
     def of(cls, run):
         # There is no comparison where too few traces came.
         comparison = results(run)["workloads"][0].get("comparison") or {}
-        guilty = next((kind for kind in comparison.get("kinds", []) if kind["guilty"]), None)
-        if guilty is None:
+        cause = next((kind for kind in comparison.get("kinds", []) if kind["guilty"]), None)
+        if cause is None:
             return cls()
-        kind = tuple(guilty[key] for key in ("service", "name", "detail"))
-        return cls(kind, *(100 * guilty[key] for key in ("share", "share_low", "share_high")))
+        kind = tuple(cause[key] for key in ("service", "name", "detail"))
+        return cls(kind, *(100 * cause[key] for key in ("share", "share_low", "share_high")))
 
     def __str__(self):
         if self.kind is None:

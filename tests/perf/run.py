@@ -361,7 +361,7 @@ def figure_9(options, bench, urls):
         show(label, ours, peer_name, theirs, ratio, ratios, 1.25)
 
 
-@figure(6, "start lag at 10,000/s against a bare loop over a timer, in turn; deviation as the server sees it")
+@figure(6, "queue time at 10,000/s against a bare loop over a timer, in turn; deviation as the server sees it")
 def figure_6(options, bench, urls):
     rate, seconds = 10_000, max(options.seconds, 3)
     for pacing, spin in [("", ()), (", pacing: precise", ("spin",))]:
@@ -372,8 +372,8 @@ def figure_6(options, bench, urls):
                 ran = bench.load(f"rps: {{ rps: {rate}, duration: {seconds}{pacing} }}", url, "--workers", "1")
                 with urllib.request.urlopen(url + "/deviation") as answer:
                     seen.append(json.load(answer))
-            lag = ran["workload"]["start_lag"]
-            ours.append({f"p{at}_us": percentile(lag, at) * 1e3 for at in (50, 99)})
+            queue_time = ran["workload"]["start_lag"]
+            ours.append({f"p{at}_us": percentile(queue_time, at) * 1e3 for at in (50, 99)})
 
         def measure_bare():
             bare.append(json.loads(run([options.timer, rate, seconds, *spin])[2]))

@@ -26,7 +26,7 @@ enum Mode {
     Tenth { takes: Duration },
 }
 
-struct State {
+struct PerfServerState {
     mode: Mode,
     started: Instant,
     arrivals: RefCell<Vec<Instant>>,
@@ -52,7 +52,7 @@ fn main() {
         std::process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let state = Rc::new(State {
+    let state = Rc::new(PerfServerState {
         mode,
         started: Instant::now(),
         arrivals: RefCell::default(),
@@ -61,7 +61,7 @@ fn main() {
     LocalSet::new().block_on(&runtime, serve(state));
 }
 
-async fn serve(state: Rc<State>) {
+async fn serve(state: Rc<PerfServerState>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", listener.local_addr().expect("an address").port());
     loop {
@@ -71,7 +71,7 @@ async fn serve(state: Rc<State>) {
     }
 }
 
-async fn connection(mut socket: TcpStream, state: Rc<State>) {
+async fn connection(mut socket: TcpStream, state: Rc<PerfServerState>) {
     let mut input = Vec::new();
     loop {
         let mut buffer = [0; 4096];

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::rows::Rows;
-use bench::measure::sample::{Ended, IterationSample};
+use bench::measure::sample::{CompletionStatus, IterationSample};
 use bench::results::aggregate::Aggregate;
 use bench::results::model::Outcome;
 use bench::terms::sla::Sla;
@@ -102,7 +102,7 @@ fn verdict(
             due_ns: start_ns,
             start_ns,
             duration_ns,
-            ended: Ended::Ok,
+            ended: CompletionStatus::Ok,
             ..IterationSample::default()
         });
     }

@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bench::osprofiler::instrument::{InstrumentLayer, WhileTraced};
+use bench::osprofiler::instrument::{InstrumentLayer, TracedSpanFilter};
 use bench::osprofiler::notifier::Notifier;
 use bench::osprofiler::profiler;
-use bench::osprofiler::record::{Identity, Record};
-use bench::osprofiler::trace::Trace;
+use bench::osprofiler::record::{ServiceIdentity, TraceRecord};
+use bench::osprofiler::trace::TraceHandle;
 use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ const ROUNDS: u32 = 2_000;
 /// Calls in a round.
 const CALLS: u32 = 500;
 
-type Call = fn(u64) -> u64;
+type BenchmarkCall = fn(u64) -> u64;
 
 /// About a microsecond: less than any function that somebody would want to trace.
 #[inline(never)]
@@ -71,7 +71,7 @@ fn poll<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn round_ns(calls: u32, call: Call) -> f64 {
+fn round_ns(calls: u32, call: BenchmarkCall) -> f64 {
     let started = Instant::now();
     for seed in 0..u64::from(calls) {
         black_box(call(seed));
@@ -80,7 +80,7 @@ fn round_ns(calls: u32, call: Call) -> f64 {
 }
 
 /// The fastest of many short rounds that take turns: what else the machine does can only add.
-fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, Call)]) -> Vec<f64> {
+fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, BenchmarkCall)]) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; all.len()];
     for _ in 0..rounds {
         for (fastest, (_, call)) in fastest.iter_mut().zip(all) {
@@ -90,7 +90,7 @@ fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, Call)]) -> Vec<f64> {
     fastest
 }
 
-fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, Call)]) {
+fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, BenchmarkCall)]) {
     println!("{title}: fastest of {rounds} rounds of {calls} calls");
     let fastest = fastest_ns(rounds, calls, all);
     for ((name, _), ns) in all.iter().zip(&fastest) {
@@ -101,7 +101,7 @@ fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, Call)]) {
 
 fn main() {
     let rounds = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ROUNDS);
-    let all: [(&str, Call); 7] = [
+    let all: [(&str, BenchmarkCall); 7] = [
         ("the work", bare),
         ("the work again (noise)", bare),
         ("start and stop", explicit),
@@ -111,11 +111,12 @@ fn main() {
         ("#[instrument]", instrumented),
     ];
     print("without a subscriber, not traced", rounds, CALLS, &all);
-    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
+    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(TracedSpanFilter);
     tracing::subscriber::set_global_default(subscriber).unwrap();
     print("with the layer, not traced", rounds, CALLS, &all);
-    let discard: Arc<dyn Notifier> = Arc::new(|record: Record| drop(black_box(record)));
-    let identity = Identity { project: "perf".into(), service: "tracing".into(), host: "localhost".into() };
-    let trace = Trace::start(Uuid::new_v4(), None, Arc::new(identity), discard);
+    let discard: Arc<dyn Notifier> = Arc::new(|record: TraceRecord| drop(black_box(record)));
+    let identity =
+        ServiceIdentity { project: "perf".into(), service: "tracing".into(), host: "localhost".into() };
+    let trace = TraceHandle::start(Uuid::new_v4(), None, Arc::new(identity), discard);
     trace.run(|| print("with the layer, traced (two records a call)", rounds / 20, CALLS, &all));
 }

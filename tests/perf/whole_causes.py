@@ -167,16 +167,16 @@ def run(plant, folder):
 
 def said_of(plant, seen):
     """Right, silent or wrong, and what was said."""
-    guilty = [kind["name"] for kind in seen["kinds"] if kind["guilty"]]
+    causes = [kind["name"] for kind in seen["kinds"] if kind["guilty"]]
     around = (seen.get("repeated") or {}).get("name")
     whole = (seen.get("overall") or {}).get("pattern")
-    told = f"{guilty} {around or ''} {whole or ''}"
+    told = f"{causes} {around or ''} {whole or ''}"
     expected = PLANTS[plant]
     if expected is None:
-        return ("right" if not guilty and whole != "same_moments" else "wrong"), told
-    if (guilty and expected in (guilty[0], around)) or (not guilty and whole == expected):
+        return ("right" if not causes and whole != "same_moments" else "wrong"), told
+    if (causes and expected in (causes[0], around)) or (not causes and whole == expected):
         return "right", told
-    return ("wrong" if guilty or whole else "silent"), told
+    return ("wrong" if causes or whole else "silent"), told
 
 
 def main():

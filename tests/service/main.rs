@@ -12,13 +12,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use osprofiler::base::secret::Secret;
 use osprofiler::driver::Collector;
-use osprofiler::instrument::{InstrumentLayer, WhileTraced};
+use osprofiler::instrument::{InstrumentLayer, TracedSpanFilter};
 use osprofiler::notifier::{Notifier, QUEUE_LEN, QueueNotifier};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::verifying::ServerKeys;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use traced_service::Service;
+use traced_service::ComputeService;
 
 const USAGE: &str = "usage: traced-service --hmac-keys KEY[,KEY] [--connection-string URL] [--functions]";
 
@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
     // Before there are other threads.
     let sampler = if functions { Some(sampler()?) } else { None };
     // The one thing that instrumented code needs.
-    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
+    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(TracedSpanFilter);
     tracing::subscriber::set_global_default(subscriber)?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
@@ -50,9 +50,9 @@ fn main() -> anyhow::Result<()> {
         };
         let notifier: Arc<dyn Notifier> = match &queue {
             Some(queue) => Arc::clone(queue) as Arc<dyn Notifier>,
-            None => Arc::new(|record: Record| eprintln!("{} {}", record.timestamp, record.name)),
+            None => Arc::new(|record: TraceRecord| eprintln!("{} {}", record.timestamp, record.name)),
         };
-        let service = Service::start(keys, notifier).await?;
+        let service = ComputeService::start(keys, notifier).await?;
         println!("{}", service.port());
         // Whoever started this holds the other end.
         tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;

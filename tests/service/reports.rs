@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// Why every tenth report is slow.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum SlowReportKind {
     /// A function takes longer.
     Busy,
     /// It waits.
     Idle,
 }
 
-impl FromStr for Kind {
+impl FromStr for SlowReportKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -34,14 +34,14 @@ const LONGER: u64 = 15;
 const ROUNDS: u64 = 4_000;
 const MIX: u64 = 6_364_136_223_846_793_005;
 
-pub(crate) async fn render(kind: Kind, id: u64) -> String {
+pub(crate) async fn render(kind: SlowReportKind, id: u64) -> String {
     let is_slow = id.is_multiple_of(10);
     let mut body = table(id, LINES);
     body.push_str(&escape_cells(id, LINES / 4));
     match kind {
-        Kind::Busy if is_slow => body.push_str(&escape_cells(id, LINES * LONGER)),
-        Kind::Idle if is_slow => tokio::time::sleep(Duration::from_millis(100)).await,
-        Kind::Busy | Kind::Idle => {}
+        SlowReportKind::Busy if is_slow => body.push_str(&escape_cells(id, LINES * LONGER)),
+        SlowReportKind::Idle if is_slow => tokio::time::sleep(Duration::from_millis(100)).await,
+        SlowReportKind::Busy | SlowReportKind::Idle => {}
     }
     format!("{} bytes", body.len())
 }

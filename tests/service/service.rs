@@ -25,7 +25,7 @@ use osprofiler::db::Statement;
 use osprofiler::http_client::TracingClientLayer;
 use osprofiler::notifier::{self, Notifier, Reporter};
 use osprofiler::profiler;
-use osprofiler::record::Identity;
+use osprofiler::record::ServiceIdentity;
 use osprofiler::rpc;
 use osprofiler::verifying::ServerKeys;
 use osprofiler::web::{ProfilerLayer, ProfilerService};
@@ -39,7 +39,7 @@ use tower_layer::Layer as _;
 use tracing::instrument;
 
 /// A running service.
-pub struct Service {
+pub struct ComputeService {
     address: SocketAddr,
     stop: CancellationToken,
     server: JoinHandle<()>,
@@ -51,22 +51,22 @@ pub struct Service {
 struct App {
     address: SocketAddr,
     database: SqlitePool,
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<RpcMessage>,
 }
 
 /// A message as an RPC library would send it: with a context for what concerns every call.
-struct Message {
+struct RpcMessage {
     context: Map<String, Value>,
     server: u32,
     reply: oneshot::Sender<Result<String, String>>,
 }
 
-impl Service {
+impl ComputeService {
     /// Starts on a free port; points go to `notifier`.
     pub async fn start(keys: ServerKeys, notifier: Arc<dyn Notifier>) -> anyhow::Result<Self> {
         let identity = |service: &str| {
             let host = "localhost".to_owned();
-            Arc::new(Identity { project: "example".to_owned(), service: service.to_owned(), host })
+            Arc::new(ServiceIdentity { project: "example".to_owned(), service: service.to_owned(), host })
         };
         // What messages are reported as.
         notifier::set(Some(Reporter::new(identity("worker"), Arc::clone(&notifier))));
@@ -75,7 +75,7 @@ impl Service {
         let (messages, received) = mpsc::channel(16);
         let worker = tokio::spawn(work(received, keys.clone()));
         let app = App { address, database: database().await?, messages };
-        let service = ProfilerLayer::new(keys, identity("api"), notifier).layer(Handler(app));
+        let service = ProfilerLayer::new(keys, identity("api"), notifier).layer(ComputeHandler(app));
         let stop = CancellationToken::new();
         let server = tokio::spawn(serve(listener, service, stop.clone()));
         Ok(Self { address, stop, server, worker })
@@ -96,7 +96,7 @@ impl Service {
     }
 }
 
-async fn serve(listener: TcpListener, service: ProfilerService<Handler>, stop: CancellationToken) {
+async fn serve(listener: TcpListener, service: ProfilerService<ComputeHandler>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -117,14 +117,14 @@ async fn serve(listener: TcpListener, service: ProfilerService<Handler>, stop: C
 }
 
 #[derive(Clone)]
-struct Handler(App);
+struct ComputeHandler(App);
 
-type Answer = Response<Full<Bytes>>;
+type ComputeAnswer = Response<Full<Bytes>>;
 
-impl tower_service::Service<Request<Incoming>> for Handler {
-    type Response = Answer;
+impl tower_service::Service<Request<Incoming>> for ComputeHandler {
+    type Response = ComputeAnswer;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ComputeAnswer, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -137,7 +137,7 @@ impl tower_service::Service<Request<Incoming>> for Handler {
 }
 
 impl App {
-    async fn answer(&self, request: &Request<Incoming>) -> Answer {
+    async fn answer(&self, request: &Request<Incoming>) -> ComputeAnswer {
         let (status, body) = match request.uri().path().split('/').collect::<Vec<_>>()[..] {
             ["", "servers", id] => match self.server(id).await {
                 Ok(body) => (StatusCode::OK, body),
@@ -188,14 +188,14 @@ impl App {
     /// A report, whose every tenth is slow: of kind `busy` in a function that has no point of its own, of kind `idle`
     /// because it waits.
     async fn report(&self, kind: &str, id: &str) -> Option<String> {
-        let (kind, id): (reports::Kind, u64) = (kind.parse().ok()?, id.parse().ok()?);
+        let (kind, id): (reports::SlowReportKind, u64) = (kind.parse().ok()?, id.parse().ok()?);
         Some(profiler::trace("render", || json!({"report": id}), reports::render(kind, id)).await)
     }
 
     /// Another service's answer.
     async fn fetch(&self, path: &str) -> anyhow::Result<String> {
         let request = Request::get(format!("http://{}{path}", self.address)).body(Empty::new())?;
-        let mut client = TracingClientLayer.layer(Client);
+        let mut client = TracingClientLayer.layer(FreshConnectionClient);
         poll_fn(|context| tower_service::Service::poll_ready(&mut client, context)).await?;
         let response = tower_service::Service::call(&mut client, request).await?;
         let body = response.into_body().collect().await?.to_bytes();
@@ -208,7 +208,7 @@ impl App {
             let (reply, answer) = oneshot::channel();
             let mut context = Map::from_iter([("request_id".to_owned(), json!("req-1"))]);
             rpc::pack(&mut context);
-            self.messages.send(Message { context, server, reply }).await?;
+            self.messages.send(RpcMessage { context, server, reply }).await?;
             answer.await?.map_err(anyhow::Error::msg)
         });
         call.await
@@ -216,8 +216,8 @@ impl App {
 }
 
 /// Handles messages, one after another.
-async fn work(mut messages: mpsc::Receiver<Message>, keys: ServerKeys) {
-    while let Some(Message { mut context, server, reply }) = messages.recv().await {
+async fn work(mut messages: mpsc::Receiver<RpcMessage>, keys: ServerKeys) {
+    while let Some(RpcMessage { mut context, server, reply }) = messages.recv().await {
         let trace = rpc::incoming(&mut context, Some(&keys));
         let state = rpc::serve(trace, "get_state", async {
             tokio::task::yield_now().await;
@@ -243,9 +243,9 @@ async fn database() -> anyhow::Result<SqlitePool> {
 
 /// An HTTP client that opens a connection for each request.
 #[derive(Clone)]
-struct Client;
+struct FreshConnectionClient;
 
-impl tower_service::Service<Request<Empty<Bytes>>> for Client {
+impl tower_service::Service<Request<Empty<Bytes>>> for FreshConnectionClient {
     type Response = Response<Incoming>;
     type Error = anyhow::Error;
     type Future = Pin<Box<dyn Future<Output = anyhow::Result<Response<Incoming>>> + Send>>;

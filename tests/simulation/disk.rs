@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bench::measure::log::Sink;
 use fastrand::Rng;
 
-use crate::scene::{Disk, Torn};
+use crate::scene::{DiskFaults, Torn};
 
 /// What stands between a log and its file.
 pub(crate) struct Faulty {
     file: Box<dyn Sink>,
-    disk: Disk,
+    disk: DiskFaults,
     rng: Rng,
     written: u64,
     /// Set when a write is refused.
@@ -21,7 +21,7 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(file: Box<dyn Sink>, disk: &Disk, rng: Rng, refused: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(file: Box<dyn Sink>, disk: &DiskFaults, rng: Rng, refused: &Arc<AtomicBool>) -> Self {
         Self { file, disk: disk.clone(), rng, written: 0, refused: Arc::clone(refused) }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bench::harness::{Conclusion, Finished};
+use bench::harness::{Conclusion, FinishedRun};
 use bench::measure::log::Status;
-use bench::measure::sample::Ended;
+use bench::measure::sample::CompletionStatus;
 use bench::results::model::{Distribution, Outcome, Results};
 
-use crate::receiver::{Received, SLOWEST};
-use crate::scene::{Happening, Runner, Scene, Workload};
+use crate::receiver::{SLOWEST, SimulatedReceipt};
+use crate::scene::{Scene, SceneEvent, SceneRunner, SceneWorkload};
 use crate::service::Truth;
-use crate::world::{Iteration, Process, Read, World, by_workload};
+use crate::world::{Iteration, LoadProcess, RunLogContent, World, by_workload};
 
-type Checked = Result<(), String>;
+type InvariantResult = Result<(), String>;
 
 macro_rules! must {
     ($holds:expr, $($why:tt)+) => {
@@ -28,7 +28,7 @@ const BEHIND_NS: u64 = 1_000_000_000;
 const FOR_TABLES_BYTES: usize = 1 << 20;
 
 /// Checks all of a world.
-pub(crate) fn check(scene: &Scene, world: &World) -> Checked {
+pub(crate) fn check(scene: &Scene, world: &World) -> InvariantResult {
     for process in &world.processes {
         let of = |why: String| format!("process {}: {why}", process.shard);
         match &process.finished {
@@ -54,7 +54,7 @@ pub(crate) fn check(scene: &Scene, world: &World) -> Checked {
 }
 
 /// No number is there twice, and each belongs to the process that has it; without faults none is missing.
-fn each_once(scene: &Scene, process: &Process) -> Checked {
+fn each_once(scene: &Scene, process: &LoadProcess) -> InvariantResult {
     for (workload, iterations) in by_workload(&process.read.iterations) {
         let numbers: BTreeSet<u64> = iterations.iter().map(|one| one.number).collect();
         must!(numbers.len() == iterations.len(), "workload {workload}: a number is there twice");
@@ -64,7 +64,7 @@ fn each_once(scene: &Scene, process: &Process) -> Checked {
         // Where nothing bounds their number, workers count by themselves.
         let bounded = !matches!(
             scene.workloads[usize::from(workload)].runner,
-            Runner::Duration { .. } | Runner::Users { .. }
+            SceneRunner::Duration { .. } | SceneRunner::Users { .. }
         );
         if is_whole(process) && bounded {
             let expected = (0..numbers.len() as u64).map(|own| own * shards + u64::from(process.shard));
@@ -78,12 +78,12 @@ fn each_once(scene: &Scene, process: &Process) -> Checked {
 }
 
 /// The process ended by itself and its disk took everything.
-fn is_whole(process: &Process) -> bool {
+fn is_whole(process: &LoadProcess) -> bool {
     !process.is_killed && !process.is_refused
 }
 
 /// What the workers counted is what the log holds, or says to have lost.
-fn counts_agree(process: &Process) -> Checked {
+fn counts_agree(process: &LoadProcess) -> InvariantResult {
     let Some(end) = &process.read.ending.end else {
         must!(!is_whole(process), "the log of a whole run has no end");
         return Ok(());
@@ -92,7 +92,7 @@ fn counts_agree(process: &Process) -> Checked {
     let read = by_workload(&process.read.iterations);
     for (workload, issued) in (0..).zip(&end.issued) {
         let iterations = read.get(&workload).map(Vec::as_slice).unwrap_or_default();
-        let dropped = iterations.iter().filter(|one| one.is(Ended::Dropped)).count() as u64;
+        let dropped = iterations.iter().filter(|one| one.is(CompletionStatus::Dropped)).count() as u64;
         let started = iterations.len() as u64 - dropped;
         must!(
             started + issued.unrecorded == issued.issued,
@@ -117,7 +117,7 @@ fn counts_agree(process: &Process) -> Checked {
 }
 
 /// Iterations ended as the service knows, and at the nanosecond at which it answered.
-fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> Checked {
+fn agrees_with_the_service(scene: &Scene, world: &World, process: &LoadProcess) -> InvariantResult {
     let seen = world.seen.lock().unwrap();
     for one in &process.read.iterations {
         must!(one.start_ns >= one.due_ns, "it started before it was due: {one:?}");
@@ -125,7 +125,7 @@ fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> C
         let truths: Vec<&[Truth]> = (0..workload.actions)
             .map(|action| seen.get(&(one.workload, one.number, action)).map_or(&[][..], Vec::as_slice))
             .collect();
-        if one.is(Ended::Ok) {
+        if one.is(CompletionStatus::Ok) {
             let answered = truths.iter().map(|truths| truths.last().and_then(|truth| truth.answered_ns));
             let Some(answered) = answered.collect::<Option<Vec<_>>>() else {
                 return Err(format!("ended well without its answers: {one:?} {truths:?}"));
@@ -133,17 +133,17 @@ fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> C
             let last_ns = answered.into_iter().max().unwrap();
             must!(last_ns == one.end_ns(), "the last answer came at {last_ns}: {one:?}");
         }
-        if one.is(Ended::Failed) {
+        if one.is(CompletionStatus::Failed) {
             must!(!was_well(scene, workload, &truths), "failed although all went well: {one:?} {truths:?}");
         }
-        if one.is(Ended::Dropped) {
+        if one.is(CompletionStatus::Dropped) {
             must!(truths.iter().all(|truths| truths.is_empty()), "dropped and sent: {one:?}");
         }
         let aborts = scene.workloads.iter().any(|one| one.aborts);
         let may_be_cut =
             aborts || scene.happenings.iter().any(|(of, _, _)| *of == process.shard) || process.is_refused;
-        let is_timed = !matches!(workload.runner, Runner::Times { .. } | Runner::Rate { .. });
-        must!(!one.is(Ended::Aborted) || may_be_cut || is_timed, "cut off by nobody: {one:?}");
+        let is_timed = !matches!(workload.runner, SceneRunner::Times { .. } | SceneRunner::Rate { .. });
+        must!(!one.is(CompletionStatus::Aborted) || may_be_cut || is_timed, "cut off by nobody: {one:?}");
     }
     if is_whole(process) {
         let there: BTreeSet<(u16, u64)> =
@@ -161,7 +161,7 @@ fn agrees_with_the_service(scene: &Scene, world: &World, process: &Process) -> C
 }
 
 /// True if each of an iteration's requests had a good answer well within its time.
-fn was_well(scene: &Scene, workload: &Workload, truths: &[&[Truth]]) -> bool {
+fn was_well(scene: &Scene, workload: &SceneWorkload, truths: &[&[Truth]]) -> bool {
     let most_ms = workload.request_timeout_ms.saturating_sub(scene.service.connect_ms + 5);
     truths.iter().all(|truths| {
         truths.iter().any(|truth| {
@@ -171,7 +171,7 @@ fn was_well(scene: &Scene, workload: &Workload, truths: &[&[Truth]]) -> bool {
 }
 
 /// The service got no request twice.
-fn sent_once(scene: &Scene, world: &World) -> Checked {
+fn sent_once(scene: &Scene, world: &World) -> InvariantResult {
     let seen = world.seen.lock().unwrap();
     let twice = seen.iter().find(|(_, truths)| truths.len() > 1);
     must!(twice.is_none(), "sent twice: {twice:?}");
@@ -182,7 +182,7 @@ fn sent_once(scene: &Scene, world: &World) -> Checked {
 }
 
 /// The results say what the log says, the percentiles are in order, and no verdict is better than its data.
-fn concludes(scene: &Scene, process: &Process, finished: &Finished) -> Checked {
+fn concludes(scene: &Scene, process: &LoadProcess, finished: &FinishedRun) -> InvariantResult {
     figures(&finished.results, &process.read)?;
     let is_stopped = process.read.ending.end.as_ref().is_none_or(|end| end.status != Status::Finished)
         || process.is_refused;
@@ -204,14 +204,14 @@ fn concludes(scene: &Scene, process: &Process, finished: &Finished) -> Checked {
 }
 
 /// A verdict of PASS has data, and the data holds the criteria.
-fn judged(scene: &Scene, results: &Results, read: &Read, is_good: bool) -> Checked {
+fn judged(scene: &Scene, results: &Results, read: &RunLogContent, is_good: bool) -> InvariantResult {
     let passes = results.verdict.outcome == Outcome::Pass;
     let all = by_workload(&read.iterations);
     for (index, workload) in (0..).zip(&scene.workloads) {
         let due: Vec<&Iteration> =
             all.get(&index).into_iter().flatten().copied().filter(|one| !one.warm_up).collect();
-        let failed = due.iter().filter(|one| one.is(Ended::Failed)).count();
-        let ended = failed + due.iter().filter(|one| one.is(Ended::Ok)).count();
+        let failed = due.iter().filter(|one| one.is(CompletionStatus::Failed)).count();
+        let ended = failed + due.iter().filter(|one| one.is(CompletionStatus::Ok)).count();
         must!(!((passes || is_good) && ended == 0), "workload {index} passes without data");
         let share = failed as f64 * 100.0 / ended.max(1) as f64;
         must!(
@@ -232,24 +232,30 @@ fn judged(scene: &Scene, results: &Results, read: &Read, is_good: bool) -> Check
 /// A percentile of the response times, in nanoseconds. Iterations that did not end well count as slower than all others;
 /// `None` if the percentile is one of them.
 fn percentile(due: &[&Iteration], percent: usize) -> Option<u64> {
-    let mut all: Vec<u64> =
-        due.iter().map(|one| if one.is(Ended::Ok) { one.response_ns() } else { u64::MAX }).collect();
+    let mut all: Vec<u64> = due
+        .iter()
+        .map(|one| if one.is(CompletionStatus::Ok) { one.response_ns() } else { u64::MAX })
+        .collect();
     all.sort_unstable();
     let rank = (all.len() * percent).div_ceil(100).max(1);
     all.get(rank - 1).copied().filter(|ns| *ns < u64::MAX)
 }
 
-fn figures(results: &Results, read: &Read) -> Checked {
+fn figures(results: &Results, read: &RunLogContent) -> InvariantResult {
     let all = by_workload(&read.iterations);
     for (index, workload) in (0..).zip(&results.workloads) {
         let iterations = all.get(&index).map(Vec::as_slice).unwrap_or_default();
         for (counts, warm_up) in [(&workload.iterations, false), (&workload.warm_up, true)] {
-            let count = |ended: Ended| {
+            let count = |ended: CompletionStatus| {
                 iterations.iter().filter(|one| one.warm_up == warm_up && one.is(ended)).count() as u64
             };
             let found = (counts.ok, counts.failed, counts.aborted, counts.dropped);
-            let expected =
-                (count(Ended::Ok), count(Ended::Failed), count(Ended::Aborted), count(Ended::Dropped));
+            let expected = (
+                count(CompletionStatus::Ok),
+                count(CompletionStatus::Failed),
+                count(CompletionStatus::Aborted),
+                count(CompletionStatus::Dropped),
+            );
             must!(
                 found == expected,
                 "workload {index}: the results count {found:?}, the log has {expected:?}"
@@ -260,7 +266,7 @@ fn figures(results: &Results, read: &Read) -> Checked {
         let measured: Vec<&Iteration> = iterations
             .iter()
             .copied()
-            .filter(|one| !one.warm_up && (one.is(Ended::Ok) || one.is(Ended::Failed)))
+            .filter(|one| !one.warm_up && (one.is(CompletionStatus::Ok) || one.is(CompletionStatus::Failed)))
             .collect();
         distribution(&workload.service_time, measured.iter().map(|one| one.duration_ns))
             .map_err(|why| format!("workload {index}: service time: {why}"))?;
@@ -271,7 +277,7 @@ fn figures(results: &Results, read: &Read) -> Checked {
 }
 
 /// A distribution is that of these times, within the width of its buckets.
-fn distribution(found: &Distribution, times_ns: impl Iterator<Item = u64>) -> Checked {
+fn distribution(found: &Distribution, times_ns: impl Iterator<Item = u64>) -> InvariantResult {
     let mut times_ns: Vec<u64> = times_ns.collect();
     times_ns.sort_unstable();
     must!(found.count == times_ns.len() as u64, "{} of {} times", found.count, times_ns.len());
@@ -294,12 +300,13 @@ fn distribution(found: &Distribution, times_ns: impl Iterator<Item = u64>) -> Ch
 }
 
 /// Of a killed process, what had ended a second before is there, unless its disk held it up or lost it.
-fn little_is_lost(scene: &Scene, world: &World, process: &Process) -> Checked {
+fn little_is_lost(scene: &Scene, world: &World, process: &LoadProcess) -> InvariantResult {
     let disk = &scene.disk;
     if process.is_refused || disk.slow_ms > 0 || disk.torn.is_some() {
         return Ok(());
     }
-    let kill = scene.happenings.iter().find(|(of, _, what)| *of == process.shard && *what == Happening::Kill);
+    let kill =
+        scene.happenings.iter().find(|(of, _, what)| *of == process.shard && *what == SceneEvent::Kill);
     let Some((_, at_ms, _)) = kill else { return Err("killed by nobody".to_owned()) };
     let there: BTreeSet<(u16, u64)> =
         process.read.iterations.iter().map(|one| (one.workload, one.number)).collect();
@@ -324,8 +331,8 @@ fn little_is_lost(scene: &Scene, world: &World, process: &Process) -> Checked {
 }
 
 /// Every span that came is kept or counted by what became of it, and no bound was exceeded.
-fn spans_are_accounted_for(received: &Received) -> Checked {
-    let Received { counts, counted, expected, limits, .. } = received;
+fn spans_are_accounted_for(received: &SimulatedReceipt) -> InvariantResult {
+    let SimulatedReceipt { counts, counted, expected, limits, .. } = received;
     must!(
         counted == expected,
         "{expected:?} spans of iterations, links and others came, and it counts {counted:?}"
@@ -347,8 +354,8 @@ fn spans_are_accounted_for(received: &Received) -> Checked {
 }
 
 /// A kept trace is what came of it, without those spans that it says it lacks; and the slowest iterations are kept.
-fn kept_traces_are_whole(scene: &Scene, process: &Process) -> Checked {
-    let Received { sent, stored, kept, counts, .. } = &process.received;
+fn kept_traces_are_whole(scene: &Scene, process: &LoadProcess) -> InvariantResult {
+    let SimulatedReceipt { sent, stored, kept, counts, .. } = &process.received;
     for (id, spans) in stored {
         let came = sent.get(id).map(Vec::as_slice).unwrap_or_default();
         let Some(says) = kept.get(id) else {
@@ -369,7 +376,8 @@ fn kept_traces_are_whole(scene: &Scene, process: &Process) -> Checked {
         return Ok(());
     }
     must!(counts.let_go.losses() == counts.let_go.undecided, "spans were lost without need: {counts:?}");
-    let measured = |one: &&Iteration| !one.warm_up && (one.is(Ended::Ok) || one.is(Ended::Failed));
+    let measured =
+        |one: &&Iteration| !one.warm_up && (one.is(CompletionStatus::Ok) || one.is(CompletionStatus::Failed));
     for (workload, iterations) in by_workload(&process.read.iterations) {
         let measured: Vec<&Iteration> = iterations.into_iter().filter(measured).collect();
         for one in &measured {
@@ -394,7 +402,12 @@ fn is_within(some: &[u64], all: &[u64]) -> bool {
 }
 
 /// The merged run is its parts together.
-fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read: &Read) -> Checked {
+fn merges(
+    scene: &Scene,
+    world: &World,
+    merged: Result<&FinishedRun, String>,
+    read: &RunLogContent,
+) -> InvariantResult {
     let finished = match merged {
         Ok(finished) => finished,
         Err(why) => {
@@ -412,7 +425,7 @@ fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read:
     must!(parts == whole, "the merged run has {} iterations, its parts have {}", whole.len(), parts.len());
     figures(&finished.results, read)?;
     let is_good = finished.conclusion == Conclusion::Good && finished.fault.is_none();
-    let ended_well = |one: &Process| {
+    let ended_well = |one: &LoadProcess| {
         is_whole(one) && one.read.ending.end.as_ref().is_some_and(|end| end.status == Status::Finished)
     };
     must!(!is_good || world.processes.iter().all(ended_well), "good, although a part did not end well");
@@ -420,10 +433,10 @@ fn merges(scene: &Scene, world: &World, merged: Result<&Finished, String>, read:
 }
 
 /// A fault that bench could have, planted in what a run left; false if there is no place for it.
-type Plant = fn(&mut World) -> bool;
+type FaultPlant = fn(&mut World) -> bool;
 
 /// The faults that [`check`] must find.
-pub(crate) const PLANTS: [(&str, Plant); 9] = [
+pub(crate) const PLANTS: [(&str, FaultPlant); 9] = [
     ("an iteration is lost", |world| {
         let whole = world.processes.iter_mut().find(|one| is_whole(one) && !one.read.iterations.is_empty());
         whole.map(|one| one.read.iterations.remove(one.read.iterations.len() / 2)).is_some()
@@ -434,13 +447,13 @@ pub(crate) const PLANTS: [(&str, Plant); 9] = [
     }),
     ("a duration is wrong", |world| {
         let iterations = world.processes.iter_mut().flat_map(|one| one.read.iterations.iter_mut());
-        let mut good = iterations.filter(|one| one.is(Ended::Ok));
+        let mut good = iterations.filter(|one| one.is(CompletionStatus::Ok));
         good.next().map(|one| one.duration_ns += 1).is_some()
     }),
     ("a failed iteration counts as good", |world| {
         let iterations = world.processes.iter_mut().flat_map(|one| one.read.iterations.iter_mut());
-        let mut failed = iterations.filter(|one| one.is(Ended::Failed));
-        failed.next().map(|one| one.ended = Ended::Ok as u8).is_some()
+        let mut failed = iterations.filter(|one| one.is(CompletionStatus::Failed));
+        failed.next().map(|one| one.ended = CompletionStatus::Ok as u8).is_some()
     }),
     ("a killed run is good", |world| {
         let killed = world.processes.iter_mut().find(|one| one.is_killed);

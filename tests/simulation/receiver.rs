@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex};
 
 use bench::measure::ids::RunIds;
 use bench::measure::rows::IterationHead;
-use bench::measure::sample::Ended;
-use bench::osprofiler::spans::{Link, Span, protobuf};
+use bench::measure::sample::CompletionStatus;
+use bench::osprofiler::spans::{SpanLink, TraceSpan, protobuf};
 use bench::receive::simulated::Direct;
-use bench::receive::spool::sampling::Wanted;
+use bench::receive::spool::sampling::SamplingQuota;
 use bench::receive::spool::segments::Disk;
-use bench::receive::spool::{Counts, KeptTrace, Limits, Spool};
+use bench::receive::spool::{KeptTrace, Spool, SpoolCounts, SpoolLimits};
 use bench::receive::wire::request_of;
 use bench::terms::control::ControlShare;
 use fastrand::Rng;
 use uuid::Uuid;
 
-use crate::scene::{Scene, Spans};
-use crate::service::Seen;
+use crate::scene::{Scene, SpanFaults};
+use crate::service::RequestTruthMap;
 use crate::world::Iteration;
 
 /// How many of the slowest iterations of a workload must be kept.
@@ -32,35 +32,35 @@ const MS: u64 = 1_000_000;
 pub(crate) type Id = (u16, u64);
 
 /// What a receiver got, and what it had in the end.
-pub(crate) struct Received {
+pub(crate) struct SimulatedReceipt {
     /// The spans that came for each iteration, in the order of their ids.
     pub(crate) sent: BTreeMap<Id, Vec<u64>>,
     /// Those that are there.
     pub(crate) stored: BTreeMap<Id, Vec<u64>>,
     /// What it says of the iterations that ended.
     pub(crate) kept: BTreeMap<Id, KeptTrace>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: SpoolCounts,
     /// Spans of its iterations, spans that came by links, and spans of others, as it counts them.
     pub(crate) counted: (u64, u64, u64),
     /// The same by those that sent them.
     pub(crate) expected: (u64, u64, u64),
-    pub(crate) limits: Limits,
+    pub(crate) limits: SpoolLimits,
     /// The most bytes that were on its disk.
     pub(crate) disk_peak: u64,
 }
 
 /// What comes to a receiver.
-enum Coming {
+enum ReceiverInput {
     Ended(IterationHead),
-    Span(Box<Span>),
+    Span(Box<TraceSpan>),
 }
 
 /// Bounds that no scene reaches, or that most reach; segments are so small that they are cleaned all the time.
-fn limits(spans: &Spans) -> Limits {
-    let ample = Limits { segment_bytes: 4_000, ..Limits::default() };
+fn limits(spans: &SpanFaults) -> SpoolLimits {
+    let ample = SpoolLimits { segment_bytes: 4_000, ..SpoolLimits::default() };
     if spans.is_tight {
         let (waiting_bytes, queue_bytes, disk_bytes) = (8_000, 30_000, 40_000);
-        return Limits {
+        return SpoolLimits {
             waiting_bytes,
             queue_bytes,
             disk_bytes,
@@ -73,17 +73,22 @@ fn limits(spans: &Spans) -> Limits {
 }
 
 /// Lets the spans of a process's service come to a receiver.
-pub(crate) fn receive(scene: &Scene, shard: u32, iterations: &[Iteration], seen: &Seen) -> Received {
+pub(crate) fn receive(
+    scene: &Scene,
+    shard: u32,
+    iterations: &[Iteration],
+    seen: &RequestTruthMap,
+) -> SimulatedReceipt {
     let mut rng = Rng::with_seed(scene.seed ^ 0x5ea5 ^ u64::from(shard) << 40);
     let ids =
         RunIds::new(Uuid::from_u128(u128::from(scene.seed) << 8 | u128::from(shard)), ControlShare::NONE);
-    let (limits, disk) = (limits(&scene.spans), Memory::of(scene.spans.room));
-    let wanted = Wanted { traces: (4, 3), slowest: SLOWEST };
+    let (limits, disk) = (limits(&scene.spans), MemoryDisk::of(scene.spans.room));
+    let wanted = SamplingQuota { traces: (4, 3), slowest: SLOWEST };
     let workloads = scene.workloads.len().try_into().unwrap();
     let spool = Arc::new(Spool::start(ids, workloads, wanted, limits, Box::new(disk.clone())).unwrap());
     let receiver = Direct::new(spool.clone());
     let mut coming = ends(scene, iterations, &mut rng);
-    let mut service = Tracing { ids, rng: rng.fork(), next: 1, spans: &scene.spans, sent: Vec::new() };
+    let mut service = TracedService { ids, rng: rng.fork(), next: 1, spans: &scene.spans, sent: Vec::new() };
     let own = |number: u64| number % u64::from(scene.shards) == u64::from(shard);
     for ((workload, number, _), truths) in
         seen.lock().unwrap().iter().filter(|((_, number, _), _)| own(*number))
@@ -91,7 +96,7 @@ pub(crate) fn receive(scene: &Scene, shard: u32, iterations: &[Iteration], seen:
         truths.iter().for_each(|truth| service.answers((*workload, *number), truth.arrived_ns));
     }
     let (sent, expected) = tally(&service.sent, ids);
-    coming.extend(service.sent.into_iter().map(|(at, span)| (at, Coming::Span(Box::new(span)))));
+    coming.extend(service.sent.into_iter().map(|(at, span)| (at, ReceiverInput::Span(Box::new(span)))));
     coming.sort_by_key(|(at, _)| *at);
     let heads = deliver(coming, &spool, &receiver, scene.spans.in_request, &mut rng);
     let kept =
@@ -101,7 +106,7 @@ pub(crate) fn receive(scene: &Scene, shard: u32, iterations: &[Iteration], seen:
     let id_of = |trace: u128| ids.sample_of(trace).map(|id| (id.workload, id.number)).unwrap();
     let stored =
         stored.traces().map(|(trace, messages)| (id_of(trace), span_ids(&messages.unwrap()))).collect();
-    Received {
+    SimulatedReceipt {
         sent,
         stored,
         kept,
@@ -114,7 +119,7 @@ pub(crate) fn receive(scene: &Scene, shard: u32, iterations: &[Iteration], seen:
 }
 
 /// When the ends of iterations become known: with the batches of their workers, some time later.
-fn ends(scene: &Scene, iterations: &[Iteration], rng: &mut Rng) -> Vec<(u64, Coming)> {
+fn ends(scene: &Scene, iterations: &[Iteration], rng: &mut Rng) -> Vec<(u64, ReceiverInput)> {
     let faults: HashMap<&str, u32> =
         iterations.iter().filter_map(|one| one.fault.as_deref()).zip(1..).collect();
     let head = |one: &Iteration| IterationHead {
@@ -124,27 +129,32 @@ fn ends(scene: &Scene, iterations: &[Iteration], rng: &mut Rng) -> Vec<(u64, Com
         duration_ns: one.duration_ns,
         error: one.fault.as_deref().map_or(0, |fault| faults[fault]),
         workload: one.workload,
-        ended: [Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped]
-            .into_iter()
-            .find(|ended| one.is(*ended))
-            .unwrap(),
+        ended: [
+            CompletionStatus::Ok,
+            CompletionStatus::Failed,
+            CompletionStatus::Aborted,
+            CompletionStatus::Dropped,
+        ]
+        .into_iter()
+        .find(|ended| one.is(*ended))
+        .unwrap(),
         warm_up: one.warm_up,
         ..IterationHead::default()
     };
     let delay = |rng: &mut Rng| rng.u64(0..=scene.spans.batch_ms) * MS;
-    iterations.iter().map(|one| (one.end_ns() + delay(rng), Coming::Ended(head(one)))).collect()
+    iterations.iter().map(|one| (one.end_ns() + delay(rng), ReceiverInput::Ended(head(one)))).collect()
 }
 
 /// Hands over what comes; says which iterations ended.
 fn deliver(
-    coming: Vec<(u64, Coming)>,
+    coming: Vec<(u64, ReceiverInput)>,
     spool: &Spool,
     receiver: &Direct,
     in_request: usize,
     rng: &mut Rng,
 ) -> Vec<IterationHead> {
     let (mut heads, mut request) = (Vec::new(), Vec::new());
-    let send = |request: &mut Vec<Span>| {
+    let send = |request: &mut Vec<TraceSpan>| {
         if !request.is_empty() {
             assert!(receiver.accept(protobuf::encode(request)), "a request with spans was refused");
             request.clear();
@@ -152,7 +162,7 @@ fn deliver(
     };
     for (_, what) in coming {
         match what {
-            Coming::Ended(head) => {
+            ReceiverInput::Ended(head) => {
                 // An exporter does not wait for that.
                 if rng.bool() {
                     send(&mut request);
@@ -160,7 +170,7 @@ fn deliver(
                 spool.ended(&head);
                 heads.push(head);
             }
-            Coming::Span(span) => {
+            ReceiverInput::Span(span) => {
                 request.push(*span);
                 if request.len() >= in_request {
                     send(&mut request);
@@ -173,15 +183,15 @@ fn deliver(
 }
 
 /// A service that makes spans, and what becomes of them on their way.
-struct Tracing<'a> {
+struct TracedService<'a> {
     ids: RunIds,
     rng: Rng,
     next: u64,
-    spans: &'a Spans,
-    sent: Vec<(u64, Span)>,
+    spans: &'a SpanFaults,
+    sent: Vec<(u64, TraceSpan)>,
 }
 
-impl Tracing<'_> {
+impl TracedService<'_> {
     /// A request of an iteration has arrived.
     fn answers(&mut self, id: Id, arrived_ns: u64) {
         let trace_id = self.ids.trace_id(id).as_u128();
@@ -194,7 +204,7 @@ impl Tracing<'_> {
         if self.meets(self.spans.linked) {
             // A consumer of a message has a trace of its own, and one of its spans says what it is about.
             let other = self.rng.u128(1..);
-            for about in [None, Some(Link { trace_id, span_id: server.span_id }), None] {
+            for about in [None, Some(SpanLink { trace_id, span_id: server.span_id }), None] {
                 let mut span = self.span(other, None);
                 span.links.extend(about);
                 self.send(arrived_ns, span);
@@ -212,13 +222,21 @@ impl Tracing<'_> {
         self.rng.u32(0..1_000) < per_mille
     }
 
-    fn span(&mut self, trace_id: u128, parent_id: Option<u64>) -> Span {
+    fn span(&mut self, trace_id: u128, parent_id: Option<u64>) -> TraceSpan {
         self.next += 1;
         let name = "x".repeat(self.rng.usize(0..200));
-        Span { trace_id, span_id: self.next, parent_id, name, start_ns: 1, end_ns: 2, ..Span::default() }
+        TraceSpan {
+            trace_id,
+            span_id: self.next,
+            parent_id,
+            name,
+            start_ns: 1,
+            end_ns: 2,
+            ..TraceSpan::default()
+        }
     }
 
-    fn send(&mut self, arrived_ns: u64, span: Span) {
+    fn send(&mut self, arrived_ns: u64, span: TraceSpan) {
         if self.meets(self.spans.lost) {
             return;
         }
@@ -231,7 +249,7 @@ impl Tracing<'_> {
 }
 
 /// The spans of each iteration, in order, and how many there are of iterations, by links, and of others.
-fn tally(sent: &[(u64, Span)], ids: RunIds) -> (BTreeMap<Id, Vec<u64>>, (u64, u64, u64)) {
+fn tally(sent: &[(u64, TraceSpan)], ids: RunIds) -> (BTreeMap<Id, Vec<u64>>, (u64, u64, u64)) {
     let id_of = |trace: u128| ids.sample_of(trace).map(|id| (id.workload, id.number));
     let by_link: HashMap<u128, Id> = sent
         .iter()
@@ -262,14 +280,14 @@ fn span_ids(messages: &[Vec<u8>]) -> Vec<u64> {
 
 /// A disk in memory, with room for a limited number of bytes.
 #[derive(Clone)]
-struct Memory {
+struct MemoryDisk {
     segments: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,
     room: u64,
     peak: Arc<Mutex<u64>>,
     open: u32,
 }
 
-impl Memory {
+impl MemoryDisk {
     fn of(room: Option<u64>) -> Self {
         let room = room.unwrap_or(u64::MAX);
         Self { segments: Arc::default(), room, peak: Arc::default(), open: 0 }
@@ -280,7 +298,7 @@ impl Memory {
     }
 }
 
-impl Disk for Memory {
+impl Disk for MemoryDisk {
     fn create(&mut self, segment: u32) -> io::Result<()> {
         assert!(self.segments.lock().unwrap().insert(segment, Vec::new()).is_none(), "{segment} is there");
         self.open = segment;

@@ -9,7 +9,7 @@ use fastrand::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) seed: u64,
-    pub(crate) workloads: Vec<Workload>,
+    pub(crate) workloads: Vec<SceneWorkload>,
     /// The workloads run at the same time.
     pub(crate) parallel: bool,
     /// Threads that make the load.
@@ -18,16 +18,16 @@ pub(crate) struct Scene {
     pub(crate) shards: u32,
     pub(crate) connections: &'static str,
     pub(crate) graceful_stop_ms: u64,
-    pub(crate) service: Service,
-    pub(crate) disk: Disk,
-    pub(crate) spans: Spans,
+    pub(crate) service: ServiceFaults,
+    pub(crate) disk: DiskFaults,
+    pub(crate) spans: SpanFaults,
     /// What happens to a process, and when after the start of its first load; its number among the shards.
-    pub(crate) happenings: Vec<(u32, u64, Happening)>,
+    pub(crate) happenings: Vec<(u32, u64, SceneEvent)>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Workload {
-    pub(crate) runner: Runner,
+pub(crate) struct SceneWorkload {
+    pub(crate) runner: SceneRunner,
     pub(crate) actions: u32,
     /// A pause between actions.
     pub(crate) think_ms: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Workload {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Runner {
+pub(crate) enum SceneRunner {
     Times { times: u64, users: u32 },
     Duration { ms: u64, users: u32 },
     Rate { rps: u64, times: u64, users: u32, queue: u32 },
@@ -53,7 +53,7 @@ pub(crate) enum Runner {
 
 /// How the service answers: of a thousand requests or connections, how many meet which fault.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Service {
+pub(crate) struct ServiceFaults {
     pub(crate) typical_ms: u64,
     pub(crate) slow_ms: u64,
     pub(crate) slow: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Service {
 
 /// How the disk of the run log behaves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct DiskFaults {
     /// It is full after this many bytes.
     pub(crate) full_after: Option<u64>,
     /// How many writes it refuses before there is room again; 0 if there never is.
@@ -89,7 +89,7 @@ pub(crate) struct Disk {
 
 /// The spans of the service and their receiver: of a thousand spans or requests, how many meet what.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spans {
+pub(crate) struct SpanFaults {
     /// The most spans below that of a request.
     pub(crate) inner: u32,
     pub(crate) lost: u32,
@@ -117,7 +117,7 @@ pub(crate) enum Torn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happening {
+pub(crate) enum SceneEvent {
     Stop,
     CutOff,
     Kill,
@@ -139,7 +139,7 @@ impl Scene {
         let rng = &mut Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x51ed);
         let several = now_and_then(rng, 20);
         let shards = if now_and_then(rng, 20) { rng.u32(2..=3) } else { 1 };
-        let workloads = (0..1 + u32::from(several)).map(|_| Workload::draw(rng, shards)).collect();
+        let workloads = (0..1 + u32::from(several)).map(|_| SceneWorkload::draw(rng, shards)).collect();
         let mut scene = Self {
             seed,
             workloads,
@@ -148,38 +148,38 @@ impl Scene {
             shards,
             connections: *rng.choice(["user", "user", "iteration", "shared"].iter()).unwrap(),
             graceful_stop_ms: up_to(rng, 3_000),
-            service: Service::draw(rng),
-            disk: Disk::draw(rng),
-            spans: Spans::default(),
+            service: ServiceFaults::draw(rng),
+            disk: DiskFaults::draw(rng),
+            spans: SpanFaults::default(),
             happenings: Vec::new(),
         };
         for shard in 0..scene.shards {
             let mut at_ms = up_to(rng, 4_000);
             if now_and_then(rng, 15) {
-                scene.happenings.push((shard, at_ms, Happening::Stop));
+                scene.happenings.push((shard, at_ms, SceneEvent::Stop));
                 at_ms += up_to(rng, 500);
                 if rng.bool() {
-                    scene.happenings.push((shard, at_ms, Happening::CutOff));
+                    scene.happenings.push((shard, at_ms, SceneEvent::CutOff));
                 }
             }
             if now_and_then(rng, 15) {
-                scene.happenings.push((shard, at_ms + up_to(rng, 2_000), Happening::Kill));
+                scene.happenings.push((shard, at_ms + up_to(rng, 2_000), SceneEvent::Kill));
             }
         }
-        scene.spans = Spans::draw(rng);
+        scene.spans = SpanFaults::draw(rng);
         scene
     }
 
     /// The names of what is in it, to be counted over a series.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
-        let is = |what: fn(&Happening) -> bool| self.happenings.iter().any(|(_, _, one)| what(one));
+        let is = |what: fn(&SceneEvent) -> bool| self.happenings.iter().any(|(_, _, one)| what(one));
         let all = [
             ("abort on fail", self.workloads.iter().any(|one| one.aborts && one.p95_ms_max.is_some())),
             ("shards", self.shards > 1),
             ("parallel", self.parallel),
-            ("stopped", is(|one| *one == Happening::Stop)),
-            ("cut off", is(|one| *one == Happening::CutOff)),
-            ("killed", is(|one| *one == Happening::Kill)),
+            ("stopped", is(|one| *one == SceneEvent::Stop)),
+            ("cut off", is(|one| *one == SceneEvent::CutOff)),
+            ("killed", is(|one| *one == SceneEvent::Kill)),
             ("disk full", self.disk.full_after.is_some()),
             ("disk slow", self.disk.slow_ms > 0),
             ("short writes", self.disk.short_writes),
@@ -209,11 +209,12 @@ impl Scene {
     }
 }
 
-impl Workload {
+impl SceneWorkload {
     fn draw(rng: &mut Rng, users_min: u32) -> Self {
-        let runner = Runner::draw(rng, users_min);
+        let runner = SceneRunner::draw(rng, users_min);
         // A ramp has none.
-        let warms_up = now_and_then(rng, 20) && !matches!(runner, Runner::Ramp { .. } | Runner::Users { .. });
+        let warms_up =
+            now_and_then(rng, 20) && !matches!(runner, SceneRunner::Ramp { .. } | SceneRunner::Users { .. });
         let warm_up = if warms_up { up_to(rng, 20) } else { 0 };
         Self {
             runner,
@@ -261,7 +262,7 @@ impl Workload {
     }
 }
 
-impl Runner {
+impl SceneRunner {
     fn draw(rng: &mut Rng, users_min: u32) -> Self {
         let users = users_min + u32::try_from(up_to(rng, 30)).unwrap();
         let (times, ms, rps) =
@@ -314,7 +315,7 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1_000, ms % 1_000)
 }
 
-impl Service {
+impl ServiceFaults {
     fn draw(rng: &mut Rng) -> Self {
         let typical_ms = up_to(rng, 60);
         let mut service = Self {
@@ -337,7 +338,7 @@ impl Service {
     }
 }
 
-impl Disk {
+impl DiskFaults {
     fn draw(rng: &mut Rng) -> Self {
         Self {
             full_after: now_and_then(rng, 12).then(|| up_to(rng, 20_000)),
@@ -350,7 +351,7 @@ impl Disk {
     }
 }
 
-impl Spans {
+impl SpanFaults {
     fn draw(rng: &mut Rng) -> Self {
         let mut share = |percent| if now_and_then(rng, percent) { up_to(rng, 300) as u32 } else { 0 };
         let (lost, doubled, linked, foreign) = (share(30), share(30), share(30), share(30));

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::base::clock::now;
-use bench::client::simulated::{Network, Peer, Sent, What};
+use bench::client::simulated::{NetworkModel, Peer, PeerEvent, PeerTransmission};
 use bench::runner::simulated::is_here;
 use fastrand::Rng;
 
-use crate::scene::{Service, ms};
+use crate::scene::{ServiceFaults, ms};
 
 /// What the service knows of a request of the load, in nanoseconds from the anchor of the process's clock.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,28 +23,28 @@ pub(crate) struct Truth {
 }
 
 /// What a request's path says: workload, iteration, action.
-pub(crate) type Asked = (u16, u64, u32);
+pub(crate) type SimulatedRequestKey = (u16, u64, u32);
 
 /// The truth of all requests that were sent, in order.
-pub(crate) type Seen = Arc<Mutex<BTreeMap<Asked, Vec<Truth>>>>;
+pub(crate) type RequestTruthMap = Arc<Mutex<BTreeMap<SimulatedRequestKey, Vec<Truth>>>>;
 
 /// The network of a process.
 pub(crate) struct Net {
-    service: Service,
+    service: ServiceFaults,
     rng: Rng,
     anchor: Instant,
-    seen: Seen,
+    seen: RequestTruthMap,
 }
 
 impl Net {
-    pub(crate) fn new(service: &Service, rng: Rng, anchor: Instant, seen: &Seen) -> Self {
+    pub(crate) fn new(service: &ServiceFaults, rng: Rng, anchor: Instant, seen: &RequestTruthMap) -> Self {
         Self { service: service.clone(), rng, anchor, seen: Arc::clone(seen) }
     }
 }
 
-impl Network for Net {
+impl NetworkModel for Net {
     fn connect(&mut self, _: &str) -> (Duration, io::Result<Box<dyn Peer>>) {
-        let mut service = Service { pieces: 1, ..Service::default() };
+        let mut service = ServiceFaults { pieces: 1, ..ServiceFaults::default() };
         if is_here() {
             service = self.service.clone();
         }
@@ -55,7 +55,7 @@ impl Network for Net {
         let (rng, seen) = (self.rng.fork(), Arc::clone(&self.seen));
         (
             ms(takes),
-            Ok(Box::new(Server {
+            Ok(Box::new(SimulatedServer {
                 service,
                 rng,
                 anchor: self.anchor,
@@ -68,17 +68,17 @@ impl Network for Net {
 }
 
 /// The service's end of a connection.
-struct Server {
-    service: Service,
+struct SimulatedServer {
+    service: ServiceFaults,
     rng: Rng,
     anchor: Instant,
-    seen: Seen,
+    seen: RequestTruthMap,
     head: Vec<u8>,
     is_over: bool,
 }
 
-impl Peer for Server {
-    fn take(&mut self, bytes: &[u8], sent: &mut Vec<Sent>) -> usize {
+impl Peer for SimulatedServer {
+    fn take(&mut self, bytes: &[u8], sent: &mut Vec<PeerTransmission>) -> usize {
         let taken = self.rng.usize(1..=bytes.len());
         if self.is_over {
             return taken;
@@ -92,7 +92,7 @@ impl Peer for Server {
     }
 }
 
-impl Server {
+impl SimulatedServer {
     fn meets(&mut self, per_mille: u32) -> bool {
         self.rng.u32(0..1_000) < per_mille
     }
@@ -113,7 +113,7 @@ impl Server {
         takes
     }
 
-    fn answer(&mut self, head: &str, sent: &mut Vec<Sent>) {
+    fn answer(&mut self, head: &str, sent: &mut Vec<PeerTransmission>) {
         let takes = self.takes();
         let body = "x".repeat(self.rng.usize(0..2_000));
         let mut status = "200 OK";
@@ -144,17 +144,17 @@ impl Server {
             bytes[0] = 0;
         } else if self.meets(self.service.cut_off) {
             bytes.truncate(self.rng.usize(0..bytes.len()));
-            (end, whole) = (Some(What::End), false);
+            (end, whole) = (Some(PeerEvent::End), false);
         } else if self.meets(self.service.resets) {
             bytes.truncate(self.rng.usize(0..bytes.len()));
-            (end, whole) = (Some(What::Reset), false);
+            (end, whole) = (Some(PeerEvent::Reset), false);
         } else if closes {
-            end = Some(What::End);
+            end = Some(PeerEvent::End);
         }
         let last = self.send(takes, bytes, sent);
         if let Some(what) = end {
             self.is_over = true;
-            sent.push(Sent { after: last + ms(self.rng.u64(0..20)), what });
+            sent.push(PeerTransmission { after: last + ms(self.rng.u64(0..20)), what });
         }
         if let Some(asked) = asked(head).filter(|_| is_here()) {
             let since = |at: Instant| u64::try_from((at - self.anchor).as_nanos()).unwrap();
@@ -164,7 +164,7 @@ impl Server {
     }
 
     /// Sends in pieces; says how long after now the last one arrives.
-    fn send(&mut self, mut after: Duration, bytes: Vec<u8>, sent: &mut Vec<Sent>) -> Duration {
+    fn send(&mut self, mut after: Duration, bytes: Vec<u8>, sent: &mut Vec<PeerTransmission>) -> Duration {
         let pieces = self.rng.u32(1..=self.service.pieces);
         let mut rest = bytes.as_slice();
         for piece in 0..pieces {
@@ -173,7 +173,7 @@ impl Server {
                 after += ms(self.rng.u64(0..8));
             }
             if length > 0 {
-                sent.push(Sent { after, what: What::Bytes(rest[..length].to_vec()) });
+                sent.push(PeerTransmission { after, what: PeerEvent::Bytes(rest[..length].to_vec()) });
             }
             rest = &rest[length..];
         }
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-fn asked(head: &str) -> Option<Asked> {
+fn asked(head: &str) -> Option<SimulatedRequestKey> {
     let path = head.strip_prefix("GET /")?.split(' ').next()?;
     let mut parts = path.split('/');
     let asked = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -1,6 +1,6 @@
 //! Makes a scene that breaks an invariant as small as it can be while it still breaks one.
 
-use crate::scene::{Disk, Runner, Scene, Service, Spans};
+use crate::scene::{DiskFaults, Scene, SceneRunner, ServiceFaults, SpanFaults};
 
 type Change = fn(&mut Scene);
 
@@ -16,12 +16,12 @@ const CHANGES: &[Change] = &[
     |scene| drop(scene.workloads.drain(..scene.workloads.len() - 1)),
     |scene| scene.workers = 1,
     |scene| scene.connections = "user",
-    |scene| scene.disk = Disk::default(),
+    |scene| scene.disk = DiskFaults::default(),
     |scene| scene.disk.slow_ms = 0,
     |scene| scene.disk.short_writes = false,
     |scene| scene.disk.full_after = None,
     |scene| scene.disk.torn = None,
-    |scene| scene.service = Service { pieces: 1, typical_ms: 10, ..Service::default() },
+    |scene| scene.service = ServiceFaults { pieces: 1, typical_ms: 10, ..ServiceFaults::default() },
     |scene| scene.service.stall = None,
     |scene| scene.service.pieces = 1,
     |scene| (scene.service.slow, scene.service.errors) = (0, 0),
@@ -29,7 +29,7 @@ const CHANGES: &[Change] = &[
     |scene| (scene.service.resets, scene.service.silence) = (0, 0),
     |scene| (scene.service.closes, scene.service.refused) = (0, 0),
     |scene| scene.service.connect_ms = 0,
-    |scene| scene.spans = Spans { in_request: 1, ..Spans::default() },
+    |scene| scene.spans = SpanFaults { in_request: 1, ..SpanFaults::default() },
     |scene| scene.spans.is_tight = false,
     |scene| scene.spans.room = None,
     |scene| (scene.spans.lost, scene.spans.doubled) = (0, 0),
@@ -44,9 +44,11 @@ const CHANGES: &[Change] = &[
     |scene| {
         for workload in scene.workloads.iter_mut().filter(|_| scene.shards == 1) {
             match &mut workload.runner {
-                Runner::Times { times, .. } | Runner::Rate { times, .. } => *times = times.div_ceil(2),
-                Runner::Duration { ms, .. } | Runner::RateFor { ms, .. } => *ms = ms.div_ceil(2),
-                Runner::Ramp { ms, .. } | Runner::Users { ms, .. } => *ms = ms.div_ceil(2),
+                SceneRunner::Times { times, .. } | SceneRunner::Rate { times, .. } => {
+                    *times = times.div_ceil(2)
+                }
+                SceneRunner::Duration { ms, .. } | SceneRunner::RateFor { ms, .. } => *ms = ms.div_ceil(2),
+                SceneRunner::Ramp { ms, .. } | SceneRunner::Users { ms, .. } => *ms = ms.div_ceil(2),
             }
         }
     },
@@ -54,10 +56,14 @@ const CHANGES: &[Change] = &[
         // Each shard needs one.
         for workload in scene.workloads.iter_mut().filter(|_| scene.shards == 1) {
             match &mut workload.runner {
-                Runner::Times { users, .. } | Runner::Duration { users, .. } => *users = users.div_ceil(2),
-                Runner::Rate { users, .. } | Runner::RateFor { users, .. } => *users = users.div_ceil(2),
-                Runner::Users { users, .. } => *users = users.div_ceil(2),
-                Runner::Ramp { rps, .. } => *rps = rps.div_ceil(2),
+                SceneRunner::Times { users, .. } | SceneRunner::Duration { users, .. } => {
+                    *users = users.div_ceil(2)
+                }
+                SceneRunner::Rate { users, .. } | SceneRunner::RateFor { users, .. } => {
+                    *users = users.div_ceil(2)
+                }
+                SceneRunner::Users { users, .. } => *users = users.div_ceil(2),
+                SceneRunner::Ramp { rps, .. } => *rps = rps.div_ceil(2),
             }
         }
     },

@@ -11,20 +11,20 @@ use std::time::Duration;
 use bench::client::simulated as network;
 use bench::harness::merge::{MergeOptions, merge};
 use bench::harness::options::{ReportOptions, RunOptions, ShardOptions, YamlFile};
-use bench::harness::{Event, Finished, HarnessError, Interrupt, Sink, event, run, stored};
+use bench::harness::{Event, FinishedRun, HarnessError, Interrupt, Sink, event, run, stored};
 use bench::measure::errors::NumberedFailure;
 use bench::measure::log::{Ending, FILE_NAME, RunLog, Visitor, simulated as log};
 use bench::measure::rows::Rows;
-use bench::measure::sample::Ended;
+use bench::measure::sample::CompletionStatus;
 use bench::plan::shard::Shard;
-use bench::runner::simulated::{self as load, Killed, Script};
+use bench::runner::simulated::{self as load, Script, SimulatedKill};
 use bench::runner::stop::StopReason;
 use fastrand::Rng;
 
 use crate::disk::{Faulty, tear};
-use crate::receiver::{Received, receive};
-use crate::scene::{Happening, Scene, ms};
-use crate::service::{Net, Seen};
+use crate::receiver::{SimulatedReceipt, receive};
+use crate::scene::{Scene, SceneEvent, ms};
+use crate::service::{Net, RequestTruthMap};
 
 /// An iteration as a log has it; times in nanoseconds from the run's anchor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub(crate) struct Iteration {
 }
 
 impl Iteration {
-    pub(crate) fn is(&self, ended: Ended) -> bool {
+    pub(crate) fn is(&self, ended: CompletionStatus) -> bool {
         self.ended == ended as u8
     }
 
@@ -56,39 +56,39 @@ impl Iteration {
 
 /// What a log holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct RunLogContent {
     pub(crate) iterations: Vec<Iteration>,
     pub(crate) ending: Ending,
 }
 
 /// A process that made a load, or a part of one.
-pub(crate) struct Process {
+pub(crate) struct LoadProcess {
     pub(crate) shard: u32,
     pub(crate) is_killed: bool,
     /// A write to its log was refused.
     pub(crate) is_refused: bool,
     /// What `bench run` said, or `bench report` if it was killed.
-    pub(crate) finished: Result<Finished, HarnessError>,
+    pub(crate) finished: Result<FinishedRun, HarnessError>,
     /// What is in its log; empty without one.
-    pub(crate) read: Read,
+    pub(crate) read: RunLogContent,
     /// What its receiver of spans has in the end.
-    pub(crate) received: Received,
+    pub(crate) received: SimulatedReceipt,
 }
 
 /// What a scene left.
 pub(crate) struct World {
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<LoadProcess>,
     /// What `bench merge` said, and the merged log.
-    pub(crate) merged: Option<(Result<Finished, HarnessError>, Read)>,
-    pub(crate) seen: Seen,
+    pub(crate) merged: Option<(Result<FinishedRun, HarnessError>, RunLogContent)>,
+    pub(crate) seen: RequestTruthMap,
     _folder: tempfile::TempDir,
 }
 
 impl World {
     pub(crate) fn run(scene: &Scene) -> Self {
-        let (folder, seen) = (tempfile::tempdir().unwrap(), Seen::default());
+        let (folder, seen) = (tempfile::tempdir().unwrap(), RequestTruthMap::default());
         let out = folder.path().join("runs");
-        let processes: Vec<Process> =
+        let processes: Vec<LoadProcess> =
             (0..scene.shards).map(|shard| process(scene, shard, &out, &seen)).collect();
         let merged = (scene.shards > 1).then(|| {
             let options = MergeOptions {
@@ -128,7 +128,7 @@ fn options(scene: &Scene, shard: u32, out: &Path) -> RunOptions {
     options
 }
 
-fn process(scene: &Scene, shard: u32, out: &Path, seen: &Seen) -> Process {
+fn process(scene: &Scene, shard: u32, out: &Path, seen: &RequestTruthMap) -> LoadProcess {
     let mut rng = Rng::with_seed(scene.seed ^ u64::from(shard) << 32);
     let refused = Arc::new(AtomicBool::new(false));
     let (net_rng, disk_rng) = (rng.fork(), rng.fork());
@@ -152,15 +152,15 @@ fn process(scene: &Scene, shard: u32, out: &Path, seen: &Seen) -> Process {
     let finished = ran.unwrap_or_else(|panic| after_kill(scene, directory.as_deref(), panic));
     let read = directory.as_deref().map(read).unwrap_or_default();
     let received = receive(scene, shard, &read.iterations, seen);
-    Process { shard, is_killed, is_refused: refused.load(Ordering::Relaxed), finished, read, received }
+    LoadProcess { shard, is_killed, is_refused: refused.load(Ordering::Relaxed), finished, read, received }
 }
 
 fn script(scene: &Scene, shard: u32, mut rng: Rng) -> Script {
     let slow_ms = scene.disk.slow_ms;
-    let happening = |what: &Happening| match what {
-        Happening::Stop => load::Happening::Stop(StopReason::Interrupted),
-        Happening::CutOff => load::Happening::CutOff,
-        Happening::Kill => load::Happening::Kill,
+    let happening = |what: &SceneEvent| match what {
+        SceneEvent::Stop => load::SimulatedEvent::Stop(StopReason::Interrupted),
+        SceneEvent::CutOff => load::SimulatedEvent::CutOff,
+        SceneEvent::Kill => load::SimulatedEvent::Kill,
     };
     let own = scene.happenings.iter().filter(|(of, _, _)| *of == shard);
     let events: VecDeque<_> = own.map(|(_, at, what)| (ms(*at), happening(what))).collect();
@@ -173,8 +173,8 @@ fn after_kill(
     scene: &Scene,
     directory: Option<&Path>,
     panic: Box<dyn Any + Send>,
-) -> Result<Finished, HarnessError> {
-    if !panic.is::<Killed>() {
+) -> Result<FinishedRun, HarnessError> {
+    if !panic.is::<SimulatedKill>() {
         resume_unwind(panic);
     }
     let directory = directory.unwrap();
@@ -218,13 +218,13 @@ impl Visitor for Collect {
     }
 }
 
-fn read(directory: &Path) -> Read {
+fn read(directory: &Path) -> RunLogContent {
     let mut collect = Collect::default();
     let path = directory.join(FILE_NAME);
     let visited = RunLog::open(&path).and_then(|log| log.visit(&mut [&mut collect]));
     // Without a header nothing was begun.
     let ending = visited.unwrap_or_default();
-    Read { iterations: collect.0, ending }
+    RunLogContent { iterations: collect.0, ending }
 }
 
 /// How many iterations there are of each workload.

@@ -30,7 +30,7 @@ fn tree(points: Vec<Point>) -> TraceTree {
     TraceTree { points, ..TraceTree::default() }
 }
 
-fn found(slow: &[TraceTree], typical: &[TraceTree], known: &Known) -> Differences {
+fn found(slow: &[TraceTree], typical: &[TraceTree], known: &ReportedValues) -> Differences {
     differences(&slow.iter().collect::<Vec<_>>(), &typical.iter().collect::<Vec<_>>(), known).unwrap()
 }
 
@@ -72,7 +72,7 @@ fn equal_traces_rarely_differ() {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut side = |count: usize| (0..count).map(|_| noisy(&mut random, Vec::new())).collect::<Vec<_>>();
         let (slow, typical) = (side(20), side(40));
-        let seen = found(&slow, &typical, &Known::new());
+        let seen = found(&slow, &typical, &ReportedValues::new());
         assert!(seen.tested > 50, "{seen:?}");
         wrong += u64::from(!seen.found.is_empty());
     }
@@ -101,7 +101,7 @@ fn planted_values_are_found_with_what_goes_with_them() {
             trees
         };
         let (slow, typical) = (side(20, 0.92), side(40, 0.08));
-        let seen = found(&slow, &typical, &Known::new());
+        let seen = found(&slow, &typical, &ReportedValues::new());
         let texts = texts(&seen);
         let first = "k8s.node.name=n7 & k8s.pod.name=api-7".to_owned();
         named += usize::from(texts.first() == Some(&first));
@@ -141,12 +141,12 @@ fn every_place_of_a_trace_is_compared() {
     for (name, extra, expected) in rows {
         let slow: Vec<TraceTree> = (0..20).map(|_| tree(vec![plain(), extra.clone()])).collect();
         let typical: Vec<TraceTree> = (0..40).map(|_| tree(vec![plain()])).collect();
-        assert_eq!(texts(&found(&slow, &typical, &Known::new())), expected, "{name}");
+        assert_eq!(texts(&found(&slow, &typical, &ReportedValues::new())), expected, "{name}");
         // Typical ones have it, not the slow ones.
-        assert_eq!(texts(&found(&typical, &slow, &Known::new())), Vec::<String>::new(), "{name}");
+        assert_eq!(texts(&found(&typical, &slow, &ReportedValues::new())), Vec::<String>::new(), "{name}");
         let known = |text: &&str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         if expected[0].matches('=').count() == 1 {
-            let known: Known = expected.iter().filter_map(known).collect();
+            let known: ReportedValues = expected.iter().filter_map(known).collect();
             assert_eq!(texts(&found(&slow, &typical, &known)), Vec::<String>::new(), "{name}");
         }
     }
@@ -159,7 +159,7 @@ fn a_value_that_is_everywhere_is_compared_at_each_point() {
         (0..20).map(|_| tree(vec![cache("roles", "miss"), cache("users", "miss")])).collect();
     let typical: Vec<TraceTree> =
         (0..40).map(|_| tree(vec![cache("roles", "miss"), cache("users", "hit")])).collect();
-    assert_eq!(texts(&found(&slow, &typical, &Known::new())), ["cache=miss at users"]);
+    assert_eq!(texts(&found(&slow, &typical, &ReportedValues::new())), ["cache=miss at users"]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn several_rows_and_addresses_are_listed_and_of_several_bounds_one() {
     let slow: Vec<TraceTree> =
         (0..30).map(|n| trace(3 + n % 2, format!("10.0.0.{}", 3 + n / 15), 20_000)).collect();
     let typical: Vec<TraceTree> = (0..60).map(|n| trace(100 + n % 9, "10.0.0.1".into(), 300)).collect();
-    let mut texts = texts(&found(&slow, &typical, &Known::new()));
+    let mut texts = texts(&found(&slow, &typical, &ReportedValues::new()));
     texts.sort_unstable();
     let expected = [
         "client.address=10.0.0.3",
@@ -201,9 +201,9 @@ fn ids_and_the_client_say_nothing() {
         (0..count).map(|_| tree(points(&mut random))).collect()
     };
     let (slow, typical) = (side(20, "a"), side(40, "b"));
-    let seen = found(&slow, &typical, &Known::new());
+    let seen = found(&slow, &typical, &ReportedValues::new());
     assert_eq!((seen.found.len(), seen.tested), (0, 0), "{seen:?}");
-    assert_eq!(differences(&[], &typical.iter().collect::<Vec<_>>(), &Known::new()), None);
+    assert_eq!(differences(&[], &typical.iter().collect::<Vec<_>>(), &ReportedValues::new()), None);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn hostile_traces_stay_bounded() {
         (0..count).map(|trace| tree(points(trace))).collect()
     };
     let (slow, typical) = (side(12, 0, "bad"), side(18, 1_000_000, "good"));
-    assert_eq!(texts(&found(&slow, &typical, &Known::new())), ["pod=bad"]);
+    assert_eq!(texts(&found(&slow, &typical, &ReportedValues::new())), ["pod=bad"]);
 
     let feature = |attribute: &str, value: usize| Feature {
         attribute: attribute.to_owned(),
@@ -227,7 +227,7 @@ fn hostile_traces_stay_bounded() {
     };
     let mut table = Table { limit: 100, ..Table::default() };
     for trace in 0..50 {
-        // One id for each trace, a value of few, and an attribute of which every value repeats.
+        // One id for each trace, a value of few, and an attribute whose values all repeat.
         let mut features: BTreeSet<Feature> =
             (0..5).map(|number| feature("id", trace * 5 + number)).collect();
         features.extend((0..90).map(|number| feature("many", number)));
@@ -264,12 +264,12 @@ fn numbers_of_which_all_differ_are_told_by_bounds() {
     for (key, expected) in [("http.server.active_requests", true), ("order.id", false), ("customerId", false)]
     {
         let (slow, typical) = (side(60..90, key), side(10..60, key));
-        let seen = found(&slow, &typical, &Known::new());
+        let seen = found(&slow, &typical, &ReportedValues::new());
         assert_eq!(!seen.found.is_empty(), expected, "{key}: {seen:?}");
         for difference in seen.found {
             let (word, bound) = difference.value.value.split_at("at least ".len());
             let bound: f64 = bound.parse().unwrap();
-            // The shares are those of the traces that keep the bound.
+            // The shares are of traces that keep the bound.
             let share = |numbers: std::ops::Range<usize>| {
                 let of = |number: usize| (1_000 * number + number * number % 997) as f64;
                 numbers.clone().filter(|number| of(*number) >= bound).count() as f64 / numbers.len() as f64

@@ -3,31 +3,31 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Folded, RowKind, cut_name, fold, unfolded};
+use super::{FoldedTrace, RowKind, cut_name, fold, unfolded};
 use crate::statement;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::TraceTree;
 
 /// A point: id, parent (0 for none), name, service, start and end in microseconds, and whether it failed.
 #[derive(Clone, Debug)]
-struct At(u64, u64, &'static str, &'static str, (u64, u64), bool);
+struct FoldingPoint(u64, u64, &'static str, &'static str, (u64, u64), bool);
 
-fn at(id: u64, parent: u64, name: &'static str, service: &'static str, time: (u64, u64)) -> At {
-    At(id, parent, name, service, time, false)
+fn at(id: u64, parent: u64, name: &'static str, service: &'static str, time: (u64, u64)) -> FoldingPoint {
+    FoldingPoint(id, parent, name, service, time, false)
 }
 
-fn tree(points: &[At]) -> TraceTree {
+fn tree(points: &[FoldingPoint]) -> TraceTree {
     let time = |us: u64| {
         format!("2026-11-20T22:{:02}:{:02}.{:06}", us / 60_000_000, us / 1_000_000 % 60, us % 1_000_000)
     };
-    let record = |point: &At, edge: &str, us: u64, info: serde_json::Value| {
-        serde_json::from_value::<Record>(json!({
+    let record = |point: &FoldingPoint, edge: &str, us: u64, info: serde_json::Value| {
+        serde_json::from_value::<TraceRecord>(json!({
             "name": format!("{}-{edge}", point.2), "base_id": "0", "trace_id": point.0.to_string(),
             "parent_id": point.1.to_string(), "timestamp": time(us), "project": point.3, "info": info,
         }))
         .unwrap()
     };
-    let both = |point: &At| {
+    let both = |point: &FoldingPoint| {
         let stop = if point.5 { json!({"etype": "ValueError", "message": "no"}) } else { json!({}) };
         [record(point, "start", point.4.0, json!({"host": point.3})), record(point, "stop", point.4.1, stop)]
     };
@@ -35,7 +35,7 @@ fn tree(points: &[At]) -> TraceTree {
 }
 
 /// `db ×3`, indented by depth.
-fn shown(tree: &TraceTree, folded: &Folded) -> Vec<String> {
+fn shown(tree: &TraceTree, folded: &FoldedTrace) -> Vec<String> {
     let row = |row: &super::FoldedRow| {
         let name = &tree.points[row.longest].name;
         let many = row.members.len();
@@ -53,7 +53,7 @@ fn shown(tree: &TraceTree, folded: &Folded) -> Vec<String> {
 }
 
 /// A root whose children begin one after the other; `children` has their durations in microseconds.
-fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
+fn root_with(children: &[(&'static str, u64)]) -> Vec<FoldingPoint> {
     let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
     let mut start = 10;
     for (id, (name, took)) in (2..).zip(children) {
@@ -64,7 +64,7 @@ fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
 }
 
 /// A chain of calls of this depth; something else is below the innermost and below another one.
-fn chain(calls: u64, other: u64) -> Vec<At> {
+fn chain(calls: u64, other: u64) -> Vec<FoldingPoint> {
     let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
     for id in 2..calls + 2 {
         points.push(at(id, id - 1, "call", "api", (id * 1_000, 900_000 - id * 1_000)));
@@ -76,7 +76,7 @@ fn chain(calls: u64, other: u64) -> Vec<At> {
 }
 
 /// A request with two steps in different services, which do the same.
-fn repeated() -> Vec<At> {
+fn repeated() -> Vec<FoldingPoint> {
     let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
     for (id, service) in [(10, "a"), (20, "b")] {
         points.push(at(id, 1, "step", service, (id * 1_000, id * 1_000 + 400_000)));
@@ -181,9 +181,9 @@ fn a_point_that_the_caller_names_has_a_row_of_its_own_with_all_around_it() {
         points.push(at(id, 2 + id % 8, "db", "api", (start, start + 100)));
     }
     let tree = tree(&points);
-    let culprit = tree.points.iter().position(|point| point.trace_id == "125").unwrap();
-    let folded = fold(&tree, &[culprit]);
-    let row = folded.rows.iter().find(|row| row.members == [culprit]).unwrap();
+    let cause = tree.points.iter().position(|point| point.trace_id == "125").unwrap();
+    let folded = fold(&tree, &[cause]);
+    let row = folded.rows.iter().find(|row| row.members == [cause]).unwrap();
     assert_eq!(row.kind, RowKind::Point);
     let above = &folded.rows[row.parent.unwrap()];
     assert_eq!((above.members.len(), above.kind), (1, RowKind::Point));
@@ -207,7 +207,7 @@ fn long_names_are_cut_with_their_size() {
 #[test]
 fn traces_of_any_shape_fold_without_recursion() {
     for is_deep in [true, false] {
-        let points: Vec<At> = (1..=20_000)
+        let points: Vec<FoldingPoint> = (1..=20_000)
             .map(|id| at(id, if is_deep { id - 1 } else { id.min(2) - 1 }, "db", "x", (id, 50_000)))
             .collect();
         let tree = tree(&points);
@@ -218,7 +218,7 @@ fn traces_of_any_shape_fold_without_recursion() {
 }
 
 /// Every point is in exactly one row, or below the members of exactly one.
-fn held(tree: &TraceTree, folded: &Folded) {
+fn held(tree: &TraceTree, folded: &FoldedTrace) {
     let members: usize = folded.rows.iter().map(|row| row.members.len()).sum();
     let below: usize = folded.rows.iter().map(|row| row.below).sum();
     assert_eq!(members + below, tree.points.len());
@@ -244,12 +244,12 @@ proptest! {
         seeds in proptest::collection::vec((any::<u64>(), 0..4usize, 0..2usize, 0..2_000u64, 1..3_000u64), 1..150),
         keep in 0..150usize,
     ) {
-        let points: Vec<At> = (1..)
+        let points: Vec<FoldingPoint> = (1..)
             .zip(&seeds)
             .map(|(id, &(parent, name, service, start, length))| {
                 let names = ["db", "wsgi", "rpc", "io"];
                 let failed = parent % 23 == 0;
-                At(id, parent % id, names[name], ["a", "b"][service], (start, start + length * length), failed)
+                FoldingPoint(id, parent % id, names[name], ["a", "b"][service], (start, start + length * length), failed)
             })
             .collect();
         let tree = tree(&points);

@@ -2,10 +2,10 @@
 
 use super::{Population, numbers};
 use measure::sample::IterationSample;
-use results::model::FirstOnes;
+use results::model::FirstIterations;
 
 /// Fewer iterations have too few places to compare the beginning with: that the best of them is the first has a
-/// probability of one in so many.
+/// probability of one in their number.
 const TOTAL_MIN: u64 = 200;
 /// Fewer slow ones at the beginning say nothing: one stall holds up all that are under way.
 const SLOW_MIN: usize = 4;
@@ -13,7 +13,7 @@ const SLOW_MIN: usize = 4;
 const PART_MAX: u64 = 10;
 
 /// The first iterations, if they are slow ones as in hardly any other place.
-pub(super) fn first_ones(slow: &[&IterationSample], population: &Population<'_>) -> Option<FirstOnes> {
+pub(super) fn first_ones(slow: &[&IterationSample], population: &Population<'_>) -> Option<FirstIterations> {
     let total = population.total;
     if total < TOTAL_MIN {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn first_ones(slow: &[&IterationSample], population: &Population<'_>)
     let chance = 1.0 / total as f64;
     let of_these = slow.iter().filter(|one| population.place(one) < first.length);
     let times_ms: Vec<f64> = of_these.map(|one| one.response_ns() as f64 / 1e6).collect();
-    Some(FirstOnes {
+    Some(FirstIterations {
         slow: first.slow as u64,
         among: first.length,
         of: total,
@@ -43,7 +43,7 @@ pub(super) fn first_ones(slow: &[&IterationSample], population: &Population<'_>)
 
 /// Slow iterations in a row, with some others between.
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
+struct SlowStreak {
     /// How many slow ones.
     slow: usize,
     /// How many iterations, from the place to the last slow one.
@@ -52,14 +52,14 @@ struct Run {
     score: u64,
 }
 
-/// The best run from a place on; `numbers` are those of the slow ones from there on, ascending.
-fn run_at(numbers: &[u64], place: u64) -> Run {
-    let mut best = Run::default();
+/// The best run from a place on; `numbers` are the numbers of the slow iterations from there on, ascending.
+fn run_at(numbers: &[u64], place: u64) -> SlowStreak {
+    let mut best = SlowStreak::default();
     for (slow, number) in (1_usize..).zip(numbers) {
         let length = number - place + 1;
         let Some(score) = (3 * slow as u64).checked_sub(length) else { break };
         if score > best.score {
-            best = Run { slow, length, score };
+            best = SlowStreak { slow, length, score };
         }
     }
     best

@@ -156,9 +156,9 @@ pub(super) fn by_time(
     })
 }
 
-/// Whether the load may have this rhythm itself. In a closed loop, a user begins an iteration when its last one has ended, so
-/// slow ones that wait for each other come as often as one of them lasts, and users that began together stay together: then
-/// typical iterations begin in the same part of the interval too.
+/// Whether the load may have this rhythm itself. In a closed loop, a user begins an iteration when its last one has
+/// ended. So slow ones that wait for each other come as often as one of them lasts, and users that began together stay
+/// together. Then typical iterations begin in the same part of the interval too.
 fn is_of_load(beat: &Beat, slow: &[&IterationSample], population: &Population<'_>, share: f64) -> bool {
     let Population { typical, is_closed, .. } = population;
     let interval_s = 1.0 / beat.frequency;
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(found(&slow, &bursts), None);
     }
 
-    /// Users in a closed loop: each begins an iteration when its last one has ended, after a pause. Those of the service wait
-    /// in a queue for one of its workers.
+    /// Users in a closed loop: each begins an iteration when its last one has ended, after a pause. In the service,
+    /// they wait in a queue for one of its workers.
     fn closed_loop(
         seed: u64,
         users: usize,

@@ -17,13 +17,13 @@ pub(crate) struct Bar {
 
 /// The lines on the terminal.
 #[derive(Default)]
-pub(super) struct Drawn {
+pub(super) struct TerminalBars {
     /// Present only while lines move: bars that outlive a load would be drawn over later output.
     all: Option<MultiProgress>,
     bars: Vec<(usize, ProgressBar)>,
 }
 
-impl Drawn {
+impl TerminalBars {
     /// Draws these lines instead of the previous ones.
     pub(super) fn show(&mut self, bars: Vec<Bar>) {
         self.bars.retain(|(key, bar)| {

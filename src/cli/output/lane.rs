@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::bars::{Bar, Drawn};
+use super::bars::{Bar, TerminalBars};
 
 /// The largest queue for a reader, in bytes; one more text is accepted, whatever its length.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -145,7 +145,7 @@ impl Lane {
         let thread = std::thread::Builder::new().name("output".to_owned()).spawn(|| self.run());
         if thread.is_err() {
             // Without a thread, this one does it.
-            let mut drawn = Drawn::default();
+            let mut drawn = TerminalBars::default();
             while let Some(work) = self.take() {
                 self.work(work, &mut drawn);
             }
@@ -154,7 +154,7 @@ impl Lane {
     }
 
     fn run(&self) {
-        let mut drawn = Drawn::default();
+        let mut drawn = TerminalBars::default();
         loop {
             if let Some(work) = self.take() {
                 self.work(work, &mut drawn);
@@ -185,7 +185,7 @@ impl Lane {
         work
     }
 
-    fn work(&self, work: Work, drawn: &mut Drawn) {
+    fn work(&self, work: Work, drawn: &mut TerminalBars) {
         match work {
             Work::Text(text) => drawn.aside(|| self.write(&text)),
             Work::Bars(bars) => drawn.show(bars),
@@ -223,15 +223,15 @@ impl Lane {
 }
 
 fn write_all(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    let mut patient = Patient(stream);
+    let mut patient = RetryingWriter(stream);
     patient.write_all(bytes)?;
     patient.flush()
 }
 
 /// Tries again if a non-blocking stream has no room.
-pub(super) struct Patient<W>(pub(super) W);
+pub(super) struct RetryingWriter<W>(pub(super) W);
 
-impl<W: Write> Patient<W> {
+impl<W: Write> RetryingWriter<W> {
     fn patiently<T>(&mut self, mut step: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
         loop {
             match step(&mut self.0) {
@@ -242,7 +242,7 @@ impl<W: Write> Patient<W> {
     }
 }
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for RetryingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.patiently(|stream| stream.write(bytes))
     }

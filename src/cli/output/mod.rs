@@ -1,6 +1,6 @@
 //! The only place that writes to standard output and standard error.
 //!
-//! Messages ([`say`]) and verdicts ([`print()`]) are queued, and a thread for each stream writes them: a stopped
+//! Messages ([`say`]) and verdicts ([`print()`]) are queued, and a thread for each stream writes them. A stopped
 //! terminal or an unread pipe does not delay a load or its log, and a closed reader does not change the exit code. The
 //! product of a command, such as a schema or a table, is written by the caller ([`product`]) and waits for its reader,
 //! as in other programs.
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 pub(super) use bars::Bar;
 pub(super) use lane::Stream;
-use lane::{Lane, Patient};
+use lane::{Lane, RetryingWriter};
 
 use super::exit::{self, Exit};
 use super::signals::Signals;
 use base::masking::masked;
 use base::visible::{for_terminal, visible};
 use harness::HarnessError;
-use report::document::terminal::{Style, wrapped};
-use text::visible_lines::{Lines, is_json};
+use report::document::terminal::{TerminalStyle, wrapped};
+use text::visible_lines::{LineBuffer, is_json};
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
@@ -113,8 +113,8 @@ pub(super) fn is_obeying(stream: Stream) -> bool {
 }
 
 /// The format of text for people on standard output: as wide as the terminal, if it is one.
-pub(super) fn style() -> Style {
-    Style { columns: columns(Stream::Output), colour: colours(Stream::Output) }
+pub(super) fn style() -> TerminalStyle {
+    TerminalStyle { columns: columns(Stream::Output), colour: colours(Stream::Output) }
 }
 
 /// The width of a stream that is a terminal.
@@ -128,14 +128,14 @@ pub(super) fn columns(stream: Stream) -> Option<usize> {
 
 /// Standard output for the product of a command.
 pub(super) struct Product {
-    stream: BufWriter<Patient<Stdout>>,
+    stream: BufWriter<RetryingWriter<Stdout>>,
     /// For a terminal, which must not obey what a service wrote into the product.
-    lines: Option<Lines>,
+    lines: Option<LineBuffer>,
 }
 
 /// Starts writing the product of a command. A file or a pipe gets it unchanged.
 pub(super) fn product() -> Product {
-    let lines = is_terminal(Stream::Output).then(Lines::default);
+    let lines = is_terminal(Stream::Output).then(LineBuffer::default);
     Product { lines, ..unchanged() }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn product() -> Product {
 fn unchanged() -> Product {
     wait_until(&ERROR, Lane::is_idle);
     wait_until(&OUTPUT, Lane::is_idle);
-    let stream = BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, Patient(io::stdout()));
+    let stream = BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, RetryingWriter(io::stdout()));
     Product { stream, lines: None }
 }
 

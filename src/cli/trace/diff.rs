@@ -35,7 +35,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Result<Exit, HarnessError> {
     if arguments.json {
         output(path, |out| diff::json(&found, out))?;
     } else {
-        let style = if path.is_some() { terminal::Style::default() } else { crate::output::style() };
+        let style = if path.is_some() { terminal::TerminalStyle::default() } else { crate::output::style() };
         let document = diff::document(&found, arguments.limit);
         words(path, |out| writeln!(out, "{}", terminal::text(&document, style)))?;
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::HeaderFormat;
 use crate::exit::Exit;
-use crate::progress::Shown;
+use crate::progress::ProgressDisplay;
 use crate::{output, say};
 use harness::HarnessError;
 use harness::traces::headers::{Verifier, sign};
@@ -20,7 +20,7 @@ pub(super) fn print_signed(
     parent_id: Option<Uuid>,
     format: HeaderFormat,
 ) -> Result<Exit, HarnessError> {
-    let signed = sign(&path.into(), base_id, parent_id, &Shown::new(false).sink())?;
+    let signed = sign(&path.into(), base_id, parent_id, &ProgressDisplay::new(false).sink())?;
     let text = match format {
         HeaderFormat::Curl => {
             let arguments = signed.headers.iter().map(|(name, value)| format!("-H '{name}: {value}'"));
@@ -37,7 +37,7 @@ pub(super) fn print_signed(
 }
 
 pub(super) fn verify(path: &Path) -> Result<Exit, HarnessError> {
-    let verifier = Verifier::new(&path.into(), &Shown::new(false).sink())?;
+    let verifier = Verifier::new(&path.into(), &ProgressDisplay::new(false).sink())?;
     let mut text = String::new();
     let read = std::io::stdin().take(STDIN_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| HarnessError::input(format!("standard input cannot be read: {error}")))?;

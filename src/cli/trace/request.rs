@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::exit::Exit;
 use crate::output::{print, style};
-use crate::progress::Shown;
+use crate::progress::ProgressDisplay;
 use crate::say;
 use crate::signals::interrupt_by_signals;
 use crate::url::{UrlArguments, duration, receive_address};
 use base::secret::Secret;
 use harness::options::Environment;
-use harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
+use harness::traces::request::{self, TraceRequest, TracedAnswer, is_literal, read_key};
 use harness::url_run::UrlRun;
 use harness::{HarnessError, Interrupt};
 use osprofiler::report::TraceTree;
-use report::document::terminal::Style;
+use report::document::terminal::TerminalStyle;
 use report::html;
 use report::trace::{json, text};
 
@@ -87,7 +87,7 @@ impl RequestArguments {
         })
     }
 
-    fn show(&self, traced: &Traced) -> Result<(), HarnessError> {
+    fn show(&self, traced: &TracedAnswer) -> Result<(), HarnessError> {
         let (path, id) = (crate::output::file(self.output.as_ref()), traced.trace_id.to_string());
         let Some(trace) = &traced.trace else {
             print(&format!("trace {id}"));
@@ -103,7 +103,7 @@ impl RequestArguments {
         if self.html {
             return output(path, |out| html::trace::write(&id, tree, None, functions, None, out));
         }
-        let style = if path.is_some() { Style::default() } else { style() };
+        let style = if path.is_some() { TerminalStyle::default() } else { style() };
         words(path, |out| text::write(&id, tree, false, None, functions, style, out))
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn request(arguments: &RequestArguments) -> Result<Exit, HarnessError
     let options = arguments.options()?;
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, || crate::output::last_words("ended at once"))?;
-    let traced = request::request(&options, &interrupt, &Shown::new(false).sink())?;
+    let traced = request::request(&options, &interrupt, &ProgressDisplay::new(false).sink())?;
     drop(listening);
     let answer = &traced.answer;
     let status = answer.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::output::style;
 use harness::HarnessError;
-use harness::traces::fetched::OneOrSeveral;
+use harness::traces::fetched::TraceSelection;
 use osprofiler::compat::{compat_report_as, write_as_python};
-use report::document::terminal::{self, Style};
+use report::document::terminal::{self, TerminalStyle};
 use report::html;
 use report::trace::{dot, fetched, json, text};
 use results::functions::Functions;
@@ -57,15 +57,15 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     let is_text = !(arguments.json || arguments.html || arguments.dot);
     let (trace, explanation) = match arguments.source.source().one_or_several()? {
         // The process ends, and giving back the memory of each point takes time.
-        OneOrSeveral::One(trace, explanation) => (ManuallyDrop::new(trace), explanation),
-        OneOrSeveral::Several(traces) if is_text => {
+        TraceSelection::One(trace, explanation) => (ManuallyDrop::new(trace), explanation),
+        TraceSelection::Several(traces) if is_text => {
             let document = fetched::document(&traces, &arguments.source.first());
             words(crate::output::file(arguments.output.as_ref()), |out| {
                 writeln!(out, "{}", terminal::text(&document, style()))
             })?;
             return Ok(Exit::Ok);
         }
-        OneOrSeveral::Several(_) => (ManuallyDrop::new(arguments.source.source().one()?), None),
+        TraceSelection::Several(_) => (ManuallyDrop::new(arguments.source.source().one()?), None),
     };
     let (base_id, path) = (trace.base_id.as_str(), crate::output::file(arguments.output.as_ref()));
     if arguments.compat {
@@ -78,7 +78,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     // The JSON has what services reported, so that it is a source again.
     let tree = ManuallyDrop::new(if arguments.json { tree } else { with_queues(tree) });
     if is_text {
-        let style = if path.is_some() { Style::default() } else { style() };
+        let style = if path.is_some() { TerminalStyle::default() } else { style() };
         words(path, |out| {
             text::write(base_id, &tree, arguments.all, explanation.as_deref(), &functions, style, out)
         })?;

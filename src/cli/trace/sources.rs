@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::profiles::ProfilesArgument;
-use crate::progress::Shown;
+use crate::progress::ProgressDisplay;
 use base::secret::Secret;
 use harness::options::Environment;
 use harness::traces::TraceSource;
@@ -40,7 +40,7 @@ impl SourceArguments {
             connection: self.connection_string.as_deref().map(Secret::new),
             profiles: self.profiles.source(),
             environment: Environment::default(),
-            events: Shown::new(false).sink(),
+            events: ProgressDisplay::new(false).sink(),
         }
     }
 }

@@ -7,23 +7,23 @@ use std::io::{self, BufRead, Read as _};
 use memchr::memmem;
 
 use super::shape::Shape;
-use super::{FileError, Gathered, without_mark};
+use super::{FileError, TraceFileAccumulator, without_mark};
 use osprofiler::record::RECORD_LEN_MAX;
 
 /// The keys of an OTLP request with spans, the second is Tempo's.
 const OTLP: [&str; 2] = ["resourceSpans", "batches"];
 /// The keys of requests of OTLP's other signals.
 const OTHER_SIGNALS: [&str; 4] = ["resourceMetrics", "resourceLogs", "resourceProfiles", "scopeProfiles"];
-/// So many bytes of a line are looked at to see what it is.
+/// The number of bytes of a line that are looked at to see what it is.
 const KEY_BYTES_MAX: usize = 64;
 /// A longer line is skipped. A request of OTLP has many spans.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Beyond this line, those that do not contain a wanted id are not parsed.
+/// Beyond this line, lines that do not contain a wanted id are not parsed.
 const ALL_PARSED: u64 = 1_000;
 
 /// How a file begins.
-pub(super) enum First {
+pub(super) enum FileBeginning {
     /// With an object on its first line.
     Line { line: Vec<u8>, rest: Box<dyn BufRead> },
     /// With another document, perhaps over many lines.
@@ -31,7 +31,7 @@ pub(super) enum First {
 }
 
 /// Looks at the first line with text.
-pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
+pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<FileBeginning> {
     let mut begins = Vec::new();
     while begins.iter().all(u8::is_ascii_whitespace) || without_mark(&begins).is_empty() {
         let limit = LINE_BYTES_MAX.saturating_sub(begins.len()) as u64;
@@ -44,9 +44,9 @@ pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
     let shape = if ends { Shape::of(without_mark(&begins).trim_ascii()) } else { None };
     Ok(match shape {
         Some(shape) if is_record(&shape) || is_of_otlp(&shape) || is_of_other_signal(&shape) => {
-            First::Line { line: begins, rest: reader }
+            FileBeginning::Line { line: begins, rest: reader }
         }
-        _ => First::Other { begins, rest: reader },
+        _ => FileBeginning::Other { begins, rest: reader },
     })
 }
 
@@ -85,7 +85,7 @@ fn is_record(object: &Shape) -> bool {
 pub(super) fn read(
     first: Option<Vec<u8>>,
     mut rest: Box<dyn BufRead>,
-    gathered: &mut Gathered<'_>,
+    gathered: &mut TraceFileAccumulator<'_>,
 ) -> Result<(), FileError> {
     let mut number = u64::from(first.is_some());
     if let Some(line) = first {
@@ -106,7 +106,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn one(line: &[u8], number: u64, gathered: &mut Gathered<'_>) {
+fn one(line: &[u8], number: u64, gathered: &mut TraceFileAccumulator<'_>) {
     let is_wanted = || {
         number <= ALL_PARSED
             || gathered.ids.is_empty()

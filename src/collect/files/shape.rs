@@ -66,13 +66,13 @@ impl Shape {
 
 impl<'de> Deserialize<'de> for Member {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Outer)
+        deserializer.deserialize_any(MemberVisitor)
     }
 }
 
-struct Outer;
+struct MemberVisitor;
 
-impl<'de> Visitor<'de> for Outer {
+impl<'de> Visitor<'de> for MemberVisitor {
     type Value = Member;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

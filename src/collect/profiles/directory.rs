@@ -8,10 +8,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Found, Points};
+use super::{PointIdIndex, PointProfiles};
 use osprofiler::functions::model::FunctionProfile;
 use osprofiler::functions::{collapsed, pprof};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use text::files::read_regular;
 
 /// More files of a directory are not looked at.
@@ -30,17 +30,17 @@ pub(super) struct Directory {
 
 /// How a file is written.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ProfileFileFormat {
     Collapsed,
     Pprof,
 }
 
-fn kind(path: &Path) -> Option<Kind> {
+fn kind(path: &Path) -> Option<ProfileFileFormat> {
     let name = path.file_name()?.to_str()?;
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     match () {
-        () if ends(&[".collapsed", ".folded"]) => Some(Kind::Collapsed),
-        () if ends(&[".pb.gz", ".pprof", ".pb"]) => Some(Kind::Pprof),
+        () if ends(&[".collapsed", ".folded"]) => Some(ProfileFileFormat::Collapsed),
+        () if ends(&[".pb.gz", ".pprof", ".pb"]) => Some(ProfileFileFormat::Pprof),
         () => None,
     }
 }
@@ -63,14 +63,14 @@ impl Directory {
     }
 
     /// The profiles of a trace, and how many files cannot be read.
-    pub(super) fn of(&self, base_id: &str, records: &[Record]) -> (Found, u64) {
-        let points = Points::of(base_id, records);
-        let (mut found, mut unreadable) = (Found::default(), 0);
+    pub(super) fn of(&self, base_id: &str, records: &[TraceRecord]) -> (PointProfiles, u64) {
+        let points = PointIdIndex::of(base_id, records);
+        let (mut found, mut unreadable) = (PointProfiles::default(), 0);
         for path in &self.files {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let owner = points.named_by(name);
             // A file of another trace, unless its samples say whose they are.
-            if owner.is_none() && kind(path) != Some(Kind::Pprof) {
+            if owner.is_none() && kind(path) != Some(ProfileFileFormat::Pprof) {
                 continue;
             }
             match read(path) {
@@ -95,7 +95,7 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
     }
     let bytes = read_regular(path).map_err(|_| ())?;
     match kind(path) {
-        Some(Kind::Pprof) => {
+        Some(ProfileFileFormat::Pprof) => {
             let parts = pprof::decode("", &bytes, &LABELS).map_err(|_| ())?;
             Ok(parts.into_iter().collect())
         }
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, FunctionProfile)>, ()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Added, ProfileSource};
+    use super::super::{AddedProfiles, ProfileSource};
     use super::*;
     use osprofiler::functions::model::{Builder, Function};
     use osprofiler::record::Info;
@@ -124,8 +124,8 @@ mod tests {
     const POINT: &str = "11111111-1111-4111-8222-333333333333";
     const OTHER: &str = "44444444-1111-4111-8555-666666666666";
 
-    fn records() -> Vec<Record> {
-        let record = |name: &str, id: &str, parent: &str, us: u32| Record {
+    fn records() -> Vec<TraceRecord> {
+        let record = |name: &str, id: &str, parent: &str, us: u32| TraceRecord {
             name: name.into(),
             base_id: BASE.into(),
             trace_id: id.into(),
@@ -146,7 +146,7 @@ mod tests {
     fn found(directory: &Path) -> (Vec<(String, u64)>, u64) {
         let mut records = records();
         let source = ProfileSource::Directory(directory.to_path_buf());
-        let mut add = || -> Added {
+        let mut add = || -> AddedProfiles {
             let traces = std::iter::once((BASE.to_owned(), &mut records));
             source.add_to(traces).now_or_never().unwrap().unwrap()
         };

@@ -21,7 +21,7 @@ use super::PARALLEL_MAX;
 use base::ids::span_id;
 use osprofiler::functions::carried;
 use osprofiler::functions::model::{Builder, FunctionProfile};
-use osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use osprofiler::record::{Info, START_SUFFIX, STOP_SUFFIX, TraceRecord};
 use osprofiler::text::Text;
 
 /// Between the id of a point and a number, in the id of the point that carries its functions.
@@ -32,7 +32,6 @@ const ADDED: &str = "-functions-";
 pub enum ProfileSource {
     /// In files.
     Directory(PathBuf),
-    /// In a server.
     Pyroscope(Server),
 }
 
@@ -59,7 +58,7 @@ impl fmt::Display for ProfileSource {
 
 /// What came of looking for profiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Added {
+pub struct AddedProfiles {
     /// Traces that have functions now.
     pub traces: usize,
     /// Files that cannot be read.
@@ -73,9 +72,9 @@ impl ProfileSource {
     /// The directory cannot be read, or the server refuses or does not answer. Some traces may have their profiles then.
     pub async fn add_to<'a>(
         &self,
-        traces: impl Iterator<Item = (String, &'a mut Vec<Record>)>,
-    ) -> Result<Added, String> {
-        let mut added = Added::default();
+        traces: impl Iterator<Item = (String, &'a mut Vec<TraceRecord>)>,
+    ) -> Result<AddedProfiles, String> {
+        let mut added = AddedProfiles::default();
         let cannot = |why: &dyn fmt::Display| format!("cannot read profiles from {self}: {why}");
         match self {
             Self::Directory(path) => {
@@ -93,7 +92,7 @@ impl ProfileSource {
                 let mut traces: Vec<_> = traces.collect();
                 traces.iter_mut().for_each(|(_, records)| forget(records));
                 let asked = traces.iter().map(|(base_id, records)| client.of(base_id, records));
-                let found: Vec<Result<Found, String>> =
+                let found: Vec<Result<PointProfiles, String>> =
                     stream::iter(asked).buffered(PARALLEL_MAX).collect().await;
                 for ((base_id, records), found) in traces.into_iter().zip(found) {
                     let found = found.map_err(|error| cannot(&error))?;
@@ -106,17 +105,17 @@ impl ProfileSource {
 }
 
 /// Drops what was added to these records before.
-fn forget(records: &mut Vec<Record>) {
+fn forget(records: &mut Vec<TraceRecord>) {
     records.retain(|record| !record.trace_id.contains(ADDED));
 }
 
 /// The profiles of a trace, by point.
 #[derive(Default)]
-struct Found {
+struct PointProfiles {
     of_point: HashMap<String, Builder>,
 }
 
-impl Found {
+impl PointProfiles {
     /// Adds a profile whose stacks belong to a point; `name` is that of an operation which the profile does not name.
     fn add(&mut self, point: &str, name: &str, profile: &FunctionProfile) {
         let operation = Some(profile.operation.as_str()).filter(|name| !name.is_empty()).unwrap_or(name);
@@ -132,7 +131,7 @@ impl Found {
     }
 
     /// Adds points that carry them to the records of the trace. Returns whether there are any.
-    fn carry(self, base_id: &str, records: &mut Vec<Record>) -> bool {
+    fn carry(self, base_id: &str, records: &mut Vec<TraceRecord>) -> bool {
         let mut found: Vec<(String, Builder)> = self.of_point.into_iter().collect();
         found.sort_by(|one, other| one.0.cmp(&other.0));
         let is_any = !found.is_empty();
@@ -144,14 +143,14 @@ impl Found {
 }
 
 /// The points of a trace by every spelling of their ids.
-struct Points {
+struct PointIdIndex {
     /// Of the whole trace, with its first point.
     trace: Vec<(String, Text)>,
     points: HashMap<Text, Text>,
 }
 
-impl Points {
-    fn of(base_id: &str, records: &[Record]) -> Self {
+impl PointIdIndex {
+    fn of(base_id: &str, records: &[TraceRecord]) -> Self {
         let mut points = HashMap::new();
         for record in records {
             let id = &record.trace_id;
@@ -160,7 +159,8 @@ impl Points {
                 points.insert(format!("{:016x}", span_id(uuid)).into(), id.clone());
             }
         }
-        let is_outermost = |record: &&Record| !records.iter().any(|one| one.trace_id == record.parent_id);
+        let is_outermost =
+            |record: &&TraceRecord| !records.iter().any(|one| one.trace_id == record.parent_id);
         let first =
             records.iter().filter(is_outermost).min_by(|one, other| one.timestamp.cmp(&other.timestamp));
         let first = first.map(|record| record.trace_id.clone());
@@ -187,15 +187,15 @@ impl Points {
 
 /// The records of a point that carries a profile.
 fn carrying(
-    records: &[Record],
+    records: &[TraceRecord],
     base_id: &str,
     point: &str,
     number: usize,
     profile: &FunctionProfile,
-) -> [Record; 2] {
+) -> [TraceRecord; 2] {
     let of_point = records.iter().filter(|record| record.trace_id == point);
     let last = of_point.max_by(|one, other| one.timestamp.cmp(&other.timestamp));
-    let record = |suffix: &str, info: Info| Record {
+    let record = |suffix: &str, info: Info| TraceRecord {
         name: format!("{}{suffix}", carried::POINT_NAME).into(),
         base_id: base_id.into(),
         trace_id: format!("{point}{ADDED}{number}").into(),

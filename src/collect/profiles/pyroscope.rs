@@ -15,13 +15,13 @@ use serde_json::json;
 use url::Url;
 use uuid::Uuid;
 
-use super::{Found, Points};
+use super::{PointIdIndex, PointProfiles};
 use base::ids::span_id;
 use client::options::DnsOptions;
 use client::plain::PlainClient;
 use client::tls::{self, TlsOptions};
 use osprofiler::functions::model::{Builder, DEPTH_MAX, Function, FunctionProfile, STACKS_MAX};
-use osprofiler::record::{Record, START_SUFFIX};
+use osprofiler::record::{START_SUFFIX, TraceRecord};
 
 const METHOD: &str = "querier.v1.QuerierService/SelectMergeSpanProfile";
 /// The kind of profile that is asked for, unless the URL has `?type=`.
@@ -111,8 +111,8 @@ pub(super) struct Client<'a> {
 
 impl Client<'_> {
     /// The profiles of a trace.
-    pub(super) async fn of(&self, base_id: &str, records: &[Record]) -> Result<Found, String> {
-        let (points, mut found) = (Points::of(base_id, records), Found::default());
+    pub(super) async fn of(&self, base_id: &str, records: &[TraceRecord]) -> Result<PointProfiles, String> {
+        let (points, mut found) = (PointIdIndex::of(base_id, records), PointProfiles::default());
         let Some(time) = time_of(records) else { return Ok(found) };
         let mut asked: Vec<Vec<String>> = vec![span_ids(records)];
         while let Some(mut ids) = asked.pop() {
@@ -153,28 +153,29 @@ impl Client<'_> {
                 said.chars().take(200).collect::<String>()
             ));
         }
-        let answer: Answer = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+        let answer: PyroscopeAnswer =
+            serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
         answer.flamegraph.unwrap_or_default().profile(self.server.unit())
     }
 }
 
 /// The ids of the points as OpenTelemetry writes them, each once, in the order of their starts.
-fn span_ids(records: &[Record]) -> Vec<String> {
-    let mut started: Vec<&Record> =
+fn span_ids(records: &[TraceRecord]) -> Vec<String> {
+    let mut started: Vec<&TraceRecord> =
         records.iter().filter(|record| record.name.ends_with(START_SUFFIX)).collect();
     started.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
     let ids = started.iter().filter_map(|record| record.trace_id.parse::<Uuid>().ok());
     ids.take(POINTS_MAX).map(|id| format!("{:016x}", span_id(id))).collect()
 }
 
-fn name_of<'a>(point: &str, records: &'a [Record]) -> &'a str {
+fn name_of<'a>(point: &str, records: &'a [TraceRecord]) -> &'a str {
     let names = records.iter().filter(|record| record.trace_id == point);
     names.filter_map(|record| record.name.strip_suffix(START_SUFFIX)).next().unwrap_or_default()
 }
 
 /// The time of a trace and around it, in milliseconds since the epoch.
-fn time_of(records: &[Record]) -> Option<(i64, i64)> {
-    let times = || records.iter().filter_map(Record::timestamp_us).map(|us| us / 1_000);
+fn time_of(records: &[TraceRecord]) -> Option<(i64, i64)> {
+    let times = || records.iter().filter_map(TraceRecord::timestamp_us).map(|us| us / 1_000);
     let around_ms = i64::try_from(AROUND.as_millis()).unwrap_or(0);
     Some((times().min()?.saturating_sub(around_ms), times().max()?.saturating_add(around_ms)))
 }
@@ -187,7 +188,7 @@ struct Refusal {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct PyroscopeAnswer {
     flamegraph: Option<FlameGraph>,
 }
 

@@ -16,9 +16,9 @@ use client::url::{BaseUrl, Origin};
 use plan::deployment::DEFAULT_TARGET;
 use plan::{Plan, SEED_MAX};
 use report::pairs::Side;
-use verdict::paired::{AbMetric, Names};
+use verdict::paired::{AbMetric, WorkloadNames};
 
-use super::service::{Ready, Service, is_taken};
+use super::service::{BuildProcess, Ready, is_taken};
 use super::{AbOptions, SideOptions, length};
 
 /// One side.
@@ -37,7 +37,7 @@ pub(super) struct Arm {
 /// The comparison.
 pub(super) struct Job {
     pub(super) title: String,
-    pub(super) names: Vec<Names>,
+    pub(super) names: Vec<WorkloadNames>,
     /// What was said before the first round.
     pub(super) warnings: Vec<String>,
     pub(super) a: Arm,
@@ -160,7 +160,7 @@ impl Arm {
         directory: &Path,
         runtime: &Runtime,
         interrupt: &Interrupt,
-    ) -> Result<Option<Service>, HarnessError> {
+    ) -> Result<Option<BuildProcess>, HarnessError> {
         let Some(command) = &self.command else { return Ok(None) };
         let unreachable = |text: String| HarnessError::unreachable(format!("{}: {text}", self.name));
         let ready = match (&job.ready, &self.origin) {
@@ -177,7 +177,7 @@ impl Arm {
             return Err(unreachable(text));
         }
         let side = if std::ptr::eq(self, &job.b) { "b.log" } else { "a.log" };
-        let mut service = Service::start(command, &directory.join(side))
+        let mut service = BuildProcess::start(command, &directory.join(side))
             .map_err(|error| unreachable(format!("it cannot be started: {error}")))?;
         service.wait(&ready, runtime, interrupt).map_err(unreachable)?;
         Ok(Some(service))

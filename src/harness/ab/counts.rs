@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::run::RoundEnded;
 use analysis::statement;
 use osprofiler::report::TraceTree;
-use report::pairs::{Counted, CountedPoint, CountedTrace};
+use report::pairs::{CountedPoint, CountedTrace, PairCount};
 use results::model::TraceState;
 use results::selection;
 use verdict::paired::{CountRow, CountSeries, RoundCounts};
@@ -19,7 +19,7 @@ const KINDS_SHOWN: usize = 5;
 
 /// The selected points of one side, over all pairs that count.
 #[derive(Clone, Debug, Default)]
-struct Side {
+struct SidePoints {
     /// Calls by service and name.
     calls: BTreeMap<(String, String), u64>,
     traces: u64,
@@ -29,8 +29,8 @@ struct Side {
 
 /// The selected points of both sides, for each count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown {
-    sides: Vec<[Side; 2]>,
+pub(super) struct SelectedPoints {
+    sides: Vec<[SidePoints; 2]>,
 }
 
 /// The complete traces of the random sample of a workload.
@@ -69,7 +69,7 @@ pub(super) fn of_rounds(rounds: &[RoundEnded], series: &[CountSeries]) -> Vec<Ro
     series.iter().map(of).collect()
 }
 
-impl Shown {
+impl SelectedPoints {
     /// Adds a round that counts.
     pub(super) fn add(&mut self, round: &RoundEnded, directory: &str, is_b: bool, series: &[CountSeries]) {
         self.sides.resize_with(series.len(), Default::default);
@@ -92,17 +92,17 @@ impl Shown {
     }
 
     /// The rows with what shows their differences.
-    pub(super) fn with(&self, rows: Vec<CountRow>) -> Vec<Counted> {
+    pub(super) fn with(&self, rows: Vec<CountRow>) -> Vec<PairCount> {
         let of = |(index, row): (usize, CountRow)| {
-            let none = [Side::default(), Side::default()];
+            let none = [SidePoints::default(), SidePoints::default()];
             let [a, b] = self.sides.get(index).unwrap_or(&none);
-            Counted { points: points(a, b), a_trace: a.nearest(row.a), b_trace: b.nearest(row.b), row }
+            PairCount { points: points(a, b), a_trace: a.nearest(row.a), b_trace: b.nearest(row.b), row }
         };
         rows.into_iter().enumerate().map(of).collect()
     }
 }
 
-impl Side {
+impl SidePoints {
     fn mean(&self, kind: &(String, String)) -> f64 {
         self.calls.get(kind).copied().unwrap_or(0) as f64 / self.traces.max(1) as f64
     }
@@ -116,7 +116,7 @@ impl Side {
 }
 
 /// The kinds of points that differ most.
-fn points(a: &Side, b: &Side) -> Vec<CountedPoint> {
+fn points(a: &SidePoints, b: &SidePoints) -> Vec<CountedPoint> {
     let mut kinds: Vec<&(String, String)> = a.calls.keys().chain(b.calls.keys()).collect();
     kinds.sort();
     kinds.dedup();

@@ -14,15 +14,16 @@ use analysis::call_changes;
 use analysis::points::{PairTraces, over_pairs};
 use base::clock::RunClock;
 use report::html::comparison;
-use report::pairs::{self, FORMAT, Pair, Paired, VERSION};
+use report::pairs::{self, FORMAT, Pair, PairDocument, VERSION};
 use results::directory::{RunDirectory, write_at_once};
 use results::model::{Criterion, Outcome, ScenarioInfo};
 use verdict::paired::{
-    AbMetric, CountSeries, Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series, sla, with_sla,
+    AbMetric, CountSeries, Decision, METRICS_MAX, PercentileMetric, PercentileSeries, Rules, Trial,
+    WorkloadNames, series, sla, with_sla,
 };
 
 use self::arms::Job;
-use super::error::{HarnessError, Kind};
+use super::error::{HarnessError, HarnessErrorKind};
 use super::event::{Event, Sink};
 use super::interrupt::Interrupt;
 use super::options::{LoadOptions, YamlFile};
@@ -97,11 +98,11 @@ impl AbOptions {
 
 /// A comparison that has ended.
 #[derive(Debug)]
-pub struct Compared {
+pub struct AbResult {
     /// How it ended.
     pub conclusion: Conclusion,
     /// Its pairs, ratios and verdict.
-    pub paired: Paired,
+    pub paired: PairDocument,
     /// Its directory, with ab.json, ab.html, ab.md and a directory for each round.
     pub directory: PathBuf,
     /// The notes that events have told already.
@@ -114,7 +115,7 @@ pub struct Compared {
 pub struct PreparedAb {
     options: AbOptions,
     job: Job,
-    series: Vec<Series>,
+    series: Vec<PercentileSeries>,
     counted: Vec<CountSeries>,
     runtime: tokio::runtime::Runtime,
     events: Sink,
@@ -145,7 +146,7 @@ impl PreparedAb {
     ///
     /// # Errors
     /// When there is nothing to report.
-    pub fn run(self, interrupt: &Interrupt) -> Result<Compared, HarnessError> {
+    pub fn run(self, interrupt: &Interrupt) -> Result<AbResult, HarnessError> {
         let Self { options, job, series, counted, runtime, events } = self;
         let directory = make_directory(&options, &job)?;
         let pairs = usize::from(options.pairs);
@@ -158,7 +159,7 @@ impl PreparedAb {
             trial: Trial::new(rules.clone(), series.clone()).with_counts(counted.clone()),
             series,
             counted,
-            counts_shown: counts::Shown::default(),
+            counts_shown: counts::SelectedPoints::default(),
             rules,
             order_seed: fastrand::u64(..),
             pairs: Vec::new(),
@@ -183,10 +184,10 @@ impl PreparedAb {
 
 /// The percentiles and the counts of each workload.
 fn what_to_compare(
-    names: &[Names],
+    names: &[WorkloadNames],
     metrics: Vec<AbMetric>,
-) -> Result<(Vec<Series>, Vec<CountSeries>), HarnessError> {
-    let (mut percentiles, mut counted): (Vec<Metric>, Vec<CountSeries>) = (Vec::new(), Vec::new());
+) -> Result<(Vec<PercentileSeries>, Vec<CountSeries>), HarnessError> {
+    let (mut percentiles, mut counted): (Vec<PercentileMetric>, Vec<CountSeries>) = (Vec::new(), Vec::new());
     for metric in metrics {
         match metric {
             AbMetric::Percentile(metric) => percentiles.push(metric),
@@ -214,10 +215,10 @@ struct Comparison {
     job: Job,
     directory: PathBuf,
     trial: Trial,
-    series: Vec<Series>,
+    series: Vec<PercentileSeries>,
     counted: Vec<CountSeries>,
     /// What shows the differences of counts.
-    counts_shown: counts::Shown,
+    counts_shown: counts::SelectedPoints,
     rules: Rules,
     order_seed: u64,
     pairs: Vec<Pair>,
@@ -240,7 +241,7 @@ struct Comparison {
 }
 
 /// Why there is no further round.
-enum Ended {
+enum AbStopCause {
     Interrupted,
     /// What went wrong with a round.
     Failed(HarnessError),
@@ -257,12 +258,12 @@ impl Comparison {
             let (began, factor) = (Instant::now(), self.factor);
             match self.pair(b_first) {
                 Ok(()) => {}
-                Err(Ended::Interrupted) => return Ok(None),
-                Err(Ended::Failed(error)) if self.pairs.is_empty() => {
+                Err(AbStopCause::Interrupted) => return Ok(None),
+                Err(AbStopCause::Failed(error)) if self.pairs.is_empty() => {
                     let _ = std::fs::remove_dir_all(&self.directory);
                     return Err(error);
                 }
-                Err(Ended::Failed(error)) => {
+                Err(AbStopCause::Failed(error)) => {
                     let reasons = vec![format!("pair {} could not run: {error}", self.pairs.len() + 1)];
                     return Ok(Some(Decision { outcome: Outcome::Invalid, reasons }));
                 }
@@ -290,10 +291,10 @@ impl Comparison {
         }
     }
 
-    fn report(self, decision: Option<Decision>) -> Result<Compared, HarnessError> {
+    fn report(self, decision: Option<Decision>) -> Result<AbResult, HarnessError> {
         let Some(scenario) = self.scenario else {
             return Err(HarnessError::new(
-                Kind::Interrupted,
+                HarnessErrorKind::Interrupted,
                 "interrupted before the first pair of rounds had ended",
             ));
         };
@@ -303,7 +304,7 @@ impl Comparison {
             Decision { outcome: Outcome::Inconclusive, reasons }
         };
         let sla = sla(&self.criteria[0], &self.criteria[1]);
-        let paired = Paired {
+        let paired = PairDocument {
             format: FORMAT,
             version: VERSION,
             bench_version: env!("CARGO_PKG_VERSION"),
@@ -337,11 +338,11 @@ impl Comparison {
             writing::add_to(path, &|output| output.write_all(markdown.as_bytes()), &self.events);
         }
         let conclusion = conclusion(&paired);
-        Ok(Compared { conclusion, paired, directory: self.directory, heard: self.heard, fault: junit.err() })
+        Ok(AbResult { conclusion, paired, directory: self.directory, heard: self.heard, fault: junit.err() })
     }
 }
 
-fn conclusion(paired: &Paired) -> Conclusion {
+fn conclusion(paired: &PairDocument) -> Conclusion {
     match paired.decision.outcome {
         _ if !paired.finished => Conclusion::Interrupted,
         Outcome::Fail => Conclusion::GateFailed,
@@ -351,7 +352,7 @@ fn conclusion(paired: &Paired) -> Conclusion {
     }
 }
 
-fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
+fn write(paired: &PairDocument, directory: &Path) -> Result<(), HarnessError> {
     let failed = |error: std::io::Error| {
         let directory = directory.display();
         HarnessError::failed(format!("cannot write the results to {directory}: {error}"))
@@ -364,8 +365,8 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
 }
 
 /// The names of a plan's workloads.
-fn names(plan: &plan::Plan) -> Vec<Names> {
-    let of = |workload: &plan::Workload| Names {
+fn names(plan: &plan::Plan) -> Vec<WorkloadNames> {
+    let of = |workload: &plan::WorkloadPlan| WorkloadNames {
         workload: workload.name.clone(),
         actions: workload.named().into_iter().map(|row| row.name.to_string()).collect(),
     };

@@ -1,26 +1,26 @@
 //! The rounds of a comparison: how a round runs, and when a pair of rounds is complete.
 
-use crate::error::{HarnessError, Kind};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::event::Event;
 use crate::options::{LoadOptions, RunOptions};
 use crate::run::{self, RoundEnded};
 use analysis::points::{PairTraces, Points};
 use base::ids::mix;
 use plan::SEED_MAX;
-use report::pairs::{Further, Pair, RoundInfo};
+use report::pairs::{FurtherRounds, Pair, RoundInfo};
 use results::aggregate::{Aggregate, WorkloadStats};
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::model::RunStatus;
 use verdict::FAILS_ALIKE;
-use verdict::paired::{Offered, Round, Span};
+use verdict::paired::{PairDecision, Round, RoundLengths};
 
 use super::arms::Arm;
-use super::service::Service;
-use super::{AbOptions, Comparison, Ended, TRACES_COUNTED, TRACES_OF_ROUND, counts};
+use super::service::BuildProcess;
+use super::{AbOptions, AbStopCause, Comparison, TRACES_COUNTED, TRACES_OF_ROUND, counts};
 
 /// The rounds of a pair that ran.
 #[derive(Default)]
-struct UnderWay {
+struct RoundPair {
     a: Vec<RoundEnded>,
     b: Vec<RoundEnded>,
     /// The lengths of its rounds.
@@ -29,7 +29,7 @@ struct UnderWay {
     b_missing: Option<String>,
 }
 
-impl UnderWay {
+impl RoundPair {
     /// Why the pair does not count, if so.
     fn invalid(&self) -> Option<String> {
         let rounds = || self.a.iter().chain(&self.b);
@@ -37,9 +37,9 @@ impl UnderWay {
         of_run.or_else(|| rounds().find_map(|round| failed_of_bench(&round.aggregate)))
     }
 
-    fn span(&self) -> Span {
+    fn span(&self) -> RoundLengths {
         let finished = |round: &RoundEnded| round.results.run.status == RunStatus::Finished;
-        Span {
+        RoundLengths {
             pair: self.lengths.iter().sum(),
             round: self.lengths.last().copied().unwrap_or(1.0),
             may_lengthen: self.a.iter().chain(&self.b).all(finished),
@@ -62,9 +62,9 @@ fn failed_of_bench(aggregate: &Aggregate) -> Option<String> {
 
 impl Comparison {
     /// Runs a pair, with further and longer rounds of both sides while either has too few iterations.
-    pub(super) fn pair(&mut self, b_first: bool) -> Result<(), Ended> {
+    pub(super) fn pair(&mut self, b_first: bool) -> Result<(), AbStopCause> {
         let number = self.pairs.len() + 1;
-        let mut pair = UnderWay::default();
+        let mut pair = RoundPair::default();
         let left_out = loop {
             self.rounds(number, b_first != (pair.lengths.len() % 2 == 1), &mut pair)?;
             if let Some(reason) = pair.invalid() {
@@ -85,9 +85,9 @@ impl Comparison {
                 }
             };
             match self.trial.offer(&a, &b, pair.span()) {
-                Offered::Taken => break None,
-                Offered::LeftOut(reason) => break Some(reason),
-                Offered::Longer { factor, why } => {
+                PairDecision::Taken => break None,
+                PairDecision::LeftOut(reason) => break Some(reason),
+                PairDecision::Longer { factor, why } => {
                     let note = format!("pair {number}: {why}");
                     self.events.event(&Event::RoundsLonger(&note));
                     self.heard.push(note.clone());
@@ -101,15 +101,15 @@ impl Comparison {
     }
 
     /// Runs a round of each side.
-    fn rounds(&self, number: usize, b_first: bool, pair: &mut UnderWay) -> Result<(), Ended> {
+    fn rounds(&self, number: usize, b_first: bool, pair: &mut RoundPair) -> Result<(), AbStopCause> {
         let part = pair.lengths.len();
         for is_b in [b_first, !b_first] {
             match self.round(number, part, is_b) {
                 Ok(ended) if is_b => pair.b.push(ended),
                 Ok(ended) => pair.a.push(ended),
                 // B ran before, and A still does: that is a finding.
-                Err(Ended::Failed(error))
-                    if is_b && self.trial.pairs() > 0 && error.kind() == Kind::Unreachable =>
+                Err(AbStopCause::Failed(error))
+                    if is_b && self.trial.pairs() > 0 && error.kind() == HarnessErrorKind::Unreachable =>
                 {
                     pair.b_missing = Some(error.to_string());
                 }
@@ -121,15 +121,15 @@ impl Comparison {
     }
 
     /// Stores what reports show of a pair.
-    fn keep(&mut self, number: usize, b_first: bool, pair: &UnderWay, left_out: Option<String>) {
+    fn keep(&mut self, number: usize, b_first: bool, pair: &RoundPair, left_out: Option<String>) {
         let info = |round: &RoundEnded, part: usize, is_b| {
             info(round, &round_name(number, part, is_b), pair.lengths.get(part).copied().unwrap_or(1.0))
         };
-        let of = |part: usize| Further {
+        let of = |part: usize| FurtherRounds {
             a: pair.a.get(part).map(|round| info(round, part, false)).unwrap_or_default(),
             b: pair.b.get(part).map(|round| info(round, part, true)).unwrap_or_default(),
         };
-        let Further { a, b } = of(0);
+        let FurtherRounds { a, b } = of(0);
         let further = (1..pair.lengths.len()).map(of).collect();
         if let (None, Some(first)) = (&self.scenario, pair.a.first()) {
             self.scenario = Some(first.results.scenario.clone());
@@ -160,16 +160,17 @@ impl Comparison {
         }
     }
 
-    fn round(&self, number: usize, part: usize, is_b: bool) -> Result<RoundEnded, Ended> {
+    fn round(&self, number: usize, part: usize, is_b: bool) -> Result<RoundEnded, AbStopCause> {
         let is_interrupted = || self.interrupt.is_interrupted();
         if is_interrupted() {
-            return Err(Ended::Interrupted);
+            return Err(AbStopCause::Interrupted);
         }
         let arm = if is_b { &self.job.b } else { &self.job.a };
         let directory = self.directory.join(round_name(number, part, is_b));
         let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupt);
-        let mut service = service
-            .map_err(|error| if is_interrupted() { Ended::Interrupted } else { Ended::Failed(error) })?;
+        let mut service = service.map_err(|error| {
+            if is_interrupted() { AbStopCause::Interrupted } else { AbStopCause::Failed(error) }
+        })?;
         let wanted = run::Round {
             directory: &directory,
             target: arm.target.as_deref(),
@@ -183,30 +184,34 @@ impl Comparison {
             },
         };
         let ended = run::round(self.run_options(arm, (number, part)), &wanted, &self.interrupt, &self.events);
-        let gone = service.as_mut().and_then(Service::ended);
+        let gone = service.as_mut().and_then(BuildProcess::ended);
         drop(service);
         let was_interrupted = match &ended {
             Ok(ended) => ended.results.run.status == RunStatus::Interrupted,
-            Err(error) => error.kind() == Kind::Interrupted,
+            Err(error) => error.kind() == HarnessErrorKind::Interrupted,
         };
         if let Some(text) = gone.filter(|_| !was_interrupted) {
-            // Who knows what was measured: something else may answer at the same place.
-            return Err(Ended::Failed(HarnessError::unreachable(format!("{}: {text}", arm.side().name))));
+            // It is not known what was measured: something else may answer at the same place.
+            return Err(AbStopCause::Failed(HarnessError::unreachable(format!(
+                "{}: {text}",
+                arm.side().name
+            ))));
         }
         let ended = ended.map_err(|error| match error.kind() {
-            Kind::Interrupted => Ended::Interrupted,
-            _ => Ended::Failed(error),
+            HarnessErrorKind::Interrupted => AbStopCause::Interrupted,
+            _ => AbStopCause::Failed(error),
         })?;
         let run = &ended.results.run;
         match run.status {
             // A round that ended early is judged by what ran; iterations that were cut off count as slower than all
             // others.
             RunStatus::Finished | RunStatus::TimedOut | RunStatus::Aborted => Ok(ended),
-            RunStatus::Interrupted => Err(Ended::Interrupted),
+            RunStatus::Interrupted => Err(AbStopCause::Interrupted),
             RunStatus::Failed | RunStatus::Recovered => {
                 let error = run.error.as_deref().unwrap_or("a round did not end");
-                let kind = if ended.setup_failed { Kind::Unreachable } else { Kind::Failed };
-                Err(Ended::Failed(HarnessError::new(kind, error)))
+                let kind =
+                    if ended.setup_failed { HarnessErrorKind::Unreachable } else { HarnessErrorKind::Failed };
+                Err(AbStopCause::Failed(HarnessError::new(kind, error)))
             }
         }
     }
@@ -247,8 +252,8 @@ fn functions(round: &RoundEnded) -> [Points; 2] {
     for (side, trace) in &round.traces {
         let functions = &trace.functions;
         match side {
-            Side::Typical => both[0].add_functions(functions),
-            Side::Slow => both[1].add_functions(functions),
+            IterationClass::Typical => both[0].add_functions(functions),
+            IterationClass::Slow => both[1].add_functions(functions),
             _ => {}
         }
     }
@@ -261,8 +266,8 @@ fn points(round: &RoundEnded) -> [Points; 2] {
     for (side, trace) in &round.traces {
         let tree = &trace.tree;
         match side {
-            Side::Typical if tree.is_whole() => both[0].add(tree),
-            Side::Slow if tree.is_whole() => both[1].add(tree),
+            IterationClass::Typical if tree.is_whole() => both[0].add(tree),
+            IterationClass::Slow if tree.is_whole() => both[1].add(tree),
             _ => {}
         }
     }

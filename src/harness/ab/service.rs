@@ -66,14 +66,14 @@ impl std::fmt::Display for Ready {
 }
 
 /// A running build.
-pub(super) struct Service {
+pub(super) struct BuildProcess {
     child: Child,
     watchdog: Option<Child>,
     mark: Mark,
     log: PathBuf,
 }
 
-impl Service {
+impl BuildProcess {
     /// Starts a command; what it prints goes to a file.
     #[cfg(unix)]
     pub(super) fn start(command: &str, log: &Path) -> io::Result<Self> {
@@ -185,7 +185,7 @@ impl Service {
     fn signal(&self, _: bool) {}
 }
 
-impl Drop for Service {
+impl Drop for BuildProcess {
     fn drop(&mut self) {
         self.end();
     }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cloud::Cloud;
-use super::names::Which;
+use super::names::SweepScope;
 use super::record::Record;
-use super::sweep::{self, Swept, Thing};
-use crate::error::{HarnessError, Kind};
+use super::sweep::{self, LeftoverResource, SweepOutcome};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::housekeeping::runtime;
 use crate::interrupt::Interrupt;
 use crate::options::{Environment, YamlFile};
@@ -32,22 +32,22 @@ pub struct CleanupOptions {
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanupOutcome {
     /// How many things were deleted.
     pub deleted: usize,
     /// What is still there, with the reason; or what would be deleted, without one.
-    pub left: Vec<Thing>,
+    pub left: Vec<LeftoverResource>,
     /// Why some things could not be looked for.
     pub unknown: Vec<String>,
     /// True if things were only looked for.
     pub only_looked: bool,
 }
 
-impl Cleaned {
+impl CleanupOutcome {
     /// What went wrong, if something could not be deleted.
     ///
     /// # Errors
-    /// That.
+    /// Something could not be deleted.
     pub fn result(&self) -> Result<(), HarnessError> {
         let (left, unknown) = (self.left.len(), self.unknown.len());
         let text = match (self.only_looked || left == 0, unknown) {
@@ -67,7 +67,7 @@ pub fn cleanup(
     options: &CleanupOptions,
     environment: &Environment,
     interrupt: &Interrupt,
-) -> Result<Cleaned, HarnessError> {
+) -> Result<CleanupOutcome, HarnessError> {
     match (&options.run, &options.deployment, options.older_than) {
         (Some(run), given, None) => {
             of_run(&runs::named(run)?, given.as_ref(), options.delete, environment, interrupt)
@@ -75,7 +75,7 @@ pub fn cleanup(
         (None, Some(deployment), Some(age)) => {
             let now_s = i64::try_from(RunClock::start().wall_anchor_unix_ns() / 1_000_000_000);
             let age_s = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
-            let which = Which::Before(now_s.unwrap_or(0).saturating_sub(age_s));
+            let which = SweepScope::Before(now_s.unwrap_or(0).saturating_sub(age_s));
             let swept = swept(deployment, &which, options.delete, environment, interrupt)?;
             Ok(cleaned(swept, !options.delete))
         }
@@ -92,17 +92,17 @@ fn of_run(
     delete: bool,
     environment: &Environment,
     interrupt: &Interrupt,
-) -> Result<Cleaned, HarnessError> {
+) -> Result<CleanupOutcome, HarnessError> {
     let record = Record::read(directory).map_err(HarnessError::input)?;
     let Some(record) = record else {
         return match directory.is_dir() {
             // Everything was deleted after the run, or it made nothing.
-            true => Ok(Cleaned::default()),
+            true => Ok(CleanupOutcome::default()),
             false => Err(HarnessError::input(format!("there is no run in {}", directory.display()))),
         };
     };
     let of_record = YamlFile::from(record.deployment.as_path());
-    let which = Which::Run(record.prefix.clone());
+    let which = SweepScope::Run(record.prefix.clone());
     let swept = swept(given.unwrap_or(&of_record), &which, delete, environment, interrupt)?;
     if !delete {
         return Ok(cleaned(swept, true));
@@ -118,11 +118,11 @@ fn of_run(
 
 fn swept(
     deployment: &YamlFile,
-    which: &Which,
+    which: &SweepScope,
     delete: bool,
     environment: &Environment,
     interrupt: &Interrupt,
-) -> Result<Swept, HarnessError> {
+) -> Result<SweepOutcome, HarnessError> {
     let deployment = files::deployment(deployment, environment)?;
     let runtime = runtime()?;
     let work = async {
@@ -136,7 +136,7 @@ fn swept(
         tokio::select! {
             biased;
             () = interrupt.interrupted() => {
-                Err(HarnessError::new(Kind::Interrupted, "interrupted: call it again to delete the rest"))
+                Err(HarnessError::new(HarnessErrorKind::Interrupted, "interrupted: call it again to delete the rest"))
             }
             ended = work => ended,
         }
@@ -145,6 +145,6 @@ fn swept(
     ended
 }
 
-fn cleaned(Swept { deleted, left, unknown }: Swept, only_looked: bool) -> Cleaned {
-    Cleaned { deleted, left, unknown, only_looked }
+fn cleaned(SweepOutcome { deleted, left, unknown }: SweepOutcome, only_looked: bool) -> CleanupOutcome {
+    CleanupOutcome { deleted, left, unknown, only_looked }
 }

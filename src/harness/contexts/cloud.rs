@@ -12,8 +12,8 @@ use client::plain::{PlainAnswer, PlainClient};
 use client::service_types::microversion_headers;
 use client::url::BaseUrl;
 use client::{keystone, refusal, tls};
-use iteration::credentials::Credentials;
-use plan::deployment::{Auth, Deployment, Lookup};
+use iteration::credentials::CurrentCredentials;
+use plan::deployment::{Auth, Lookup, ResolvedDeployment};
 
 /// The version that lets an administrator see the key pairs of other users.
 const KEY_PAIRS_VERSION: &str = "2.10";
@@ -23,7 +23,7 @@ const ROLES: [&str; 3] = ["member", "Member", "_member_"];
 
 /// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(super) enum CloudService {
     Keystone,
     Nova,
     Neutron,
@@ -32,7 +32,7 @@ pub(super) enum Service {
     Mistral,
 }
 
-impl Service {
+impl CloudService {
     /// Its official type.
     pub(super) fn kind(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl std::fmt::Display for Problem {
 /// Who asks.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) credentials: Arc<Credentials>,
+    pub(super) credentials: Arc<CurrentCredentials>,
     /// The project of its token.
     pub(super) project_id: Option<String>,
 }
@@ -96,9 +96,9 @@ pub(crate) struct Cloud {
 impl Cloud {
     /// The cloud of a run that has logged in. `None` if the deployment is none.
     pub(crate) fn of(
-        deployment: &Deployment,
+        deployment: &ResolvedDeployment,
         client: PlainClient,
-        credentials: Arc<Credentials>,
+        credentials: Arc<CurrentCredentials>,
         (project_id, user_id): (Option<String>, Option<String>),
     ) -> Option<Self> {
         let Auth::Keystone(login) = &deployment.auth else { return None };
@@ -113,7 +113,7 @@ impl Cloud {
     }
 
     /// Logs in to the cloud of a deployment.
-    pub(super) async fn connect(mut deployment: Deployment) -> Result<Self, HarnessError> {
+    pub(super) async fn connect(mut deployment: ResolvedDeployment) -> Result<Self, HarnessError> {
         let Auth::Keystone(login) = &deployment.auth else {
             let text = format!("{} is no cloud: it has no Keystone", deployment.file.display());
             return Err(HarnessError::input(text));
@@ -125,7 +125,7 @@ impl Cloud {
         let token = keystone::issue_token(&client, login).await.map_err(HarnessError::unreachable)?;
         let ids = (token.project_id.clone(), token.user_id.clone());
         deployment.look_up(Arc::new(token.catalog.clone())).map_err(HarnessError::faults)?;
-        let (credentials, _) = Credentials::establish(&deployment.auth, &client, Some(token))
+        let (credentials, _) = CurrentCredentials::establish(&deployment.auth, &client, Some(token))
             .await
             .map_err(HarnessError::unreachable)?;
         let none = || HarnessError::input("only Keystone has a catalog of services");
@@ -134,7 +134,7 @@ impl Cloud {
 
     /// The id of the role that lets users work in a project.
     pub(super) async fn member_role(&self) -> Result<String, Problem> {
-        let answer = self.call(&self.admin, Method::GET, (Service::Keystone, "/roles"), None).await?;
+        let answer = self.call(&self.admin, Method::GET, (CloudService::Keystone, "/roles"), None).await?;
         let roles = answer["roles"].as_array().cloned().unwrap_or_default();
         let named = |name: &&str| roles.iter().find(|role| role["name"] == **name).cloned();
         let role = ROLES.iter().find_map(named);
@@ -148,10 +148,10 @@ impl Cloud {
         let none = || Problem::new("the token of the deployment has no user");
         let user = self.user_id.as_ref().ok_or_else(none)?;
         let path = format!("/projects/{project}/users/{user}/roles/{role}");
-        self.call(&self.admin, Method::PUT, (Service::Keystone, &path), None).await?;
-        let scope = keystone::Scope::Project(keystone::Named::Id(project.to_owned()));
+        self.call(&self.admin, Method::PUT, (CloudService::Keystone, &path), None).await?;
+        let scope = keystone::Scope::Project(keystone::KeystoneReference::Id(project.to_owned()));
         let login = Auth::Keystone(keystone::Credentials { scope, ..self.login.clone() });
-        let established = Credentials::establish(&login, &self.client, None).await;
+        let established = CurrentCredentials::establish(&login, &self.client, None).await;
         let (credentials, _) = established.map_err(|error| Problem::new(error.to_string()))?;
         Ok(Caller { credentials: Arc::new(credentials), project_id: Some(project.to_owned()) })
     }
@@ -167,20 +167,20 @@ impl Cloud {
     }
 
     /// True if the cloud has the service.
-    pub(super) fn has(&self, service: Service) -> bool {
+    pub(super) fn has(&self, service: CloudService) -> bool {
         self.base(service).is_ok()
     }
 
-    fn base(&self, service: Service) -> Result<BaseUrl, Problem> {
+    fn base(&self, service: CloudService) -> Result<BaseUrl, Problem> {
         match service {
-            Service::Keystone => Ok(self.login.auth_url.clone()),
+            CloudService::Keystone => Ok(self.login.auth_url.clone()),
             other => {
                 self.lookup.endpoint(other.kind()).map_err(|complaint| Problem::new(complaint.to_string()))
             }
         }
     }
 
-    fn url(&self, caller: &Caller, service: Service, path: &str) -> Result<String, Problem> {
+    fn url(&self, caller: &Caller, service: CloudService, path: &str) -> Result<String, Problem> {
         let mut base = self.base(service)?;
         if let (Some(own), Some(theirs)) = (&self.admin.project_id, &caller.project_id) {
             base.prefix = base.prefix.replace(own.as_str(), theirs);
@@ -188,10 +188,10 @@ impl Cloud {
         Ok(format!("{base}{path}"))
     }
 
-    fn headers(&self, caller: &Caller, service: Service, path: &str) -> HeaderMap {
+    fn headers(&self, caller: &Caller, service: CloudService, path: &str) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.extend(caller.credentials.header());
-        if service == Service::Nova && path.starts_with("/os-keypairs") {
+        if service == CloudService::Nova && path.starts_with("/os-keypairs") {
             for (name, value) in microversion_headers(service.kind(), KEY_PAIRS_VERSION) {
                 let value = HeaderValue::from_str(&value);
                 headers.extend(value.map(|value| (HeaderName::from_static(name), value)));
@@ -211,7 +211,7 @@ impl Cloud {
         &self,
         caller: &Caller,
         method: Method,
-        (service, path): (Service, &str),
+        (service, path): (CloudService, &str),
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
         let url = self.url(caller, service, path)?;
@@ -229,8 +229,8 @@ impl Cloud {
         path: &str,
         content: bytes::Bytes,
     ) -> Result<(), Problem> {
-        let url = self.url(caller, Service::Glance, path)?;
-        let mut headers = self.headers(caller, Service::Glance, path);
+        let url = self.url(caller, CloudService::Glance, path)?;
+        let mut headers = self.headers(caller, CloudService::Glance, path);
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         let answer = self.client.upload(&url, headers, content).await;
         let answer = answer.map_err(|error| Problem::new(error.to_string()))?;

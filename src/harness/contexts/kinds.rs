@@ -2,14 +2,14 @@
 
 use serde_json::Value as Json;
 
-use super::cloud::Service;
+use super::cloud::CloudService;
 
 /// A kind of thing.
-pub(super) struct Kind {
+pub(super) struct ResourceKind {
     /// What it is called.
     pub(super) what: &'static str,
-    pub(super) service: Service,
-    /// The path that lists those of `{owner}`, a project or a user.
+    pub(super) service: CloudService,
+    /// The path that lists the things of `{owner}`, a project or a user.
     pub(super) list: &'static str,
     /// The key of the list in the answer.
     pub(super) key: &'static str,
@@ -33,12 +33,12 @@ pub(super) struct Kind {
 
 const fn kind(
     what: &'static str,
-    service: Service,
+    service: CloudService,
     (list, key): (&'static str, &'static str),
     delete: &'static str,
     owner: &'static str,
-) -> Kind {
-    Kind {
+) -> ResourceKind {
+    ResourceKind {
         what,
         service,
         list,
@@ -54,17 +54,30 @@ const fn kind(
     }
 }
 
-const fn of_neutron(what: &'static str, list: &'static str, key: &'static str, delete: &'static str) -> Kind {
-    kind(what, Service::Neutron, (list, key), delete, "project_id")
+const fn of_neutron(
+    what: &'static str,
+    list: &'static str,
+    key: &'static str,
+    delete: &'static str,
+) -> ResourceKind {
+    kind(what, CloudService::Neutron, (list, key), delete, "project_id")
 }
 
-const fn of_mistral(what: &'static str, list: &'static str, key: &'static str, delete: &'static str) -> Kind {
-    Kind { is_for_members: true, ..kind(what, Service::Mistral, (list, key), delete, "project_id") }
+const fn of_mistral(
+    what: &'static str,
+    list: &'static str,
+    key: &'static str,
+    delete: &'static str,
+) -> ResourceKind {
+    ResourceKind {
+        is_for_members: true,
+        ..kind(what, CloudService::Mistral, (list, key), delete, "project_id")
+    }
 }
 
-/// Security groups. Neutron makes the one called [`DEFAULT_GROUP`] anew whenever those of a project are listed, so it can
-/// only be deleted as the last thing of a project.
-pub(super) const SECURITY_GROUP: Kind = of_neutron(
+/// Security groups. Neutron makes the one called [`DEFAULT_GROUP`] anew whenever the groups of a project are listed, so
+/// it can only be deleted as the last thing of a project.
+pub(super) const SECURITY_GROUP: ResourceKind = of_neutron(
     "security group",
     "/security-groups?project_id={owner}",
     "security_groups",
@@ -77,47 +90,59 @@ pub(super) const DEFAULT_GROUP: &str = "default";
 pub(super) const OF_OTHERS: &str = "all_tenants=1&project_id={owner}";
 
 /// All kinds, in the order in which they are deleted.
-pub(super) static ALL: [Kind; 14] = [
-    Kind {
+pub(super) static ALL: [ResourceKind; 14] = [
+    ResourceKind {
         options: "?force=true",
         ..of_mistral("execution", "/executions?limit=1000", "executions", "/executions")
     },
     of_mistral("workflow", "/workflows?limit=1000", "workflows", "/workflows"),
-    Kind { is_by_name: true, ..of_mistral("workbook", "/workbooks?limit=1000", "workbooks", "/workbooks") },
+    ResourceKind {
+        is_by_name: true,
+        ..of_mistral("workbook", "/workbooks?limit=1000", "workbooks", "/workbooks")
+    },
     kind(
         "server",
-        Service::Nova,
+        CloudService::Nova,
         ("/servers/detail?all_tenants=1&project_id={owner}", "servers"),
         "/servers",
         "tenant_id",
     ),
-    Kind {
+    ResourceKind {
         within: Some("keypair"),
         is_of_user: true,
         is_deletable: is_of_asked_user,
-        ..kind("key pair", Service::Nova, ("/os-keypairs?user_id={owner}", "keypairs"), "/os-keypairs", "")
+        ..kind(
+            "key pair",
+            CloudService::Nova,
+            ("/os-keypairs?user_id={owner}", "keypairs"),
+            "/os-keypairs",
+            "",
+        )
     },
     kind(
         "snapshot",
-        Service::Cinder,
+        CloudService::Cinder,
         ("/snapshots/detail?all_tenants=1&project_id={owner}", "snapshots"),
         "/snapshots",
         "os-extended-snapshot-attributes:project_id",
     ),
     kind(
         "volume",
-        Service::Cinder,
+        CloudService::Cinder,
         ("/volumes/detail?all_tenants=1&project_id={owner}", "volumes"),
         "/volumes",
         "os-vol-tenant-attr:tenant_id",
     ),
-    kind("image", Service::Glance, ("/images?owner={owner}&limit=1000", "images"), "/images", "owner"),
+    kind("image", CloudService::Glance, ("/images?owner={owner}&limit=1000", "images"), "/images", "owner"),
     of_neutron("floating IP", "/floatingips?project_id={owner}", "floatingips", "/floatingips"),
     of_neutron("router", "/routers?project_id={owner}", "routers", "/routers"),
-    Kind { is_deletable: is_own_port, ..of_neutron("port", "/ports?project_id={owner}", "ports", "/ports") },
+    ResourceKind {
+        is_deletable: is_own_port,
+        ..of_neutron("port", "/ports?project_id={owner}", "ports", "/ports")
+    },
     of_neutron("subnet", "/subnets?project_id={owner}", "subnets", "/subnets"),
     of_neutron("network", "/networks?project_id={owner}", "networks", "/networks"),
-    Kind { is_deletable: |group| group["name"] != DEFAULT_GROUP, ..SECURITY_GROUP },
+    ResourceKind { is_deletable: |group| group["name"] != DEFAULT_GROUP, ..SECURITY_GROUP },
 ];
 
 /// False if Nova has passed over the microversion that lets an administrator ask for a user's key pairs: then the list is

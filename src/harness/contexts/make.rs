@@ -7,19 +7,19 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value as Json, json};
 
-use super::cloud::{Caller, Problem, Service, text};
+use super::cloud::{Caller, CloudService, Problem, text};
 use super::maker::{Maker, Tenant, each, escaped};
 use super::resources;
-use client::keystone::{self, Identity, Named, Scope};
-use iteration::credentials::Credentials;
+use client::keystone::{self, Identity, KeystoneReference, Scope};
+use iteration::credentials::CurrentCredentials;
 use iteration::crowd::{Crowd, Member};
 use plan::contexts::{Contexts, Flavor, UserChoice, Users};
 use plan::deployment::Auth;
 use text::template::Value;
 
 /// A token that must be renewed while the load runs.
-pub(super) struct Renewed {
-    pub(super) credentials: Arc<Credentials>,
+pub(super) struct RenewableToken {
+    pub(super) credentials: Arc<CurrentCredentials>,
     pub(super) auth: Auth,
     pub(super) valid_for: Option<Duration>,
 }
@@ -32,27 +32,27 @@ struct User {
     /// The index of its project.
     tenant: usize,
     caller: Caller,
-    renewed: Renewed,
+    renewed: RenewableToken,
 }
 
 /// What was made for some workloads.
-pub(super) struct Made {
+pub(super) struct ProvisionedCrowd {
     pub(super) crowd: Crowd,
-    pub(super) renewed: Vec<Renewed>,
+    pub(super) renewed: Vec<RenewableToken>,
 }
 
 impl Maker<'_> {
     async fn admin(
         &self,
         method: Method,
-        (service, path): (Service, &str),
+        (service, path): (CloudService, &str),
         body: Option<&Json>,
     ) -> Result<Json, Problem> {
         self.cloud.call(&self.cloud.admin, method, (service, path), body).await
     }
 
     /// Makes all of a workload's contexts. `first`: the number of its first user.
-    pub(super) async fn make(&self, contexts: &Contexts, first: u32) -> Result<Made, Problem> {
+    pub(super) async fn make(&self, contexts: &Contexts, first: u32) -> Result<ProvisionedCrowd, Problem> {
         let (tenants, users) = match &contexts.users {
             Some(wanted) => self.users(wanted, contexts.workers).await?,
             None => (vec![self.own_project()?], Vec::new()),
@@ -89,7 +89,7 @@ impl Maker<'_> {
         }
         let of_first = tenants.first().map(|(_, value)| value.clone()).unwrap_or_default();
         let context = of_iteration(&shared, &of_first, None);
-        Ok(Made { crowd: Crowd { first, members, choice, context }, renewed })
+        Ok(ProvisionedCrowd { crowd: Crowd { first, members, choice, context }, renewed })
     }
 
     /// The deployment's own project, in which things are made if no users are.
@@ -144,12 +144,13 @@ impl Maker<'_> {
     /// Id and name of a domain that is given by either.
     async fn domain(&self, given: &str) -> Result<(String, String), Problem> {
         let escaped = escaped(given);
-        let by_id = self.admin(Method::GET, (Service::Keystone, &format!("/domains/{escaped}")), None).await;
+        let by_id =
+            self.admin(Method::GET, (CloudService::Keystone, &format!("/domains/{escaped}")), None).await;
         let found = match by_id {
             Ok(answer) => Ok(answer["domain"].clone()),
             Err(problem) if problem.is_absence() => {
                 let path = format!("/domains?name={escaped}");
-                let answer = self.admin(Method::GET, (Service::Keystone, &path), None).await?;
+                let answer = self.admin(Method::GET, (CloudService::Keystone, &path), None).await?;
                 Ok(answer["domains"][0].clone())
             }
             Err(problem) => Err(problem),
@@ -163,7 +164,7 @@ impl Maker<'_> {
     async fn project(&self, domain: &str) -> Result<(String, String), Problem> {
         let name = self.name("project");
         let body = json!({ "project": { "name": name, "domain_id": domain, "enabled": true } });
-        let answer = self.admin(Method::POST, (Service::Keystone, "/projects"), Some(&body)).await?;
+        let answer = self.admin(Method::POST, (CloudService::Keystone, "/projects"), Some(&body)).await?;
         Ok((text(&answer, "/project/id")?, name))
     }
 
@@ -176,33 +177,36 @@ impl Maker<'_> {
         let name = self.name("user");
         let body = json!({ "user": { "name": name, "password": self.password.expose(), "domain_id": domain,
             "default_project_id": project, "enabled": true } });
-        let answer = self.admin(Method::POST, (Service::Keystone, "/users"), Some(&body)).await?;
+        let answer = self.admin(Method::POST, (CloudService::Keystone, "/users"), Some(&body)).await?;
         let id = text(&answer, "/user/id")?;
         let path = format!("/projects/{project}/users/{id}/roles/{role}");
-        self.admin(Method::PUT, (Service::Keystone, &path), None).await?;
+        self.admin(Method::PUT, (CloudService::Keystone, &path), None).await?;
         let login = keystone::Credentials {
             auth_url: self.cloud.auth_url().clone(),
             identity: Identity::Password {
-                user: Named::Name { name: name.clone(), domain: keystone::Domain::Name(domain_name.clone()) },
+                user: KeystoneReference::Name {
+                    name: name.clone(),
+                    domain: keystone::Domain::Name(domain_name.clone()),
+                },
                 password: self.password.clone(),
             },
-            scope: Scope::Project(Named::Id(project.to_owned())),
+            scope: Scope::Project(KeystoneReference::Id(project.to_owned())),
         };
         let auth = Auth::Keystone(login);
-        let established = Credentials::establish(&auth, self.cloud.client(), None).await;
+        let established = CurrentCredentials::establish(&auth, self.cloud.client(), None).await;
         let (credentials, valid_for) = established.map_err(|error| Problem::new(error.to_string()))?;
         let credentials = Arc::new(credentials);
         let caller = Caller { credentials: Arc::clone(&credentials), project_id: Some(project.to_owned()) };
-        let renewed = Renewed { credentials, auth, valid_for };
+        let renewed = RenewableToken { credentials, auth, valid_for };
         Ok(User { id, name, domain_id: domain.clone(), tenant, caller, renewed })
     }
 
     async fn quota(&self, service: &str, tenant: &Tenant, limits: &Json) -> Result<(), Problem> {
         let id = &tenant.id;
         let (service, path, body) = match service {
-            "compute" => (Service::Nova, format!("/os-quota-sets/{id}"), json!({ "quota_set": limits })),
-            "network" => (Service::Neutron, format!("/quotas/{id}"), json!({ "quota": limits })),
-            _ => (Service::Cinder, format!("/os-quota-sets/{id}"), json!({ "quota_set": limits })),
+            "compute" => (CloudService::Nova, format!("/os-quota-sets/{id}"), json!({ "quota_set": limits })),
+            "network" => (CloudService::Neutron, format!("/quotas/{id}"), json!({ "quota": limits })),
+            _ => (CloudService::Cinder, format!("/os-quota-sets/{id}"), json!({ "quota_set": limits })),
         };
         self.admin(Method::PUT, (service, &path), Some(&body)).await.map(drop)
     }
@@ -214,22 +218,22 @@ impl Maker<'_> {
             "name": name, "ram": flavor.ram, "vcpus": flavor.vcpus.unwrap_or(1), "disk": flavor.disk.unwrap_or(0),
             "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral.unwrap_or(0), "swap": flavor.swap.unwrap_or(0),
         } });
-        let answer = self.admin(Method::POST, (Service::Nova, "/flavors"), Some(&body)).await?;
+        let answer = self.admin(Method::POST, (CloudService::Nova, "/flavors"), Some(&body)).await?;
         let id = text(&answer, "/flavor/id")?;
         if let Some(specifications) = flavor.extra_specs.as_ref().filter(|specs| !specs.is_empty()) {
             let body = json!({ "extra_specs": specifications });
             let path = format!("/flavors/{id}/os-extra_specs");
-            self.admin(Method::POST, (Service::Nova, &path), Some(&body)).await?;
+            self.admin(Method::POST, (CloudService::Nova, &path), Some(&body)).await?;
         }
         Ok(json!({ "id": id, "name": name }))
     }
 }
 
-impl Renewed {
+impl RenewableToken {
     /// The name of the user's domain.
     fn domain_name(&self) -> Option<&str> {
         let Auth::Keystone(login) = &self.auth else { return None };
-        login.user().and_then(Named::domain_name)
+        login.user().and_then(KeystoneReference::domain_name)
     }
 }
 

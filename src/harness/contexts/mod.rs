@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use self::make::{Made, Renewed};
+use self::make::{ProvisionedCrowd, RenewableToken};
 use self::maker::Maker;
-use self::names::Which;
+use self::names::SweepScope;
 use self::record::Record;
-use self::sweep::Swept;
+use self::sweep::SweepOutcome;
 use super::event::{Event, Sink};
 use super::run_name;
 use base::masking;
@@ -35,9 +35,9 @@ use plan::Plan;
 use plan::contexts::Contexts;
 use text::shell;
 
-pub use self::cleanup::{Cleaned, CleanupOptions, cleanup};
+pub use self::cleanup::{CleanupOptions, CleanupOutcome, cleanup};
 pub(super) use self::cloud::Cloud;
-pub use self::sweep::Thing;
+pub use self::sweep::LeftoverResource;
 
 /// How long deleting may take after a load.
 const DELETED_WITHIN: Duration = Duration::from_secs(120);
@@ -47,7 +47,7 @@ const UNANSWERED: Duration = Duration::from_secs(2);
 const NAMED_MAX: usize = 20;
 
 /// The contexts of a run.
-pub(super) struct OfRun {
+pub(super) struct RunContexts {
     cloud: Cloud,
     prefix: String,
     /// The run's directory.
@@ -71,7 +71,7 @@ pub(super) struct Ready {
 /// The tokens of all users, which are renewed while the load runs.
 pub(super) struct Tokens {
     cloud: Cloud,
-    renewed: Vec<Renewed>,
+    renewed: Vec<RenewableToken>,
 }
 
 /// True if a plan has anything made in a cloud.
@@ -79,7 +79,7 @@ pub(super) fn are_wanted(plan: &Plan) -> bool {
     plan.workloads.iter().any(|workload| workload.contexts.is_some())
 }
 
-impl OfRun {
+impl RunContexts {
     /// The contexts of a run that began at this time. `directory`: the run's, and whether it stays.
     pub(super) fn new(
         cloud: Cloud,
@@ -127,7 +127,7 @@ impl OfRun {
             if made.iter().any(|(known, _)| Arc::ptr_eq(known, contexts)) {
                 continue;
             }
-            let Made { crowd, renewed: further } =
+            let ProvisionedCrowd { crowd, renewed: further } =
                 maker.make(contexts, first).await.map_err(|problem| problem.to_string())?;
             first += u32::try_from(crowd.members.len()).unwrap_or(u32::MAX);
             renewed.extend(further);
@@ -154,7 +154,7 @@ impl OfRun {
             // Services may still make what they were asked for when making ended early.
             tokio::time::sleep(UNANSWERED).await;
         }
-        let swept = sweep::sweep(&self.cloud, &Which::Run(self.prefix.clone()), DELETED_WITHIN).await;
+        let swept = sweep::sweep(&self.cloud, &SweepScope::Run(self.prefix.clone()), DELETED_WITHIN).await;
         let record = self.record().deleted(&swept.left);
         let written = match swept.left.is_empty() && swept.unknown.is_empty() {
             true => std::fs::remove_file(self.directory.join(record::FILE_NAME)),
@@ -173,7 +173,7 @@ impl OfRun {
     }
 
     /// What could not be deleted, and what to do.
-    fn words(&self, swept: &Swept) -> Vec<String> {
+    fn words(&self, swept: &SweepOutcome) -> Vec<String> {
         let mut said: Vec<String> = Vec::new();
         let count = swept.left.len();
         said.extend(swept.left.iter().take(NAMED_MAX).map(|thing| format!("not deleted: {thing}")));

@@ -31,14 +31,14 @@ fn began(name: &str) -> Option<i64> {
 
 /// Whose things are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Which {
-    /// Those of the run with these names.
+pub(super) enum SweepScope {
+    /// The things of the run with these names.
     Run(String),
-    /// Those of all runs that began before this time, in seconds since 1970.
+    /// The things of all runs that began before this time, in seconds since 1970.
     Before(i64),
 }
 
-impl Which {
+impl SweepScope {
     /// True for a name of theirs.
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
@@ -68,8 +68,8 @@ mod tests {
     fn names_tell_their_run_and_foreign_ones_are_nobodys() {
         let run = of_run(1_795_439_700_123_000_000, Uuid::from_u128(0x1a2b_3c4d << 96));
         assert_eq!(run, "bench-20261123T131500Z-1a2b3c4d");
-        let own = Which::Run(run.clone());
-        let (before, after) = (Which::Before(1_795_439_700), Which::Before(1_795_439_701));
+        let own = SweepScope::Run(run.clone());
+        let (before, after) = (SweepScope::Before(1_795_439_700), SweepScope::Before(1_795_439_701));
         assert_eq!((own.beginning(), before.beginning()), (run.as_str(), "bench-"));
         // The name, whether it is this run's, and whether it is of bench at all.
         for (name, is_own, is_known) in [
@@ -96,7 +96,7 @@ mod tests {
         for damaged in
             ["", "bench", "bench-", "bench-20261123T131500Z", "bench-20261123T131500Z-1a2b3c4d-server"]
         {
-            let which = Which::Run(damaged.to_owned());
+            let which = SweepScope::Run(damaged.to_owned());
             assert!(!which.has("bench-20261123T131500Z-1a2b3c4d-server-7"), "{damaged}");
         }
     }

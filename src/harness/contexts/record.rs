@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::sweep::Thing;
+use super::sweep::LeftoverResource;
 use text::files::{open_regular, write_at_once};
 
 /// The file's name.
@@ -35,7 +35,7 @@ pub(super) struct Record {
     pub(super) deployment: PathBuf,
     pub(super) state: State,
     /// What could not be deleted.
-    pub(super) left: Vec<Thing>,
+    pub(super) left: Vec<LeftoverResource>,
 }
 
 impl Record {
@@ -46,7 +46,7 @@ impl Record {
     }
 
     /// After everything else was deleted.
-    pub(super) fn deleted(self, left: &[Thing]) -> Self {
+    pub(super) fn deleted(self, left: &[LeftoverResource]) -> Self {
         Self { state: State::Deleted, left: left.to_vec(), ..self }
     }
 
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(Record::read(folder.path()), Ok(None));
         let mut record = Record::new("bench-x".to_owned(), Path::new("d.yaml"));
         assert!(record.deployment.is_absolute());
-        record.left.push(Thing {
+        record.left.push(LeftoverResource {
             what: "server".to_owned(),
             id: "1".to_owned(),
             name: String::new(),

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use http::Method;
 use serde_json::{Value as Json, json};
 
-use super::cloud::{Caller, Problem, Service, text};
+use super::cloud::{Caller, CloudService, Problem, text};
 use super::maker::{Maker, Tenant, each};
 use client::plain::PlainClient;
-use plan::contexts::{Contexts, ImageSource, Images, Network, Volumes};
+use plan::contexts::{Contexts, ImageSource, Images, NetworkContext, Volumes};
 use text::files::open_regular;
 
 /// The largest image, which is held in memory while it is uploaded.
@@ -71,7 +71,7 @@ impl Maker<'_> {
         )
     }
 
-    async fn post(&self, caller: &Caller, to: (Service, &str), body: &Json) -> Result<Json, Problem> {
+    async fn post(&self, caller: &Caller, to: (CloudService, &str), body: &Json) -> Result<Json, Problem> {
         self.cloud.call(caller, Method::POST, to, Some(body)).await
     }
 
@@ -79,17 +79,22 @@ impl Maker<'_> {
         let name = self.name("image");
         let body = json!({ "name": name, "disk_format": wanted.disk_format, "container_format": wanted.container_format,
             "visibility": wanted.visibility, "min_ram": wanted.min_ram, "min_disk": wanted.min_disk });
-        let id = text(&self.post(caller, (Service::Glance, "/images"), &body).await?, "/id")?;
+        let id = text(&self.post(caller, (CloudService::Glance, "/images"), &body).await?, "/id")?;
         self.cloud.upload(caller, &format!("/images/{id}/file"), content.clone()).await?;
         Ok(json!({ "id": id, "name": name }))
     }
 
-    async fn network(&self, wanted: &Network, caller: &Caller, ranges: &AtomicU32) -> Result<Json, Problem> {
+    async fn network(
+        &self,
+        wanted: &NetworkContext,
+        caller: &Caller,
+        ranges: &AtomicU32,
+    ) -> Result<Json, Problem> {
         let name = self.name("network");
         let mut attributes = wanted.attributes.clone();
         attributes.insert("name".to_owned(), name.clone().into());
         let body = json!({ "network": attributes });
-        let made = self.post(caller, (Service::Neutron, "/networks"), &body).await?;
+        let made = self.post(caller, (CloudService::Neutron, "/networks"), &body).await?;
         let id = text(&made, "/network/id")?;
         let router = self.router(wanted, caller).await?;
         let mut subnets = Vec::new();
@@ -104,12 +109,12 @@ impl Maker<'_> {
                 subnet["dns_nameservers"] = json!(wanted.name_servers);
             }
             let made =
-                self.post(caller, (Service::Neutron, "/subnets"), &json!({ "subnet": subnet })).await?;
+                self.post(caller, (CloudService::Neutron, "/subnets"), &json!({ "subnet": subnet })).await?;
             let subnet = text(&made, "/subnet/id")?;
             if let Some(router) = &router {
                 let (path, body) =
                     (format!("/routers/{router}/add_router_interface"), json!({ "subnet_id": subnet }));
-                self.cloud.call(caller, Method::PUT, (Service::Neutron, &path), Some(&body)).await?;
+                self.cloud.call(caller, Method::PUT, (CloudService::Neutron, &path), Some(&body)).await?;
             }
             subnets.push(json!({ "id": subnet, "cidr": range }));
         }
@@ -117,18 +122,18 @@ impl Maker<'_> {
     }
 
     /// The router of a network; `None` if the cloud has no routers.
-    async fn router(&self, wanted: &Network, caller: &Caller) -> Result<Option<String>, Problem> {
+    async fn router(&self, wanted: &NetworkContext, caller: &Caller) -> Result<Option<String>, Problem> {
         let mut router = json!({ "name": self.name("router") });
         if let Some(gateway) = &wanted.gateway {
             router["external_gateway_info"] = json!(gateway);
         } else if wanted.external {
-            let path = (Service::Neutron, "/networks?router:external=true");
+            let path = (CloudService::Neutron, "/networks?router:external=true");
             let external = self.cloud.call(caller, Method::GET, path, None).await?;
             if let Some(id) = external.pointer("/networks/0/id") {
                 router["external_gateway_info"] = json!({ "network_id": id });
             }
         }
-        match self.post(caller, (Service::Neutron, "/routers"), &json!({ "router": router })).await {
+        match self.post(caller, (CloudService::Neutron, "/routers"), &json!({ "router": router })).await {
             Ok(made) => text(&made, "/router/id").map(Some),
             Err(problem) if problem.is_absence() => Ok(None),
             Err(problem) => Err(problem),
@@ -141,11 +146,12 @@ impl Maker<'_> {
         if let Some(kind) = &wanted.kind {
             volume["volume_type"] = json!(kind);
         }
-        let made = self.post(caller, (Service::Cinder, "/volumes"), &json!({ "volume": volume })).await?;
+        let made =
+            self.post(caller, (CloudService::Cinder, "/volumes"), &json!({ "volume": volume })).await?;
         let id = text(&made, "/volume/id")?;
         let (path, began) = (format!("/volumes/{id}"), Instant::now());
         loop {
-            let answer = self.cloud.call(caller, Method::GET, (Service::Cinder, &path), None).await?;
+            let answer = self.cloud.call(caller, Method::GET, (CloudService::Cinder, &path), None).await?;
             match answer.pointer("/volume/status").and_then(Json::as_str) {
                 Some("available") => return Ok(json!({ "id": id, "name": name })),
                 Some(status) if status.starts_with("error") => {

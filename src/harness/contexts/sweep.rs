@@ -11,17 +11,17 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::cloud::{Caller, Cloud, Problem, Service};
-use super::kinds::{self, Kind};
+use super::cloud::{Caller, Cloud, CloudService, Problem};
+use super::kinds::{self, ResourceKind};
 use super::maker::escaped;
-use super::names::Which;
+use super::names::SweepScope;
 
 /// The wait between two rounds grows to this.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const WAIT_MIN: Duration = Duration::from_millis(200);
 /// How much longer it may take for each thing.
 const FOR_EACH: Duration = Duration::from_millis(500);
-/// After so many rounds in which nothing was deleted, nothing will be for longer than this can wait.
+/// The number of rounds without a deletion after which none will come for longer than this can wait.
 const REFUSED_ROUNDS: u32 = 7;
 /// How many requests delete things at the same time.
 const WORKERS: usize = 8;
@@ -34,7 +34,7 @@ const NEEDED: &str = "it stays while something is left in a project of the run, 
 /// Something in a cloud.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Thing {
+pub struct LeftoverResource {
     /// What it is, such as `server`.
     pub what: String,
     /// Its id.
@@ -46,7 +46,7 @@ pub struct Thing {
     pub why: Option<String>,
 }
 
-impl std::fmt::Display for Thing {
+impl std::fmt::Display for LeftoverResource {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, id, name, why } = self;
         // Key pairs are known by name and user.
@@ -59,11 +59,11 @@ impl std::fmt::Display for Thing {
 
 /// How a sweep ended.
 #[derive(Debug, Default)]
-pub(super) struct Swept {
+pub(super) struct SweepOutcome {
     /// How many things were deleted.
     pub(super) deleted: usize,
     /// What is still there.
-    pub(super) left: Vec<Thing>,
+    pub(super) left: Vec<LeftoverResource>,
     /// Why some things could not even be looked for.
     pub(super) unknown: Vec<String>,
 }
@@ -72,48 +72,48 @@ const USER: &str = "user";
 const PROJECT: &str = "project";
 
 /// A project with things in it, and its users.
-struct Place {
+struct ProjectResources {
     id: String,
     /// `None` for the deployment's own project, in which only names count.
-    made: Option<Thing>,
+    made: Option<LeftoverResource>,
     users: Vec<String>,
 }
 
 /// What was found in a round, in the order in which it must be deleted.
 #[derive(Default)]
-struct Found {
+struct ResourceInventory {
     /// By kind, with who may delete them.
-    things: Vec<(&'static Kind, Caller, Vec<Thing>)>,
-    flavors: Vec<Thing>,
-    users: Vec<Thing>,
-    projects: Vec<Thing>,
+    things: Vec<(&'static ResourceKind, Caller, Vec<LeftoverResource>)>,
+    flavors: Vec<LeftoverResource>,
+    users: Vec<LeftoverResource>,
+    projects: Vec<LeftoverResource>,
     unknown: Vec<Problem>,
 }
 
-impl Found {
+impl ResourceInventory {
     fn count(&self) -> usize {
         let things: usize = self.things.iter().map(|(_, _, things)| things.len()).sum();
         things + self.flavors.len() + self.users.len() + self.projects.len()
     }
 
-    fn all(self) -> Vec<Thing> {
+    fn all(self) -> Vec<LeftoverResource> {
         let things = self.things.into_iter().flat_map(|(_, _, things)| things);
         things.chain(self.flavors).chain(self.users).chain(self.projects).collect()
     }
 }
 
-/// Who can see what is in projects that were made, by project; see [`Kind::is_for_members`].
+/// Who can see what is in projects that were made, by project; see [`ResourceKind::is_for_members`].
 type Members = BTreeMap<String, Caller>;
 
 /// Looks for what these runs have left, and changes nothing: so what only members of a project see is not found.
-pub(super) async fn find(cloud: &Cloud, which: &Which) -> Swept {
+pub(super) async fn find(cloud: &Cloud, which: &SweepScope) -> SweepOutcome {
     let mut found = look(cloud, which, None).await;
     let unknown = reasons(std::mem::take(&mut found.unknown));
-    Swept { deleted: 0, left: found.all(), unknown }
+    SweepOutcome { deleted: 0, left: found.all(), unknown }
 }
 
-/// Deletes what these runs have left, as far as that is possible within a time, which many things make longer.
-pub(super) async fn sweep(cloud: &Cloud, which: &Which, within: Duration) -> Swept {
+/// Deletes what these runs have left, until a time is over. The more things there are, the longer it is.
+pub(super) async fn sweep(cloud: &Cloud, which: &SweepScope, within: Duration) -> SweepOutcome {
     let (began, mut wait, mut within) = (Instant::now(), WAIT_MIN, within);
     let mut seen: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
     let (mut round, mut refused, mut members) = (0_u32, 0, Members::new());
@@ -121,7 +121,7 @@ pub(super) async fn sweep(cloud: &Cloud, which: &Which, within: Duration) -> Swe
         let mut found = look(cloud, which, Some(&mut members)).await;
         let unknown = std::mem::take(&mut found.unknown);
         if let Some(why) = locked_out(cloud, &unknown).await {
-            return Swept { deleted: seen.len(), left: found.all(), unknown: vec![why] };
+            return SweepOutcome { deleted: seen.len(), left: found.all(), unknown: vec![why] };
         }
         if round == 0 {
             within += FOR_EACH * u32::try_from(found.count()).unwrap_or(u32::MAX);
@@ -150,7 +150,7 @@ pub(super) async fn sweep(cloud: &Cloud, which: &Which, within: Duration) -> Swe
                 let waits = if matches!(thing.what.as_str(), USER | PROJECT) { NEEDED } else { UNDER_WAY };
                 thing.why = Some(why.unwrap_or_else(|| waits.to_owned()));
             }
-            return Swept { deleted: seen.len(), left, unknown: reasons(unknown) };
+            return SweepOutcome { deleted: seen.len(), left, unknown: reasons(unknown) };
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(WAIT_MAX);
@@ -168,14 +168,14 @@ fn reasons(problems: Vec<Problem>) -> Vec<String> {
 }
 
 /// One round of looking.
-async fn look(cloud: &Cloud, which: &Which, members: Option<&mut Members>) -> Found {
-    let mut found = Found::default();
+async fn look(cloud: &Cloud, which: &SweepScope, members: Option<&mut Members>) -> ResourceInventory {
+    let mut found = ResourceInventory::default();
     let projects = named(cloud, PROJECT, which, &mut found.unknown).await;
     found.users = named(cloud, USER, which, &mut found.unknown).await;
-    let mut places: Vec<Place> = projects.into_iter().map(Place::made).collect();
+    let mut places: Vec<ProjectResources> = projects.into_iter().map(ProjectResources::made).collect();
     let own = cloud.admin.project_id.clone();
     let users: Vec<String> = cloud.user_id.iter().cloned().collect();
-    places.extend(own.map(|id| Place { id, made: None, users }));
+    places.extend(own.map(|id| ProjectResources { id, made: None, users }));
     // The users of all projects stand with the first one: key pairs are not of a project.
     if let Some(first) = places.first_mut() {
         first.users.extend(found.users.iter().map(|user| user.id.clone()));
@@ -204,8 +204,8 @@ async fn look(cloud: &Cloud, which: &Which, members: Option<&mut Members>) -> Fo
             found.things.push((kind, cloud.admin.clone(), things));
         }
     }
-    if cloud.has(Service::Nova) {
-        match get(cloud, Service::Nova, "/flavors?is_public=None").await {
+    if cloud.has(CloudService::Nova) {
+        match get(cloud, CloudService::Nova, "/flavors?is_public=None").await {
             Ok(answer) => found.flavors = of_list(&answer["flavors"], "flavor", which),
             Err(problem) => found.unknown.push(problem),
         }
@@ -219,11 +219,11 @@ async fn look(cloud: &Cloud, which: &Which, members: Option<&mut Members>) -> Fo
 /// The things of a kind in these places, as this caller sees them.
 async fn of_kind(
     cloud: &Cloud,
-    kind: &Kind,
-    (places, caller): (&[Place], &Caller),
-    which: &Which,
+    kind: &ResourceKind,
+    (places, caller): (&[ProjectResources], &Caller),
+    which: &SweepScope,
     unknown: &mut Vec<Problem>,
-) -> Vec<Thing> {
+) -> Vec<LeftoverResource> {
     let owners = places.iter().flat_map(|place| match kind.is_of_user {
         true => place.users.iter().map(|user| (place, user)).collect::<Vec<_>>(),
         false => vec![(place, &place.id)],
@@ -244,9 +244,14 @@ async fn of_kind(
 }
 
 /// Makes the administrator a member of all projects that were made, unless it is one already.
-async fn enter(cloud: &Cloud, places: &[Place], members: &mut Members, unknown: &mut Vec<Problem>) {
+async fn enter(
+    cloud: &Cloud,
+    places: &[ProjectResources],
+    members: &mut Members,
+    unknown: &mut Vec<Problem>,
+) {
     let made = places.iter().filter(|place| place.made.is_some() && !members.contains_key(&place.id));
-    let made: Vec<&Place> = made.collect();
+    let made: Vec<&ProjectResources> = made.collect();
     if made.is_empty() {
         return;
     }
@@ -264,23 +269,28 @@ async fn enter(cloud: &Cloud, places: &[Place], members: &mut Members, unknown: 
     }
 }
 
-impl Place {
-    fn made(project: Thing) -> Self {
+impl ProjectResources {
+    fn made(project: LeftoverResource) -> Self {
         Self { id: project.id.clone(), made: Some(project), users: Vec::new() }
     }
 }
 
-async fn get(cloud: &Cloud, service: Service, path: &str) -> Result<Json, Problem> {
+async fn get(cloud: &Cloud, service: CloudService, path: &str) -> Result<Json, Problem> {
     cloud.call(&cloud.admin, Method::GET, (service, path), None).await
 }
 
 /// Projects or users with these names. Keystone filters them, and here they are checked again.
-async fn named(cloud: &Cloud, what: &str, which: &Which, unknown: &mut Vec<Problem>) -> Vec<Thing> {
+async fn named(
+    cloud: &Cloud,
+    what: &str,
+    which: &SweepScope,
+    unknown: &mut Vec<Problem>,
+) -> Vec<LeftoverResource> {
     let path = format!("/{what}s?name__startswith={}", which.beginning());
-    match get(cloud, Service::Keystone, &path).await {
+    match get(cloud, CloudService::Keystone, &path).await {
         Ok(answer) => of_list(&answer[format!("{what}s").as_str()], what, which),
-        // Who may not see them has not made any in this run.
-        Err(problem) if problem.status == Some(403) && matches!(which, Which::Run(_)) => Vec::new(),
+        // A user who may not see them has not made any in this run.
+        Err(problem) if problem.status == Some(403) && matches!(which, SweepScope::Run(_)) => Vec::new(),
         Err(problem) => {
             unknown.push(problem);
             Vec::new()
@@ -288,17 +298,17 @@ async fn named(cloud: &Cloud, what: &str, which: &Which, unknown: &mut Vec<Probl
     }
 }
 
-fn of_list(list: &Json, what: &str, which: &Which) -> Vec<Thing> {
+fn of_list(list: &Json, what: &str, which: &SweepScope) -> Vec<LeftoverResource> {
     let all = list.as_array().into_iter().flatten().filter_map(|item| thing(what, item));
     all.filter(|thing| which.has(&thing.name)).collect()
 }
 
-fn thing(what: &str, item: &Json) -> Option<Thing> {
+fn thing(what: &str, item: &Json) -> Option<LeftoverResource> {
     let of = |key: &str| item.get(key).and_then(Json::as_str).map(str::to_owned);
     let name = of("name").unwrap_or_default();
     let id = of("id").or_else(|| Some(name.clone()).filter(|name| !name.is_empty()))?;
     // It becomes a part of a path.
-    Some(Thing { what: what.to_owned(), id: escaped(&id), name, why: None })
+    Some(LeftoverResource { what: what.to_owned(), id: escaped(&id), name, why: None })
 }
 
 /// The things of a kind that a project or user has. `own`: the project is the deployment's, whose things may be seen
@@ -306,9 +316,9 @@ fn thing(what: &str, item: &Json) -> Option<Thing> {
 async fn list(
     cloud: &Cloud,
     caller: &Caller,
-    kind: &Kind,
+    kind: &ResourceKind,
     (owner, own): (&str, bool),
-) -> Result<Vec<Thing>, Problem> {
+) -> Result<Vec<LeftoverResource>, Problem> {
     let path = if own { kind.list.replace(kinds::OF_OTHERS, "") } else { kind.list.to_owned() };
     let path = path.replace("{owner}", owner);
     let answer = cloud.call(caller, Method::GET, (kind.service, &path), None).await?;
@@ -344,13 +354,17 @@ async fn list(
 
 /// One round of deleting, in order. Projects and users stay as long as something is in them, or may be, so that it can be
 /// found. `is_complete`: everything could be looked for.
-async fn delete(cloud: &Cloud, found: &Found, is_complete: bool) -> Vec<(Thing, Option<Problem>)> {
+async fn delete(
+    cloud: &Cloud,
+    found: &ResourceInventory,
+    is_complete: bool,
+) -> Vec<(LeftoverResource, Option<Problem>)> {
     let mut ended = Vec::new();
     for (kind, caller, things) in &found.things {
         let deleting = things.iter().map(|thing| delete_one(cloud, caller, kind, thing));
         ended.extend(in_parallel(deleting).await);
     }
-    let of = |service, path: &'static str, things: &[Thing]| {
+    let of = |service, path: &'static str, things: &[LeftoverResource]| {
         let all: Vec<_> =
             things.iter().map(|thing| (thing.clone(), format!("{path}/{}", thing.id))).collect();
         in_parallel(all.into_iter().map(move |(thing, path)| async move {
@@ -358,14 +372,14 @@ async fn delete(cloud: &Cloud, found: &Found, is_complete: bool) -> Vec<(Thing, 
             (thing, problem)
         }))
     };
-    ended.extend(of(Service::Nova, "/flavors", &found.flavors).await);
+    ended.extend(of(CloudService::Nova, "/flavors", &found.flavors).await);
     if is_complete && found.things.iter().all(|(_, _, things)| things.is_empty()) {
         for project in &found.projects {
             delete_default_group(cloud, &project.id).await;
             forget_quotas(cloud, &project.id).await;
         }
-        ended.extend(of(Service::Keystone, "/users", &found.users).await);
-        ended.extend(of(Service::Keystone, "/projects", &found.projects).await);
+        ended.extend(of(CloudService::Keystone, "/users", &found.users).await);
+        ended.extend(of(CloudService::Keystone, "/projects", &found.projects).await);
     }
     ended
 }
@@ -375,7 +389,12 @@ async fn in_parallel<F: Future>(work: impl Iterator<Item = F>) -> Vec<F::Output>
     stream::iter(running).buffered(WORKERS).collect().await
 }
 
-async fn delete_one(cloud: &Cloud, caller: &Caller, kind: &Kind, thing: &Thing) -> (Thing, Option<Problem>) {
+async fn delete_one(
+    cloud: &Cloud,
+    caller: &Caller,
+    kind: &ResourceKind,
+    thing: &LeftoverResource,
+) -> (LeftoverResource, Option<Problem>) {
     let path = format!("{}/{}{}", kind.delete, thing.id, kind.options);
     let deleted = match kind.what {
         "router" => delete_router(cloud, kind, thing).await,
@@ -387,7 +406,7 @@ async fn delete_one(cloud: &Cloud, caller: &Caller, kind: &Kind, thing: &Thing) 
 async fn delete_path(
     cloud: &Cloud,
     caller: &Caller,
-    (service, path): (Service, &str),
+    (service, path): (CloudService, &str),
 ) -> Result<(), Problem> {
     match cloud.call(caller, Method::DELETE, (service, path), None).await {
         Err(problem) if !problem.is_absence() => Err(problem),
@@ -396,7 +415,7 @@ async fn delete_path(
 }
 
 /// A router goes only without its interfaces.
-async fn delete_router(cloud: &Cloud, kind: &Kind, router: &Thing) -> Result<(), Problem> {
+async fn delete_router(cloud: &Cloud, kind: &ResourceKind, router: &LeftoverResource) -> Result<(), Problem> {
     let ports = get(cloud, kind.service, &format!("/ports?device_id={}", router.id)).await?;
     for port in ports["ports"].as_array().into_iter().flatten() {
         let owner = port["device_owner"].as_str().unwrap_or_default();
@@ -425,7 +444,7 @@ async fn delete_default_group(cloud: &Cloud, project: &str) {
     }
     let groups = list(cloud, &cloud.admin, kind, (project, false)).await.unwrap_or_default();
     for group in groups.iter().filter(|group| group.name == kinds::DEFAULT_GROUP) {
-        // One that stays does no harm: nobody can use it without its project.
+        // One that stays does no harm: it cannot be used without its project.
         let path = format!("{}/{}", kind.delete, group.id);
         let _ = delete_path(cloud, &cloud.admin, (kind.service, &path)).await;
     }
@@ -434,9 +453,9 @@ async fn delete_default_group(cloud: &Cloud, project: &str) {
 /// Services keep the quotas of projects that are gone.
 async fn forget_quotas(cloud: &Cloud, project: &str) {
     for (service, path) in [
-        (Service::Nova, "/os-quota-sets"),
-        (Service::Neutron, "/quotas"),
-        (Service::Cinder, "/os-quota-sets"),
+        (CloudService::Nova, "/os-quota-sets"),
+        (CloudService::Neutron, "/quotas"),
+        (CloudService::Cinder, "/os-quota-sets"),
     ] {
         if cloud.has(service) {
             // Without quotas of its own, there is nothing to delete.

@@ -18,7 +18,7 @@ use import::secrets::{is_secret_name, split_scheme};
 use plan::deployment::Auth;
 use plan::references::UNKNOWN;
 use text::files::{create_private, owner_only, read_regular};
-use text::yaml::{self, Kind, Node};
+use text::yaml::{self, YamlNode, YamlValue};
 
 use super::{LaunchOptions, clear};
 
@@ -83,7 +83,7 @@ impl Bundle {
         let secrets: Vec<String> = values.values().cloned().collect();
         for (name, bytes) in &bundle.files {
             clear::refuse_file(name, bytes, &secrets)?;
-            // The deployment was looked at before; what a scenario includes may have secrets as it may.
+            // The deployment was looked at before; what a scenario includes may have secrets, as the scenario may.
             let is_yaml = Path::new(name)
                 .extension()
                 .is_some_and(|end| end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml"));
@@ -181,18 +181,18 @@ fn inline_secret(file: &Path) -> Result<Option<Inline>, HarnessError> {
 }
 
 /// The first text of a document that is or may be a secret: its keys, and where it begins.
-fn written_secret(node: &Node, keys: &[&str]) -> Option<(String, usize)> {
-    let found = |at: &Node| Some((keys.join("."), at.span.start));
+fn written_secret(node: &YamlNode, keys: &[&str]) -> Option<(String, usize)> {
+    let found = |at: &YamlNode| Some((keys.join("."), at.span.start));
     match &node.kind {
-        Kind::Map(entries) => entries.iter().find_map(|(key, value)| {
+        YamlValue::Map(entries) => entries.iter().find_map(|(key, value)| {
             // The default of a reference stands for the value itself.
             let is_default = key.name == "default" && node.get("env").is_some();
             let own: Vec<&str> =
                 keys.iter().copied().chain((!is_default).then_some(key.name.as_str())).collect();
             written_secret(value, &own)
         }),
-        Kind::List(items) => items.iter().find_map(|item| written_secret(item, keys)),
-        Kind::Text { text, .. } if is_secret(keys, text) => found(node),
+        YamlValue::List(items) => items.iter().find_map(|item| written_secret(item, keys)),
+        YamlValue::Text { text, .. } if is_secret(keys, text) => found(node),
         _ => None,
     }
 }
@@ -272,10 +272,10 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use text::diagnostics::Source;
+    use text::diagnostics::SourceText;
 
     fn found(text: &str) -> Option<String> {
-        let root = yaml::parse_all(&Source::new("d.yaml", text)).0.unwrap();
+        let root = yaml::parse_all(&SourceText::new("d.yaml", text)).0.unwrap();
         written_secret(&root, &[]).map(|(key, _)| key)
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use crate::error::HarnessError;
 use base::masking::{is_known, names_secret};
 use import::secrets::{is_secret_name, split_scheme};
-use text::diagnostics::Source;
+use text::diagnostics::SourceText;
 use text::named_secrets::named_secrets;
-use text::yaml::{self, Kind, Node};
+use text::yaml::{self, YamlNode, YamlValue};
 
 use super::LaunchOptions;
 
@@ -37,13 +37,13 @@ pub(super) fn refuse_file(name: &str, bytes: &[u8], values: &[String]) -> Result
 
 /// The first text of a scenario that is a secret by its place: its keys, and where it begins.
 pub(super) fn in_scenario(text: &str) -> Option<(String, usize)> {
-    let (root, _) = yaml::parse_all(&Source::new("scenario", text));
+    let (root, _) = yaml::parse_all(&SourceText::new("scenario", text));
     found(root.as_ref()?, &mut Vec::new())
 }
 
-fn found(node: &Node, keys: &mut Vec<String>) -> Option<(String, usize)> {
+fn found(node: &YamlNode, keys: &mut Vec<String>) -> Option<(String, usize)> {
     match &node.kind {
-        Kind::Map(entries) => entries.iter().find_map(|(key, value)| {
+        YamlValue::Map(entries) => entries.iter().find_map(|(key, value)| {
             // The default of a reference stands for the value itself.
             let is_default = key.name == "default" && node.get("env").is_some();
             if !is_default {
@@ -55,8 +55,8 @@ fn found(node: &Node, keys: &mut Vec<String>) -> Option<(String, usize)> {
             }
             inner
         }),
-        Kind::List(items) => items.iter().find_map(|item| found(item, keys)),
-        Kind::Text { text, .. } if is_secret(keys, text) => Some((keys.join("."), node.span.start)),
+        YamlValue::List(items) => items.iter().find_map(|item| found(item, keys)),
+        YamlValue::Text { text, .. } if is_secret(keys, text) => Some((keys.join("."), node.span.start)),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use plan::shard::Shard;
 use super::error::HarnessError;
 use super::files::{self, Files};
 use super::options::{LoadOptions, YamlFile};
-use super::shards::Part;
+use super::shards::ShardAssignment;
 
 pub use kubernetes::KubernetesOptions;
 pub use slurm::SlurmOptions;
@@ -42,7 +42,7 @@ impl LaunchOptions {
     /// Reads the files as each shard will.
     ///
     /// # Errors
-    /// All faults of the files, or the load cannot be made in so many shards.
+    /// All faults of the files, or the load cannot be made in this number of shards.
     fn check(&self) -> Result<Plan, HarnessError> {
         let usage = |complaint: Complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy);
         let given: Option<YamlFile> = self.deployment.as_ref().map(Into::into);
@@ -53,7 +53,7 @@ impl LaunchOptions {
         let mut plan = files::plan(&file, &document, deployment, task.as_ref(), &self.load)?;
         clear::refuse_arguments(self)?;
         let shard = Shard::new(0, u64::from(self.shards)).map_err(usage)?;
-        Part { shard, job: String::new(), launcher: None }.take(&mut plan, true)?;
+        ShardAssignment { shard, job: String::new(), launcher: None }.take(&mut plan, true)?;
         if shard.is_part() {
             return Ok(plan);
         }

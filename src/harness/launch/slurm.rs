@@ -1,4 +1,4 @@
-//! Slurm: an array of tasks, of which each is a shard, and a job that merges them when all have ended.
+//! Slurm: an array of tasks, one for each shard, and a job that merges the shards when all have ended.
 //!
 //! An array, because Slurm starts each of its tasks again on its own when a node fails.
 
@@ -27,7 +27,7 @@ impl SlurmOptions {
     /// The script for `sbatch`.
     ///
     /// # Errors
-    /// All faults of the files, or the load cannot be made in so many shards.
+    /// All faults of the files, or the load cannot be made in this number of shards.
     pub fn script(&self) -> Result<String, HarnessError> {
         self.launch.check().map(|_| script(self))
     }

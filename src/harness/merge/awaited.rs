@@ -1,4 +1,4 @@
-//! Waits for shards that have not ended, as a job beside theirs must that nothing tells of their end.
+//! Waits for shards that have not ended: for a job beside theirs that is not told of their end.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use results::directory::RunDirectory;
 
 use super::chosen::directories;
 
-/// How often is looked.
+/// How often to look.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Waits until all shards have ended, or for this long. What is missing then is for others to say.

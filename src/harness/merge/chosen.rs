@@ -20,13 +20,13 @@ pub(super) struct Candidate {
 }
 
 /// The shards to merge, in order of their numbers, and what a reader must know.
-pub(super) struct Chosen {
+pub(super) struct ShardSelection {
     pub(super) shards: Vec<Candidate>,
     pub(super) notes: Vec<String>,
 }
 
 /// The shards in these directories.
-pub(super) fn choose(given: &[PathBuf], partial: bool) -> Result<Chosen, HarnessError> {
+pub(super) fn choose(given: &[PathBuf], partial: bool) -> Result<ShardSelection, HarnessError> {
     let mut of_index: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
     let mut first: Option<(PathBuf, Header)> = None;
     for directory in directories(given)? {
@@ -68,7 +68,7 @@ pub(super) fn choose(given: &[PathBuf], partial: bool) -> Result<Chosen, Harness
         }
         notes.push(format!("partial: {text}; what it recorded is included"));
     }
-    Ok(Chosen { shards, notes })
+    Ok(ShardSelection { shards, notes })
 }
 
 /// Run directories: those given, and those in directories that are none.

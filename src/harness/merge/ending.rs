@@ -3,7 +3,7 @@
 use crate::shards::listed;
 use base::clock::Nanos;
 use measure::generator::{Generator, Quota};
-use measure::log::{End, Header, HookRun, Issued, ShardEnding, Status};
+use measure::log::{End, Header, HookRun, IterationCounts, ShardEnding, Status};
 
 /// How shards ended together: each with its index, its number of workers, and how far its times are moved.
 pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header, partial: bool) -> End {
@@ -115,13 +115,17 @@ fn quota(one: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
 }
 
 /// The counts of iterations. Of a shard without an end is known what its log has.
-fn issued(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header) -> Vec<Issued> {
+fn issued(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header) -> Vec<IterationCounts> {
     let of = |workload: usize| {
         let parts = shards.iter().filter_map(|(_, _, ending, _)| ending.end.as_ref()?.issued.get(workload));
         let unended = shards.iter().filter(|(_, _, ending, _)| ending.end.is_none());
         let recorded: u64 = unended.filter_map(|(_, _, ending, _)| ending.rows_of.get(workload)).sum();
-        let mut sum =
-            Issued { issued: recorded, planned: Some(recorded), not_started: Some(0), ..Issued::default() };
+        let mut sum = IterationCounts {
+            issued: recorded,
+            planned: Some(recorded),
+            not_started: Some(0),
+            ..IterationCounts::default()
+        };
         for part in parts {
             sum.planned = sum.planned.zip(part.planned).map(|(sum, part)| sum + part);
             sum.not_started = sum.not_started.zip(part.not_started).map(|(sum, part)| sum + part);
@@ -154,11 +158,11 @@ mod tests {
     #[test]
     fn counts_of_shards_are_added_and_hooks_move_to_the_common_clock() {
         let hook = |start_ns| HookRun { start_ns, value: 3, ..HookRun::default() };
-        let ending = |issued: Issued, start_ns| ShardEnding {
+        let ending = |issued: IterationCounts, start_ns| ShardEnding {
             end: Some(End { issued: vec![issued], hooks: vec![hook(start_ns)], ..End::default() }),
             ..ShardEnding::default()
         };
-        let issued_of = |planned, issued, dropped, unrecorded, not_started| Issued {
+        let issued_of = |planned, issued, dropped, unrecorded, not_started| IterationCounts {
             planned: Some(planned),
             issued,
             dropped,

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::clock::Nanos;
-use measure::log::{Began, Header, LogWriter, MergedShard, ShardEnding, ShardLog, merge as merge_logs};
+use measure::log::{Header, LogWriter, MergedShard, ShardEnding, ShardLog, ShardStart, merge as merge_logs};
 use results::directory::RunDirectory;
 
-use self::chosen::{Candidate, Chosen};
+use self::chosen::{Candidate, ShardSelection};
 use super::error::HarnessError;
 use super::event::{Event, Sink};
 use super::options::ReportOptions;
-use super::outcome::Finished;
+use super::outcome::FinishedRun;
 use super::stored;
 
 /// What to merge.
@@ -37,9 +37,9 @@ pub struct MergeOptions {
 ///
 /// # Errors
 /// Shards are missing, come twice, are of different runs, or cannot be read; then nothing is written.
-pub fn merge(options: &MergeOptions, events: &Sink) -> Result<Finished, HarnessError> {
+pub fn merge(options: &MergeOptions, events: &Sink) -> Result<FinishedRun, HarnessError> {
     awaited::wait(&options.directories, options.wait, events);
-    let Chosen { shards, mut notes } = chosen::choose(&options.directories, options.partial)?;
+    let ShardSelection { shards, mut notes } = chosen::choose(&options.directories, options.partial)?;
     let clocks = Clocks::of(&shards);
     notes.extend(clocks.note(&shards));
     let header = header(&shards, &clocks, &notes);
@@ -123,7 +123,7 @@ impl Clocks {
     }
 
     /// When a shard began, on the clock of the merged log.
-    fn began_ns(&self, number: usize, began: Option<Began>) -> Nanos {
+    fn began_ns(&self, number: usize, began: Option<ShardStart>) -> Nanos {
         self.shifts_ns[number].saturating_add(began.unwrap_or_default().began_ns)
     }
 

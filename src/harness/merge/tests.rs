@@ -9,9 +9,9 @@ use super::*;
 use crate::event::silent;
 use crate::read_again;
 use measure::errors::{Failure, FailureClass, NumberedFailure};
-use measure::log::{End, Issued};
+use measure::log::{End, IterationCounts};
 use measure::rows::Rows;
-use measure::sample::{ActionSample, Ended, IterationSample};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 use results::json;
 
 const WORKLOADS: u16 = 2;
@@ -28,9 +28,9 @@ fn runs() -> impl Strategy<Value = Vec<IterationSample>> {
                 next[usize::from(workload)] += 1;
                 let due_ns = (number + 2 * wait) * 10_000_000;
                 let ended = match error {
-                    None => Ended::Ok,
-                    Some(3) if aborted => Ended::Aborted,
-                    Some(_) => Ended::Failed,
+                    None => CompletionStatus::Ok,
+                    Some(3) if aborted => CompletionStatus::Aborted,
+                    Some(_) => CompletionStatus::Failed,
                 };
                 // Equal durations are as likely as different ones.
                 let duration_ns = lasts * 1_000_000;
@@ -51,7 +51,7 @@ fn runs() -> impl Strategy<Value = Vec<IterationSample>> {
                     start_ns: due_ns + lag * 1_000_000,
                     duration_ns,
                     ended,
-                    error: error.filter(|_| ended == Ended::Failed).unwrap_or(0),
+                    error: error.filter(|_| ended == CompletionStatus::Failed).unwrap_or(0),
                     actions: vec![action],
                     ..IterationSample::default()
                 }
@@ -107,7 +107,7 @@ fn failures(first: u32) -> Vec<NumberedFailure> {
 pub(super) fn write(
     path: &Path,
     header: &Value,
-    began: Option<Began>,
+    began: Option<ShardStart>,
     all: &[IterationSample],
     block: usize,
     first: u32,
@@ -129,7 +129,7 @@ pub(super) fn write(
     }
     let issued = |workload: u16| {
         let issued = all.iter().filter(|one| one.workload == workload).count() as u64;
-        Issued { planned: Some(issued), issued, not_started: Some(0), ..Issued::default() }
+        IterationCounts { planned: Some(issued), issued, not_started: Some(0), ..IterationCounts::default() }
     };
     let end = End { issued: (0..WORKLOADS).map(issued).collect(), ..End::default() };
     if ends {
@@ -175,7 +175,7 @@ fn split(folder: &Path, all: &[IterationSample], count: u32, blocks: &[usize]) -
         });
         let mut header = header(Some((index, count)));
         header["started_unix_ns"] = json!(1_000_000_000 - skew_ns);
-        let began = Began { began_ns: skew_ns, ..Began::default() };
+        let began = ShardStart { began_ns: skew_ns, ..ShardStart::default() };
         write(
             &path,
             &header,
@@ -242,7 +242,7 @@ fn a_list_that_would_be_too_long_is_a_sample_with_all_that_is_special() {
         number,
         // One is slow, two others fail.
         duration_ns: if number == 55 { 900_000_000 } else { 1_000_000 },
-        ended: if [7, 13].contains(&number) { Ended::Failed } else { Ended::Ok },
+        ended: if [7, 13].contains(&number) { CompletionStatus::Failed } else { CompletionStatus::Ok },
         error: u32::from([7, 13].contains(&number)),
         ..IterationSample::default()
     };
@@ -270,14 +270,14 @@ fn a_list_that_would_be_too_long_is_a_sample_with_all_that_is_special() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn shards_that_are_no_run_are_named() {
-    type Change = fn(&Path);
+    type RunChange = fn(&Path);
     let rewritten = |path: &Path, change: &dyn Fn(&mut Value), ends: bool| {
         std::fs::remove_dir_all(path).unwrap();
         let mut header = header(Some((1, 3)));
         change(&mut header);
         write(path, &header, None, &[], 1, 1, ends);
     };
-    let rows: [(&str, Change, &str, Option<&str>); 15] = [
+    let rows: [(&str, RunChange, &str, Option<&str>); 15] = [
         ("whole", |_| {}, "", Some("")),
         (
             "missing",
@@ -410,7 +410,7 @@ fn shards_that_began_apart_are_named() {
         let shard = |(index, began_ns): (u32, &u64)| {
             let path = folder.path().join(index.to_string());
             let clock_correction_ns = (shared || index != 1).then_some(0);
-            let began = Began { began_ns: *began_ns, clock_correction_ns, ..Began::default() };
+            let began = ShardStart { began_ns: *began_ns, clock_correction_ns, ..ShardStart::default() };
             write(&path, &header(Some((index, 3))), Some(began), &[], 1, 1, true);
             path
         };

@@ -5,35 +5,35 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::record::Ended;
-use super::{RoundEnded, Run};
-use crate::error::{HarnessError, Kind};
+use super::record::ClosedRunLog;
+use super::{RoundEnded, RunExecution};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::event::Event;
-use crate::outcome::{Conclusion, Finished};
-use crate::receiving::Receiving;
+use crate::outcome::{Conclusion, FinishedRun};
+use crate::receiving::RunReceiver;
 use crate::traces::profile_notes;
 use crate::{read_again, writing};
 use base::secret::Secret;
-use collect::publish::{self, Published};
-use collect::{self, Wanted};
+use collect::publish::{self, PublicationOutcome};
+use collect::{self, FetchTarget};
 use demo::Demo;
 use judging::asynchronous;
 use measure::latency::SampleId;
 use osprofiler::driver::Collector;
 use report::probe as words;
 use results::aggregate::Aggregate;
-use results::choice::{self, Chosen, Side};
-use results::fetched::Fetched;
-use results::model::{Received, Results, TraceState};
+use results::choice::{self, ChosenIteration, IterationClass};
+use results::fetched::FetchedRecords;
+use results::model::{ReceivedSpans, Results, TraceState};
 use results::trace::StoredTrace;
 use runner::stop::{Stop, StopReason};
 
 /// Points of iterations that ended within this time may still be under way.
 const RECENT_NS: u64 = 2_000_000_000;
 
-type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
+type RunAnalysis = (Aggregate, Results, Vec<StoredTrace>, Vec<ChosenIteration>);
 
-impl Run {
+impl RunExecution {
     /// The collector to ask, if anything is profiled and there is a readable collector.
     pub(super) fn collector(&self) -> Option<&Secret> {
         let connection = self.plan.deployment.connection_string.as_ref();
@@ -67,13 +67,19 @@ impl Run {
     }
 
     /// The traces of the chosen iterations.
-    fn fetch(&self, aggregate: &Aggregate, connection: &Secret, chosen: &[Chosen], stop: &Stop) -> Fetched {
+    fn fetch(
+        &self,
+        aggregate: &Aggregate,
+        connection: &Secret,
+        chosen: &[ChosenIteration],
+        stop: &Stop,
+    ) -> FetchedRecords {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
-        let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
+        let wanted = |ChosenIteration { sample, .. }: &ChosenIteration| FetchTarget {
             id: aggregate.trace_id(sample),
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
         };
-        let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
+        let wanted: Vec<FetchTarget> = chosen.iter().map(wanted).collect();
         let here = |fetched| self.events.event(&Event::Fetching { fetched, wanted: wanted.len() });
         self.events.event(&Event::FetchingBegan { wanted: wanted.len() });
         let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
@@ -86,11 +92,11 @@ impl Run {
     /// Adds the received spans of the chosen iterations.
     fn receive(
         &self,
-        receiving: Receiving,
+        receiving: RunReceiver,
         aggregate: &Aggregate,
         results: &mut Results,
-        chosen: &[Chosen],
-        fetched: &mut Fetched,
+        chosen: &[ChosenIteration],
+        fetched: &mut FetchedRecords,
         stop: &Stop,
     ) {
         let addresses = receiving.addresses().to_vec();
@@ -139,11 +145,11 @@ impl Run {
         }
         fetched.error = spans.error.or(fetched.error.take());
         let addresses = addresses.iter().map(ToString::to_string).collect();
-        results.profiling.received = Some(Received { addresses, ..received });
+        results.profiling.received = Some(ReceivedSpans { addresses, ..received });
     }
 
     /// Adds the profiles of the fetched traces; a place that has none costs a note.
-    fn add_profiles(&self, results: &mut Results, fetched: &mut Fetched, stop: &Stop) {
+    fn add_profiles(&self, results: &mut Results, fetched: &mut FetchedRecords, stop: &Stop) {
         let Some(profiles) = &self.options.profiles else { return };
         let traces = fetched.records.iter_mut().filter(|(_, records)| !records.is_empty());
         let traces = traces.map(|(id, records)| (id.to_string(), records));
@@ -162,20 +168,20 @@ impl Run {
         &self,
         aggregate: &Aggregate,
         results: &mut Results,
-        chosen: &[Chosen],
+        chosen: &[ChosenIteration],
         found: &[Uuid],
         stop: &Stop,
     ) {
         let connection = self.plan.deployment.connection_string.as_ref();
         let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
         let asked = self.collector().is_some();
-        let there = |chosen: &&Chosen| {
+        let there = |chosen: &&ChosenIteration| {
             let id = aggregate.trace_id(&chosen.sample);
             !asked || found.contains(&id)
         };
-        let records = |chosen: &Chosen| aggregate.client_points(&chosen.sample);
+        let records = |chosen: &ChosenIteration| aggregate.client_points(&chosen.sample);
         let traces = chosen.iter().filter(there).map(records).collect();
-        let Published { written, unwritten, error } =
+        let PublicationOutcome { written, unwritten, error } =
             self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
         results.profiling.published = written;
         if unwritten > 0 {
@@ -188,7 +194,7 @@ impl Run {
     }
 
     /// Results, traces, causes, verdict, report.
-    pub(super) fn finish(&self, ended: Ended, stop: &Stop) -> Result<Finished, HarnessError> {
+    pub(super) fn finish(&self, ended: ClosedRunLog, stop: &Stop) -> Result<FinishedRun, HarnessError> {
         let (aggregate, mut results, traces, chosen) = self.explained(ended, stop)?;
         if self.options.publish {
             let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
@@ -201,36 +207,40 @@ impl Run {
         let heard = aggregate.header().notes.iter().cloned().chain(warning).collect();
         let report = &self.options.report;
         let written = writing::write(&self.directory, &aggregate, results, &traces, report, &self.events);
-        let finished = Finished::new(conclusion, written, traces, self.directory.path());
-        Ok(Finished { heard, ..finished })
+        let finished = FinishedRun::new(conclusion, written, traces, self.directory.path());
+        Ok(FinishedRun { heard, ..finished })
     }
 
     /// Results, traces, causes, verdict; traces are stored.
-    pub(super) fn finish_round(&self, ended: Ended, stop: &Stop) -> Result<RoundEnded, HarnessError> {
+    pub(super) fn finish_round(&self, ended: ClosedRunLog, stop: &Stop) -> Result<RoundEnded, HarnessError> {
         let setup_failed = ended.setup_failed;
         let (aggregate, results, traces, chosen) = self.explained(ended, stop)?;
         let folder = self.directory.path().join("traces");
         let stored = self.directory.store_traces(&traces);
         stored.map_err(HarnessError::cannot(format!("write traces to {}", folder.display())))?;
-        let sides: HashMap<Uuid, Side> =
-            chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
-        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
+        let sides: HashMap<Uuid, IterationClass> = chosen
+            .iter()
+            .map(|ChosenIteration { sample, side, .. }| (aggregate.trace_id(sample), *side))
+            .collect();
+        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(IterationClass::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
         let random = chosen.iter().filter(|chosen| chosen.random);
-        let random =
-            random.map(|Chosen { sample, .. }| (aggregate.trace_id(sample), sample.workload)).collect();
+        let random = random
+            .map(|ChosenIteration { sample, .. }| (aggregate.trace_id(sample), sample.workload))
+            .collect();
         Ok(RoundEnded { setup_failed, aggregate, results, traces, random })
     }
 
     /// Results with findings from traces.
-    fn explained(&self, ended: Ended, stop: &Stop) -> Result<Explained, HarnessError> {
-        let mut aggregate = read_again::read(ended.log, HashSet::new(), Kind::Failed, |_| Ok(()))?;
+    fn explained(&self, ended: ClosedRunLog, stop: &Stop) -> Result<RunAnalysis, HarnessError> {
+        let mut aggregate =
+            read_again::read(ended.log, HashSet::new(), HarnessErrorKind::Failed, |_| Ok(()))?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
-        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
+        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), FetchedRecords::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
         let receiving = self.receiving.take();
-        // The slow iterations of a part are not those of the whole load, but its receiver must have the spans of its own.
+        // The slow iterations of a part are not the whole load's, but its receiver must have the spans of its own.
         if traced && self.plan.traces.slow > 0 && (self.part.is_none() || receiving.is_some()) {
             chosen = choice::choose(&aggregate);
         }
@@ -250,7 +260,7 @@ impl Run {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
         if self.part.is_some() {
-            (chosen, fetched) = (Vec::new(), Fetched::default());
+            (chosen, fetched) = (Vec::new(), FetchedRecords::default());
         } else if asked {
             self.add_profiles(&mut results, &mut fetched, stop);
             asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::catalog::{self, Awaiting};
+use super::catalog::{self, ReplanInputs};
 use super::planned::planned;
-use super::{Listeners, PreparedRun, Round, Run, probe};
+use super::{Listeners, PreparedRun, Round, RunExecution, probe};
 use crate::error::HarnessError;
 use crate::event::{Event, Sink, warn};
 use crate::files::Files;
 use crate::housekeeping::runtime;
 use crate::options::{RunOptions, WatchOptions};
 use crate::otlp_options::OtlpHeader;
-use crate::shards::Part;
+use crate::shards::ShardAssignment;
 use crate::{demo, files, receiving};
 use base::clock::RunClock;
 use client::url::BaseUrl;
@@ -22,7 +22,7 @@ use config::Document;
 use config::scenario::Scenario;
 use measure::ids::RunIds;
 use osprofiler::driver::Collector;
-use plan::deployment::{DEFAULT_TARGET, Deployment};
+use plan::deployment::{DEFAULT_TARGET, ResolvedDeployment};
 use plan::rounds::as_round;
 use plan::{Plan, SEED_MAX};
 use results::directory::RunDirectory;
@@ -59,7 +59,10 @@ fn files_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Files, Ha
 }
 
 /// Which part of the load this process makes, if it makes a part.
-fn part_of(options: &mut RunOptions, round: Option<&Round<'_>>) -> Result<Option<Part>, HarnessError> {
+fn part_of(
+    options: &mut RunOptions,
+    round: Option<&Round<'_>>,
+) -> Result<Option<ShardAssignment>, HarnessError> {
     // A round is compared with others of this process.
     if round.is_some() {
         return Ok(None);
@@ -83,7 +86,7 @@ fn add_otlp_headers(options: &mut RunOptions) -> Result<(), HarnessError> {
 }
 
 /// The trace ids, which all parts of a load share.
-fn ids_of(part: Option<&Part>, plan: &Plan) -> RunIds {
+fn ids_of(part: Option<&ShardAssignment>, plan: &Plan) -> RunIds {
     match part {
         None => RunIds::random(plan.control),
         Some(part) => RunIds::new(part.id_seed(&plan.sha256), plan.control),
@@ -92,6 +95,16 @@ fn ids_of(part: Option<&Part>, plan: &Plan) -> RunIds {
 
 fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+}
+
+fn start_demo(
+    deployment: &mut ResolvedDeployment,
+    directory: &RunDirectory,
+) -> Result<Option<::demo::Demo>, HarnessError> {
+    demo::start_if_wanted(deployment, directory.path()).inspect_err(|_| {
+        // Nothing ran, and the directory was made just now.
+        let _ = std::fs::remove_dir_all(directory.path());
+    })
 }
 
 pub(super) fn assemble(
@@ -103,7 +116,7 @@ pub(super) fn assemble(
     let part = part_of(&mut options, round)?;
     add_otlp_headers(&mut options)?;
     let RunOptions { load, watch, .. } = &options;
-    let plan_of = |deployment: Deployment| {
+    let plan_of = |deployment: ResolvedDeployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
         part.as_ref().map_or(Ok(()), |part| part.take(&mut plan, options.shards.together.is_some()))?;
         Ok::<Plan, HarnessError>(plan)
@@ -123,13 +136,11 @@ pub(super) fn assemble(
     plan.warnings.extend(limits.warnings.iter().cloned());
     let listeners =
         Listeners { metrics: watch.listen()?, spans: receiving::listen(&plan.deployment.spans.receive)? };
-    let (clock, run_id) = (RunClock::start(), part.as_ref().map_or_else(Uuid::new_v4, Part::run_id));
+    let (clock, run_id) =
+        (RunClock::start(), part.as_ref().map_or_else(Uuid::new_v4, ShardAssignment::run_id));
     let directory = directory_of(&options, round, &plan, run_id, &clock)?;
     let awaiting = catalog::is_needed(&plan).then(|| deployment.clone());
-    let demo = demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
-        // Nothing ran, and the directory was made just now.
-        let _ = std::fs::remove_dir_all(directory.path());
-    })?;
+    let demo = start_demo(&mut deployment, &directory)?;
     let mut plan = match &demo {
         Some(_) => {
             let mut plan = plan_of(deployment)?;
@@ -142,13 +153,14 @@ pub(super) fn assemble(
         None => warn(events, &plan.warnings),
         Some(round) => round.limit(&mut plan),
     }
-    let drawn = || part.as_ref().map_or_else(|| fastrand::u64(..=SEED_MAX), Part::data_seed);
+    let drawn = || part.as_ref().map_or_else(|| fastrand::u64(..=SEED_MAX), ShardAssignment::data_seed);
     let data_seed = plan.seed.unwrap_or_else(drawn);
     let ids = ids_of(part.as_ref(), &plan);
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
-    let awaiting = awaiting.map(|deployment| Awaiting::new((document, deployment), limits.warnings, round));
-    let run = Run {
+    let awaiting =
+        awaiting.map(|deployment| ReplanInputs::new((document, deployment), limits.warnings, round));
+    let run = RunExecution {
         awaiting,
         token: None,
         contexts: None,
@@ -185,7 +197,7 @@ impl Round<'_> {
 /// Adapts a scenario to a round, and makes a target the default.
 pub(crate) fn vary(
     document: &mut Document<Scenario>,
-    deployment: &mut Deployment,
+    deployment: &mut ResolvedDeployment,
     round: &Round<'_>,
 ) -> Result<(), HarnessError> {
     as_round(&mut document.value, round.length, round.factor)
@@ -194,7 +206,7 @@ pub(crate) fn vary(
 }
 
 /// Takes over the addresses that the options give.
-fn replace_addresses(deployment: &mut Deployment, options: &RunOptions) -> Result<(), HarnessError> {
+fn replace_addresses(deployment: &mut ResolvedDeployment, options: &RunOptions) -> Result<(), HarnessError> {
     if let Some(address) = options.receive {
         deployment.spans.receive = vec![address];
     }
@@ -202,7 +214,7 @@ fn replace_addresses(deployment: &mut Deployment, options: &RunOptions) -> Resul
 }
 
 /// Makes a URL the default target.
-fn replace_target(deployment: &mut Deployment, url: &str) -> Result<(), HarnessError> {
+fn replace_target(deployment: &mut ResolvedDeployment, url: &str) -> Result<(), HarnessError> {
     let url = BaseUrl::parse(url)
         .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
     deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
@@ -211,7 +223,7 @@ fn replace_target(deployment: &mut Deployment, url: &str) -> Result<(), HarnessE
 }
 
 /// Makes a target the default for actions that name none.
-fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), HarnessError> {
+fn choose_target(deployment: &mut ResolvedDeployment, name: Option<&str>) -> Result<(), HarnessError> {
     let Some(name) = name else { return Ok(()) };
     let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
     let Some(url) = named else {

@@ -14,15 +14,15 @@ use client::tls;
 use config::Document;
 use config::scenario::Scenario;
 use plan::Plan;
-use plan::deployment::{Auth, Deployment, is_awaited};
+use plan::deployment::{Auth, ResolvedDeployment, is_awaited};
 
 use super::planned::planned;
-use super::{Round, Run};
+use super::{Round, RunExecution};
 
 /// What is needed to plan again.
-pub(super) struct Awaiting {
+pub(super) struct ReplanInputs {
     pub(super) document: Document<Scenario>,
-    pub(super) deployment: Deployment,
+    pub(super) deployment: ResolvedDeployment,
     /// Warnings about this machine.
     pub(super) warnings: Vec<String>,
     /// How many traces are fetched in a round: of slow and of other iterations.
@@ -37,9 +37,9 @@ pub(super) fn is_needed(plan: &Plan) -> bool {
         || targets.any(|(_, url)| is_awaited(&url.origin))
 }
 
-impl Awaiting {
+impl ReplanInputs {
     pub(super) fn new(
-        (document, deployment): (Document<Scenario>, Deployment),
+        (document, deployment): (Document<Scenario>, ResolvedDeployment),
         warnings: Vec<String>,
         round: Option<&Round<'_>>,
     ) -> Box<Self> {
@@ -48,10 +48,10 @@ impl Awaiting {
     }
 }
 
-impl Run {
+impl RunExecution {
     /// Logs in and plans again. The plan is new and complete, and the token still unused.
-    pub(super) async fn look_up(&self, awaiting: Awaiting) -> Result<(Plan, Token), HarnessError> {
-        let Awaiting { document, mut deployment, warnings, traces } = awaiting;
+    pub(super) async fn look_up(&self, awaiting: ReplanInputs) -> Result<(Plan, Token), HarnessError> {
+        let ReplanInputs { document, mut deployment, warnings, traces } = awaiting;
         let Auth::Keystone(credentials) = &deployment.auth else {
             return Err(HarnessError::input("only Keystone has a catalog of services"));
         };

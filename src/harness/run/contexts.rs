@@ -1,15 +1,15 @@
 //! Contexts in the life of a run: made before `setup`, deleted after `teardown`, whatever happened in between.
 
-use super::Run;
-use super::prepare::Prepared;
-use crate::contexts::{self, Cloud, OfRun, Tokens};
+use super::RunExecution;
+use super::prepare::PreflightResult;
+use crate::contexts::{self, Cloud, RunContexts, Tokens};
 use iteration::Context;
 use measure::errors::{Failure, FailureClass};
 use runner::stop::Stop;
 
-impl Run {
+impl RunExecution {
     /// The contexts of this run, if it wants any.
-    pub(super) fn contexts(&self, prepared: &Prepared) -> Option<OfRun> {
+    pub(super) fn contexts(&self, prepared: &PreflightResult) -> Option<RunContexts> {
         if !contexts::are_wanted(&self.plan) {
             return None;
         }
@@ -18,7 +18,7 @@ impl Run {
         let cloud = Cloud::of(&self.plan.deployment, client, credentials, ids.unwrap_or_default())?;
         let run = (self.clock.wall_anchor_unix_ns(), self.names_id);
         let directory = (self.directory.path(), self.options.once.is_none());
-        Some(OfRun::new(cloud, &self.plan, run, directory, &self.events))
+        Some(RunContexts::new(cloud, &self.plan, run, directory, &self.events))
     }
 
     /// Makes the contexts, unless the run is stopped meanwhile. The tokens of users are renewed from now on.

@@ -1,15 +1,15 @@
 //! The header of the log, written before the first iteration.
 
-use super::Run;
+use super::RunExecution;
 use crate::host;
-use crate::shards::Part;
+use crate::shards::ShardAssignment;
 use base::clock::saturating_nanos;
 use base::masking::masked;
 use base::secret::redacted_url;
-use measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
+use measure::log::{Deployment, Header, LoadEnvironment, Scenario, WorkloadHeader};
 use text::named_secrets::without_secrets;
 
-impl Run {
+impl RunExecution {
     pub(super) fn header(&self) -> Header {
         let (plan, deployment) = (&self.plan, &self.plan.deployment);
         let workloads = plan.workloads.iter().map(|workload| {
@@ -61,7 +61,7 @@ impl Run {
                 .connection_string
                 .as_ref()
                 .map(|connection| redacted_url(connection.expose())),
-            environment: Environment {
+            environment: LoadEnvironment {
                 bench_version: env!("CARGO_PKG_VERSION").to_owned(),
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
                 host: host::name(),
@@ -73,7 +73,7 @@ impl Run {
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
             rally: self.task.as_ref().map(|task| task.record.clone()),
-            shard: self.part.as_ref().map(Part::header),
+            shard: self.part.as_ref().map(ShardAssignment::header),
             shards: Vec::new(),
         }
     }

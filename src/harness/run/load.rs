@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use super::Run;
+use super::RunExecution;
 use crate::error::HarnessError;
 use crate::event::Event;
 use base::masking;
-use client::options::Resent;
+use client::options::ResendCounts;
 use iteration::user::VirtualUser;
 use iteration::{Context, ONCE};
 use measure::errors::Failure;
-use measure::log::{End, Issued, LogWriter, Status};
+use measure::log::{End, IterationCounts, LogWriter, Status};
 use plan::scenario::BUILT_IN;
 use report::probe as words;
 use runner::observers::Observers;
 use runner::stop::{Stop, StopReason};
-use runner::{self, Load};
+use runner::{self, LoadInput};
 
 /// The result of setup and load.
-pub(super) struct Loaded {
+pub(super) struct LoadOutcome {
     /// How the run ended.
     pub(super) end: End,
     /// True if setup failed.
@@ -27,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) refused: Option<HarnessError>,
 }
 
-impl Run {
+impl RunExecution {
     /// Contexts, setup, load, teardown.
     pub(super) fn load(
         &self,
@@ -35,10 +35,10 @@ impl Run {
         stop: &Stop,
         log: &mut LogWriter,
         observers: Observers<'_>,
-    ) -> Loaded {
+    ) -> LoadOutcome {
         let (mut notes, mut generator) = (Vec::new(), None);
         let planned = self.plan.workloads.iter().map(|workload| self.plan.planned(workload));
-        let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
+        let mut issued: Vec<IterationCounts> = planned.map(IterationCounts::none_of).collect();
         let made = self.make_contexts(&mut context, stop);
         let setup = made.and_then(|()| self.setup(&mut context, stop));
         if let Err(failure) = &setup {
@@ -60,7 +60,7 @@ impl Run {
         if refused.is_none() && !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
             let (workers, users_max) = (self.workers, self.users_max);
-            let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
+            let load = Arc::new(LoadInput { plan, context, stop: stop.clone(), workers, users_max });
             let seen = runner::run(&load, log, observers);
             notes.extend(seen.notes);
             generator = Some(seen.generator);
@@ -92,7 +92,7 @@ impl Run {
             probe,
             hooks: Vec::new(),
         };
-        Loaded { end, setup_failed: setup.is_err(), refused }
+        LoadOutcome { end, setup_failed: setup.is_err(), refused }
     }
 
     /// Waits until the load of a shard begins, and writes that to its log. Returns what a reader must know.
@@ -151,7 +151,7 @@ impl Run {
     fn teardown(&self, context: &Context) -> Vec<Failure> {
         let name = Arc::from("teardown");
         let mut variables = context.variables((ONCE, &name), 0, context.ids.trace_id((ONCE, 0)));
-        // Other values than those of setup.
+        // Other values than in setup.
         variables.draw_from(context.data_seed, ONCE.into(), 1);
         let mut user = VirtualUser::new(context, 0);
         let steps = self.plan.teardown.iter();
@@ -165,7 +165,7 @@ impl Run {
 }
 
 /// Notes on requests that were sent once more.
-fn resent(resent: Resent) -> impl Iterator<Item = String> {
+fn resent(resent: ResendCounts) -> impl Iterator<Item = String> {
     let why = [
         (
             resent.unprocessed,

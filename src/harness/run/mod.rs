@@ -26,11 +26,11 @@ use client::keystone::Token;
 use client::plain::PlainClient;
 use demo::Demo;
 use measure::ids::RunIds;
-use measure::log::{Began, LogWriter};
+use measure::log::{LogWriter, ShardStart};
 use plan::Plan;
 use report::metrics::RunFacts;
 use results::aggregate::Aggregate;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::directory::RunDirectory;
 use results::model::Results;
 use results::trace::StoredTrace;
@@ -38,12 +38,12 @@ use runner::observers::Observers;
 use runner::stop::Stop;
 
 use self::assemble::assemble;
-use self::catalog::Awaiting;
-use self::load::Loaded;
-use self::prepare::Prepared;
-use self::record::Ended;
-use super::contexts::OfRun;
-use super::error::{HarnessError, Kind};
+use self::catalog::ReplanInputs;
+use self::load::LoadOutcome;
+use self::prepare::PreflightResult;
+use self::record::ClosedRunLog;
+use super::contexts::RunContexts;
+use super::error::{HarnessError, HarnessErrorKind};
 use super::event::{Event, Sink, of_round};
 use super::hooks::Hooks;
 use super::housekeeping::Housekeeping;
@@ -51,26 +51,26 @@ use super::interrupt::Interrupt;
 use super::live::Sum;
 use super::live_gate::LiveGate;
 use super::options::RunOptions;
-use super::outcome::Finished;
+use super::outcome::FinishedRun;
 use super::progress::AsEvents;
-use super::receiving::Receiving;
-use super::shards::{Exchange, Link, Part, aborting};
+use super::receiving::RunReceiver;
+use super::shards::{Exchange, Link, ShardAssignment, aborting};
 use super::task::TaskFile;
 
 pub(super) use self::assemble::vary;
 
 /// Runs a scenario: setup, load, teardown, traces, verdict, files. Blocks until all of that is done; do not call it
-/// from an asynchronous task. Raises the limit of this process on open files as far as the load needs it.
+/// from an asynchronous task. Raises the limit of this process on open files if the load needs more.
 ///
 /// # Errors
-/// When nothing ran. If something ran, [`Finished`] says what went wrong.
-pub fn run(options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Finished, HarnessError> {
+/// When nothing ran. If something ran, [`FinishedRun`] says what went wrong.
+pub fn run(options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<FinishedRun, HarnessError> {
     PreparedRun::new(options, events)?.run(interrupt)
 }
 
 /// A run that has read its files and made its directory, but has not sent anything yet.
 pub struct PreparedRun {
-    run: Run,
+    run: RunExecution,
     listeners: Listeners,
 }
 
@@ -93,12 +93,14 @@ impl PreparedRun {
     ///
     /// # Errors
     /// When nothing ran.
-    pub fn run(self, interrupt: &Interrupt) -> Result<Finished, HarnessError> {
-        let (finished, unsaved) = self.run.go(self.listeners, interrupt, Run::finish)?;
+    pub fn run(self, interrupt: &Interrupt) -> Result<FinishedRun, HarnessError> {
+        let (finished, unsaved) = self.run.go(self.listeners, interrupt, RunExecution::finish)?;
         match (finished, unsaved) {
             (finished, None) => finished,
             // The recorded part is still reported, but the run counts as failed.
-            (Ok(finished), Some(why)) => Ok(Finished { fault: Some(HarnessError::failed(why)), ..finished }),
+            (Ok(finished), Some(why)) => {
+                Ok(FinishedRun { fault: Some(HarnessError::failed(why)), ..finished })
+            }
             (Err(_), Some(why)) => Err(HarnessError::failed(why)),
         }
     }
@@ -127,7 +129,7 @@ pub(super) struct RoundEnded {
     pub(super) aggregate: Aggregate,
     pub(super) results: Results,
     /// The traces that were fetched, with the reason why.
-    pub(super) traces: Vec<(Side, StoredTrace)>,
+    pub(super) traces: Vec<(IterationClass, StoredTrace)>,
     /// The random sample of successful iterations, with their workloads.
     pub(super) random: HashMap<Uuid, u16>,
 }
@@ -140,11 +142,11 @@ pub(super) fn round(
     events: &Sink,
 ) -> Result<RoundEnded, HarnessError> {
     let PreparedRun { run, listeners } = assemble(options, Some(round), &of_round(events))?;
-    let (ended, unsaved) = run.go(listeners, interrupt, Run::finish_round)?;
+    let (ended, unsaved) = run.go(listeners, interrupt, RunExecution::finish_round)?;
     unsaved.map_or(ended, |why| Err(HarnessError::failed(why)))
 }
 
-struct Run {
+struct RunExecution {
     options: RunOptions,
     events: Sink,
     plan: Arc<Plan>,
@@ -158,29 +160,29 @@ struct Run {
     /// The id in the names of what is made in services: each process has its own.
     names_id: Uuid,
     /// Which part of the load this is; absent for the whole.
-    part: Option<Part>,
+    part: Option<ShardAssignment>,
     workers: u32,
     users_max: u32,
     directory: RunDirectory,
     demo: Option<Demo>,
     /// The receiver of spans, until it has given its traces.
-    receiving: RefCell<Option<Receiving>>,
+    receiving: RefCell<Option<RunReceiver>>,
     runtime: Runtime,
     /// What else the file says, if it is a task file of Rally.
     task: Option<TaskFile>,
     /// What is needed to plan again once the cloud's catalog is known, if targets are in it.
-    awaiting: Option<Box<Awaiting>>,
+    awaiting: Option<Box<ReplanInputs>>,
     /// The token that came with the catalog.
     token: Option<Token>,
     /// What is made in the cloud, once bench has logged in.
-    contexts: Option<OfRun>,
+    contexts: Option<RunContexts>,
     /// When the load of a part began.
-    began: OnceCell<Began>,
+    began: OnceCell<ShardStart>,
 }
 
-impl Run {
+impl RunExecution {
     /// Looks up what is in the cloud's catalog, logs in and sends the first requests.
-    fn made_ready(&mut self, interrupt: &Interrupt) -> Result<Prepared, HarnessError> {
+    fn made_ready(&mut self, interrupt: &Interrupt) -> Result<PreflightResult, HarnessError> {
         let looked_up = self.awaiting.take().map(|awaiting| self.unless(interrupt, self.look_up(*awaiting)));
         let looked_up = looked_up.transpose().map(|found| {
             if let Some((plan, token)) = found {
@@ -200,7 +202,7 @@ impl Run {
         mut self,
         listeners: Listeners,
         interrupt: &Interrupt,
-        finish: impl FnOnce(&Self, Ended, &Stop) -> Result<T, HarnessError>,
+        finish: impl FnOnce(&Self, ClosedRunLog, &Stop) -> Result<T, HarnessError>,
     ) -> Result<(Result<T, HarnessError>, Option<String>), HarnessError> {
         let prepared = match self.made_ready(interrupt) {
             Ok(prepared) => prepared,
@@ -231,7 +233,7 @@ impl Run {
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.ids, profiled);
         let mut metrics = watched.observer();
-        let mut receiver = Receiving::observer(self.receiving.borrow().as_ref());
+        let mut receiver = RunReceiver::observer(self.receiving.borrow().as_ref());
         let gate = LiveGate::new(&self.plan, self.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
@@ -239,7 +241,7 @@ impl Run {
         // A workload has ended when its programs have, so its hooks come first.
         let observers = Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut shown, &mut gate]);
         let credentials = Arc::clone(&prepared.context.credentials);
-        let Loaded { mut end, setup_failed, refused } =
+        let LoadOutcome { mut end, setup_failed, refused } =
             self.load(prepared.context, &stop, &mut log, observers);
         let (hook_runs, hook_notes) = hooks.finish();
         end.hooks = hook_runs;
@@ -254,14 +256,14 @@ impl Run {
             self.runtime.block_on(watched.finish());
             drop(self.receiving.take());
             // Nothing of the load ran, and the directory was made just now.
-            if self.contexts.as_ref().is_none_or(OfRun::is_clean) {
+            if self.contexts.as_ref().is_none_or(RunContexts::is_clean) {
                 let _ = std::fs::remove_dir_all(self.directory.path());
             }
             drop(watched);
             self.runtime.shutdown_background();
             return Err(refused);
         }
-        let ended = Ended { setup_failed, ..record::close(log, end, &self.directory) };
+        let ended = ClosedRunLog { setup_failed, ..record::close(log, end, &self.directory) };
         self.runtime.block_on(watched.finish());
         let unsaved = ended.unsaved.clone();
         let finished = finish(&self, ended, &stop);
@@ -281,7 +283,7 @@ impl Run {
             tokio::select! {
                 biased;
                 () = interrupt.interrupted() => {
-                    Err(HarnessError::new(Kind::Interrupted, "interrupted before the load began: nothing ran"))
+                    Err(HarnessError::new(HarnessErrorKind::Interrupted, "interrupted before the load began: nothing ran"))
                 }
                 done = work => done,
             }
@@ -292,7 +294,7 @@ impl Run {
     fn receive_spans(&self, spans: Vec<TcpListener>, client: &PlainClient) -> Result<(), HarnessError> {
         if !spans.is_empty() {
             let (ids, directory) = ((self.ids, self.probe_ids), self.directory.path());
-            let receiving = Receiving::start(spans, ids, &self.plan, directory, client)?;
+            let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client)?;
             self.events.event(&Event::Receiving(receiving.addresses()));
             self.receiving.replace(Some(receiving));
         }
@@ -316,7 +318,7 @@ impl Run {
             self.events.event(&Event::NotProfiling(reason));
         }
         if let Some(reason) =
-            self.plan.propagation.without_osprofiler(self.plan.deployment.hmac_key.is_some())
+            self.plan.propagation.without_osprofiler(self.plan.deployment.hmac_key().is_some())
         {
             self.events.event(&Event::ProfilingWithout(reason));
         }
@@ -329,7 +331,7 @@ impl Run {
             run_id: self.run_id,
             scenario: self.plan.title.clone(),
             deployment: self.plan.deployment.name.clone(),
-            // The metrics of all shards are not those of one.
+            // The metrics of all shards do not belong to one.
             shard: self.part.as_ref().filter(|_| !self.options.shards.lead).map(|part| part.shard.index()),
             ids: self.ids,
             started_unix_ns: self.clock.wall_anchor_unix_ns(),

@@ -7,13 +7,13 @@ use crate::task::TaskFile;
 use config::Document;
 use config::scenario::Scenario;
 use plan::Plan;
-use plan::deployment::Deployment;
+use plan::deployment::ResolvedDeployment;
 
 /// The plan, for a single iteration if one is wanted.
 pub(super) fn planned(
     options: &RunOptions,
     document: &Document<Scenario>,
-    deployment: Deployment,
+    deployment: ResolvedDeployment,
     task: Option<&TaskFile>,
 ) -> Result<Plan, HarnessError> {
     let mut plan = files::plan(&options.scenario, document, deployment, task, &options.load)?;

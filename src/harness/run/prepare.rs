@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Run;
+use super::RunExecution;
 use crate::contexts;
 use crate::error::HarnessError;
 use crate::event::Event;
@@ -16,26 +16,26 @@ use client::tls;
 use client::url::Origin;
 use iteration::Context;
 use iteration::call::http::fixed::FixedPartsCache;
-use iteration::credentials::{Credentials, auth_variable};
+use iteration::credentials::{CurrentCredentials, auth_variable};
 use iteration::crowd::Crowds;
 use osprofiler::signing::Signer;
 use plan::Plan;
 use plan::scenario::RUN;
-use plan::step::{Step, actions};
+use plan::step::{PlanStep, actions};
 use text::template::Value;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the load needs, after everything has answered.
-pub(super) struct Prepared {
+pub(super) struct PreflightResult {
     pub(super) context: Context,
     pub(super) client: PlainClient,
     pub(super) token_valid_for: Option<Duration>,
 }
 
-impl Run {
+impl RunExecution {
     /// Everything that must answer before the load may start.
-    pub(super) async fn prepare(&self) -> Result<Prepared, HarnessError> {
+    pub(super) async fn prepare(&self) -> Result<PreflightResult, HarnessError> {
         let deployment = &self.plan.deployment;
         let mut origins = Vec::new();
         for action in all_steps(&self.plan).flat_map(actions) {
@@ -65,11 +65,11 @@ impl Run {
         let client = PlainClient::through(&tls, &self.plan.http.dns, &self.plan.http.proxies)
             .map_err(HarnessError::unreachable)?;
         let (credentials, token_valid_for) =
-            Credentials::establish(&deployment.auth, &client, self.token.clone())
+            CurrentCredentials::establish(&deployment.auth, &client, self.token.clone())
                 .await
                 .map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));
-        Ok(Prepared { context, client, token_valid_for })
+        Ok(PreflightResult { context, client, token_valid_for })
     }
 
     /// An origin that does not answer, and where it is named if the user did not write it.
@@ -91,7 +91,7 @@ impl Run {
         Box::new(move |text| events.event(&Event::Logged(text)))
     }
 
-    fn context(&self, http: Arc<Settings>, credentials: Arc<Credentials>) -> Context {
+    fn context(&self, http: Arc<Settings>, credentials: Arc<CurrentCredentials>) -> Context {
         let deployment = &self.plan.deployment;
         let mut variables = self.plan.variables.clone();
         for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
@@ -105,11 +105,7 @@ impl Run {
             clock: self.clock,
             ids: self.ids,
             propagation: self.plan.propagation,
-            signer: deployment
-                .hmac_key
-                .as_ref()
-                .filter(|_| self.plan.propagation.osprofiler)
-                .and_then(Signer::new),
+            signer: deployment.hmac_key().filter(|_| self.plan.propagation.osprofiler).and_then(Signer::new),
             headers: files::default_headers(Some(deployment)),
             foreign_headers: files::default_headers(None),
             credentials,
@@ -124,7 +120,7 @@ impl Run {
     }
 }
 
-fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
+fn all_steps(plan: &Plan) -> impl Iterator<Item = &[PlanStep]> {
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
 }

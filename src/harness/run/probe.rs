@@ -1,16 +1,16 @@
 //! The probe: one traced iteration before the load, whose trace is waited for, and pairs that show what profiling costs.
 //!
-//! Nothing here may touch the load's numbers: the probe has ids, a virtual user and made-up values of its own, takes a row
-//! of the data without using it up, and reaches neither the samples nor the log before its end.
+//! Nothing here may touch the load's numbers. The probe has ids, a virtual user and made-up values of its own. It takes
+//! a row of the data without using it up, and reaches neither the samples nor the log before its end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Run;
+use super::RunExecution;
 use crate::error::HarnessError;
 use crate::event::Event;
 use base::clock::saturating_nanos;
-use collect::{self, Wanted};
+use collect::{self, FetchTarget};
 use demo::Demo;
 use iteration::Context;
 use iteration::call::http::fixed::FixedPartsCache;
@@ -18,13 +18,13 @@ use iteration::user::{Assignment, VirtualUser};
 use measure::errors::Failure;
 use measure::ids::RunIds;
 use measure::log;
-use measure::sample::Ended;
-use osprofiler::record::Record;
+use measure::sample::CompletionStatus;
+use osprofiler::record::TraceRecord;
 use osprofiler::report::TraceTree;
-use plan::Workload;
+use plan::WorkloadPlan;
 use plan::probe::{FIRST_NUMBER, PROBE};
 use plan::step::actions;
-use report::probe::{self as words, Missing};
+use report::probe::{self as words, MissingTraceCause};
 use results::trace::StoredTrace;
 use runner::stop::Stop;
 use terms::control::ControlShare;
@@ -42,7 +42,7 @@ const PART_OF_TIMEOUT: u32 = 4;
 const SERVICES_MAX: usize = 20;
 
 /// The result of an iteration.
-struct Ran {
+struct ProbeIteration {
     number: u64,
     duration: Duration,
     failure: Option<Failure>,
@@ -58,9 +58,9 @@ pub(super) fn ids() -> RunIds {
     ids
 }
 
-impl Run {
+impl RunExecution {
     /// Runs the probe, if one is wanted; `None` without one, and if the run is stopped meanwhile.
-    pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::Probe> {
+    pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::ProbeRecord> {
         let can_ask = self.collector().is_some() || self.receiving.borrow().is_some();
         let wanted = self.plan.wanted_probe(can_ask, self.options.strict)?;
         let workload = self.plan.workloads.first()?;
@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Why the run ends here, if it is strict.
-    pub(super) fn refused(&self, probe: &log::Probe) -> Option<HarnessError> {
+    pub(super) fn refused(&self, probe: &log::ProbeRecord) -> Option<HarnessError> {
         let warning = words::warning(probe).filter(|_| self.options.strict)?;
         let remedy = "the load did not begin, because of --strict; --no-probe leaves the probe out";
         Some(HarnessError::unreachable(warning).remedy(remedy))
@@ -114,27 +114,27 @@ impl Run {
         numbers.find(|number| self.probe_ids.is_control((PROBE, *number)) != profiled).unwrap_or(from)
     }
 
-    fn of_iteration(&self, workload: &Workload, ran: &Ran) -> log::Probe {
+    fn of_iteration(&self, workload: &WorkloadPlan, ran: &ProbeIteration) -> log::ProbeRecord {
         let seen = ran.failure.as_ref().and_then(|failure| failure.seen.as_deref());
-        log::Probe {
+        log::ProbeRecord {
             trace_id: self.probe_ids.trace_id((PROBE, ran.number)),
             workload: workload.name.clone(),
             ok: ran.failure.is_none(),
             duration_ns: saturating_nanos(ran.duration),
             failure: ran.failure.as_ref().map(words::failure),
             body: seen.and_then(|seen| seen.body.clone()),
-            ..log::Probe::default()
+            ..log::ProbeRecord::default()
         }
     }
 
     /// Waits for the trace, and finds out why none comes.
-    async fn await_trace(&self, probe: &mut log::Probe, workload: &Workload, can_ask: bool) {
+    async fn await_trace(&self, probe: &mut log::ProbeRecord, workload: &WorkloadPlan, can_ask: bool) {
         if !can_ask {
             return;
         }
         let is_signed = actions(&workload.steps).iter().any(|action| action.call.is_signed());
         if !is_signed {
-            probe.missing = Some(words::missing(&Missing::NotSigned));
+            probe.missing = Some(words::missing(&MissingTraceCause::NotSigned));
             probe.points = Some(0);
             return;
         }
@@ -146,7 +146,7 @@ impl Run {
             if let Some(demo) = &self.demo {
                 let _ = Demo::flush(demo);
             }
-            let wanted = [Wanted { id: probe.trace_id, recent: true }];
+            let wanted = [FetchTarget { id: probe.trace_id, recent: true }];
             // A collector that hangs must not hold up the load.
             let enough = tokio::time::sleep(longest + ANSWER_WITHIN);
             let fetched = collect::fetch(connection, &wanted, longest, &mut |_| {}, enough).await;
@@ -166,7 +166,7 @@ impl Run {
                     };
                     let since_ns = self.clock.wall_anchor_unix_ns();
                     probe.missing =
-                        Some(words::missing(&Missing::of_collector(&name, signed, seen, since_ns)));
+                        Some(words::missing(&MissingTraceCause::of_collector(&name, signed, seen, since_ns)));
                     probe.points = Some(0);
                 }
             }
@@ -178,7 +178,7 @@ impl Run {
         probe.waited_ns = saturating_nanos(began.elapsed());
     }
 
-    async fn await_spans(&self, probe: &mut log::Probe, longest: Duration) {
+    async fn await_spans(&self, probe: &mut log::ProbeRecord, longest: Duration) {
         let taken = self.receiving.borrow().as_ref().map(|receiving| receiving.of_probe());
         let Some(taken) = taken else { return };
         let records = taken.wait(probe.trace_id, longest).await;
@@ -186,15 +186,15 @@ impl Run {
             let receiving = self.receiving.borrow();
             let (address, others) =
                 receiving.as_ref().map_or_else(Default::default, |receiving| receiving.address_and_others());
-            probe.missing = Some(words::missing(&Missing::Received { address, others }));
+            probe.missing = Some(words::missing(&MissingTraceCause::Received { address, others }));
             probe.points = Some(0);
         } else {
             self.found(probe, &records);
         }
     }
 
-    /// Keeps the trace beside those of the load.
-    fn found(&self, probe: &mut log::Probe, records: &[Record]) {
+    /// Keeps the trace beside the load's traces.
+    fn found(&self, probe: &mut log::ProbeRecord, records: &[TraceRecord]) {
         let trace = StoredTrace::new(probe.trace_id, records.to_vec(), 0, None);
         found(probe, &trace.tree);
         if let Err(error) = self.directory.store_probe(&trace) {
@@ -208,9 +208,9 @@ impl Run {
         &self,
         user: &mut VirtualUser,
         context: &Context,
-        workload: &Workload,
+        workload: &WorkloadPlan,
         (mut number, pairs): (u64, u32),
-        probe: &mut log::Probe,
+        probe: &mut log::ProbeRecord,
     ) {
         for pair in 0..pairs {
             let mut times = [None; 2];
@@ -228,7 +228,12 @@ impl Run {
     }
 }
 
-async fn iterate(user: &mut VirtualUser, context: &Context, workload: &Workload, number: u64) -> Ran {
+async fn iterate(
+    user: &mut VirtualUser,
+    context: &Context,
+    workload: &WorkloadPlan,
+    number: u64,
+) -> ProbeIteration {
     let start = Instant::now();
     let name = Arc::from(workload.name.as_str());
     let assignment = Assignment {
@@ -241,12 +246,12 @@ async fn iterate(user: &mut VirtualUser, context: &Context, workload: &Workload,
         start,
     };
     let (sample, failure) = user.iterate(context, &assignment, &workload.steps, &workload.runner).await;
-    let failed = sample.ended != Ended::Ok;
+    let failed = sample.ended != CompletionStatus::Ok;
     let failure = failure.or_else(|| failed.then(Failure::default));
-    Ran { number, duration: Duration::from_nanos(sample.duration_ns), failure }
+    ProbeIteration { number, duration: Duration::from_nanos(sample.duration_ns), failure }
 }
 
-fn found(probe: &mut log::Probe, tree: &TraceTree) {
+fn found(probe: &mut log::ProbeRecord, tree: &TraceTree) {
     probe.points = Some(tree.points.len() as u64);
     // The parents of services' outermost points are the client's, which are not here.
     probe.is_complete = tree.has_all_times();

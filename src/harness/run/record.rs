@@ -6,7 +6,7 @@ use measure::log::{End, LogFile, LogWriter};
 use results::directory::RunDirectory;
 
 /// The record of a run that has ended.
-pub(super) struct Ended {
+pub(super) struct ClosedRunLog {
     /// The log, readable even if its name is gone.
     pub(super) log: LogFile,
     /// How the run ended, even if the log lacks it.
@@ -19,7 +19,7 @@ pub(super) struct Ended {
 
 /// Writes pending records and then how the run ended: only then the number of iterations in the log is known. If
 /// something cannot be written, the run failed.
-pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) -> Ended {
+pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) -> ClosedRunLog {
     let sealed = log.seal();
     for (number, issued) in end.issued.iter_mut().enumerate() {
         issued.unrecorded += log.lost(number);
@@ -48,5 +48,5 @@ pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) 
     if let Some(why) = &unsaved {
         end.fail(why.clone());
     }
-    Ended { log: file, end, setup_failed: false, unsaved }
+    ClosedRunLog { log: file, end, setup_failed: false, unsaved }
 }

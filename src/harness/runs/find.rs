@@ -20,38 +20,38 @@ pub const DIRECTORY: &str = "runs";
 const LATEST: &str = "latest";
 /// The beginning of a run's name that tells when it began: `20261120T225201Z`.
 const TIME_CHARS: usize = 16;
-/// So much of its id tells it from another one that began in the same second.
+/// How many characters of its id tell it from another one that began in the same second.
 const ID_CHARS: usize = 4;
 /// The largest comparison that is read.
 const COMPARISON_BYTES_MAX: u64 = 64 << 20;
 
 /// What a directory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DirectoryKind {
     Run,
     Comparison,
 }
 
 /// A run or comparison that was found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct RunCandidate {
     pub(super) path: PathBuf,
-    pub(super) kind: Kind,
+    pub(super) kind: DirectoryKind,
     /// When it began: its name tells, or else the time of its directory.
     pub(super) began: String,
 }
 
-/// A path on the command line. `latest` is the newest run of `runs`, and `DIR/latest` that of another directory;
-/// `20261120T225201Z` is the run whose name begins so. Something that exists by that name is itself.
+/// A path on the command line. `latest` is the newest run of `runs`, and `DIR/latest` is the newest of another
+/// directory; `20261120T225201Z` is the run whose name begins so. A path that exists is taken as it is.
 ///
 /// # Errors
 /// There is no run, or there are several.
 pub fn named(path: &Path) -> Result<PathBuf, HarnessError> {
-    newest(path, Some(Kind::Run))
+    newest(path, Some(DirectoryKind::Run))
 }
 
-/// The same, of runs and comparisons.
-pub(super) fn newest(path: &Path, wanted: Option<Kind>) -> Result<PathBuf, HarnessError> {
+/// As [`named`], for runs and comparisons.
+pub(super) fn newest(path: &Path, wanted: Option<DirectoryKind>) -> Result<PathBuf, HarnessError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_special = name == LATEST || time(&name).is_some();
     if !is_special || fs::symlink_metadata(path).is_ok() {
@@ -59,7 +59,7 @@ pub(super) fn newest(path: &Path, wanted: Option<Kind>) -> Result<PathBuf, Harne
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new(DIRECTORY));
-    let is_wanted = |found: &Found| {
+    let is_wanted = |found: &RunCandidate| {
         let begins = name == LATEST || found.name().starts_with(&*name) || is_short(&found.name(), &name);
         begins && wanted.is_none_or(|kind| found.kind == kind)
     };
@@ -93,7 +93,7 @@ fn is_short(name: &str, of: &str) -> bool {
     short(name).is_some_and(|short| short == of)
 }
 
-impl Found {
+impl RunCandidate {
     /// The name of its directory.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -102,8 +102,8 @@ impl Found {
 
 /// What names each of these on the command line: the beginning of its name that tells when it began, if no other begins
 /// so. In another directory than `runs`, with that.
-pub(super) fn names(directory: &Path, all: &[Found]) -> Vec<String> {
-    let beginning = |found: &Found| {
+pub(super) fn names(directory: &Path, all: &[RunCandidate]) -> Vec<String> {
+    let beginning = |found: &RunCandidate| {
         let name = found.name();
         time(&name).map(|_| name.chars().take(TIME_CHARS).collect::<String>())
     };
@@ -112,7 +112,7 @@ pub(super) fn names(directory: &Path, all: &[Found]) -> Vec<String> {
     let alone = |of: &[Option<String>], name: &Option<String>| {
         name.clone().filter(|_| of.iter().filter(|other| *other == name).count() == 1)
     };
-    let name = |(found, (begins, short)): (&Found, (&Option<String>, &Option<String>))| {
+    let name = |(found, (begins, short)): (&RunCandidate, (&Option<String>, &Option<String>))| {
         let name = alone(&beginnings, begins).or_else(|| alone(&shorts, short));
         match name {
             Some(name) if directory == Path::new(DIRECTORY) => name,
@@ -124,7 +124,7 @@ pub(super) fn names(directory: &Path, all: &[Found]) -> Vec<String> {
 }
 
 /// The runs and comparisons of a directory, newest first. Symbolic links are not followed.
-pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
+pub(super) fn find(directory: &Path) -> Result<Vec<RunCandidate>, HarnessError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         // Where nothing ran yet.
@@ -139,29 +139,29 @@ pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
     };
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let entries = entries.filter_map(Result::ok).filter(is_directory).map(|entry| entry.path());
-    let mut all: Vec<Found> = entries.filter_map(found).collect();
+    let mut all: Vec<RunCandidate> = entries.filter_map(found).collect();
     all.sort_by(|one, other| (&other.began, &other.path).cmp(&(&one.began, &one.path)));
     Ok(all)
 }
 
 /// The directories in this one that have a run log, the oldest first.
 pub(crate) fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
-    let is_log = |found: &Found| RunDirectory::open(&found.path).log().is_file();
+    let is_log = |found: &RunCandidate| RunDirectory::open(&found.path).log().is_file();
     Ok(find(directory)?.into_iter().rev().filter(is_log).map(|found| found.path).collect())
 }
 
-pub(super) fn found(path: PathBuf) -> Option<Found> {
+pub(super) fn found(path: PathBuf) -> Option<RunCandidate> {
     let run = RunDirectory::open(&path);
     let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let kind = if is_file(&comparison(&path)) {
-        Kind::Comparison
+        DirectoryKind::Comparison
     } else if is_file(&run.log()) || is_file(&run.results()) {
-        Kind::Run
+        DirectoryKind::Run
     } else {
         return None;
     };
     let began = began(&path);
-    Some(Found { path, kind, began })
+    Some(RunCandidate { path, kind, began })
 }
 
 fn comparison(directory: &Path) -> PathBuf {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::find::{Found, Kind, comparison_of, find, names};
+use super::find::{DirectoryKind, RunCandidate, comparison_of, find, names};
 use crate::error::HarnessError;
 use measure::log::RunLog;
 use report::runs::{self, ListedRun};
@@ -23,11 +23,11 @@ pub fn list(directory: &Path, limit: usize) -> Result<(Vec<ListedRun>, usize), H
     Ok((named.map(|(found, name)| listed(found, name)).collect(), more))
 }
 
-fn listed(found: &Found, name: String) -> ListedRun {
+fn listed(found: &RunCandidate, name: String) -> ListedRun {
     let blank = ListedRun {
         name,
         directory: found.path.display().to_string(),
-        kind: if found.kind == Kind::Run { "run" } else { "ab" },
+        kind: if found.kind == DirectoryKind::Run { "run" } else { "ab" },
         started_at: found.began.clone(),
         title: String::new(),
         verdict: None,
@@ -37,8 +37,8 @@ fn listed(found: &Found, name: String) -> ListedRun {
         fault: None,
     };
     match found.kind {
-        Kind::Run => listed_run(&found.path, blank),
-        Kind::Comparison => listed_comparison(&found.path, blank),
+        DirectoryKind::Run => listed_run(&found.path, blank),
+        DirectoryKind::Comparison => listed_comparison(&found.path, blank),
     }
 }
 

@@ -11,8 +11,8 @@ mod prune;
 pub(super) use find::logs_in;
 pub use find::{DIRECTORY, named};
 pub use list::list;
-pub use open::{Opened, open};
-pub use prune::{PruneOptions, Pruned, age, prune};
+pub use open::{OpenedReport, open};
+pub use prune::{PruneCandidate, PruneOptions, age, prune};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use results::directory::RunDirectory;
 
 /// A report, and whether a program shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedReport {
     /// The page.
     pub report: PathBuf,
     /// False if no program could be started.
@@ -21,7 +21,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// There is no such run, or it has no report.
-pub fn open(run: &Path, environment: &Environment) -> Result<Opened, HarnessError> {
+pub fn open(run: &Path, environment: &Environment) -> Result<OpenedReport, HarnessError> {
     let directory = newest(run, None)?;
     let pages = [RunDirectory::open(&directory).report(), directory.join("ab.html")];
     let Some(report) = pages.into_iter().find(|page| page.is_file()) else {
@@ -31,11 +31,11 @@ pub fn open(run: &Path, environment: &Environment) -> Result<Opened, HarnessErro
     let report = std::path::absolute(&report).map_err(HarnessError::cannot("find the report"))?;
     let given = environment.get("BROWSER").filter(|browser| !browser.is_empty());
     let is_shown = match &given {
-        // As in xdg-open: several programs, of which the first that starts is taken.
+        // As in xdg-open: several programs; the first that starts is taken.
         Some(given) => given.split(':').any(|program| starts(program, &report)),
         None => SYSTEM.iter().any(|program| starts(program, &report)),
     };
-    Ok(Opened { report, is_shown })
+    Ok(OpenedReport { report, is_shown })
 }
 
 #[cfg(target_os = "macos")]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::find::{Found, Kind, comparison_of, find};
+use super::find::{DirectoryKind, RunCandidate, comparison_of, find};
 use crate::error::HarnessError;
 use base::clock::RunClock;
 use base::units::parse_duration;
@@ -36,7 +36,7 @@ pub struct PruneOptions {
 
 /// A run that is deleted, or whose traces are, or would be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pruned {
+pub struct PruneCandidate {
     /// Its directory.
     pub directory: PathBuf,
     /// The size of the files to delete.
@@ -68,7 +68,7 @@ pub fn age(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The directory cannot be read, or nothing says which runs to delete.
-pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
+pub fn prune(options: &PruneOptions) -> Result<Vec<PruneCandidate>, HarnessError> {
     if options.keep.is_none() && options.older_than.is_none() {
         let text = "which runs are to be deleted?";
         return Err(HarnessError::usage(text).remedy("give --keep N, --older-than AGE, or both"));
@@ -79,19 +79,19 @@ pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
         Some(age) => is_older(found, age, now),
         None => true,
     });
-    let mut pruned: Vec<Pruned> = old.filter_map(|found| one(&found, now, options)).collect();
+    let mut pruned: Vec<PruneCandidate> = old.filter_map(|found| one(&found, now, options)).collect();
     pruned.reverse();
     Ok(pruned)
 }
 
-fn is_older(found: &Found, age: Duration, now: SystemTime) -> bool {
+fn is_older(found: &RunCandidate, age: Duration, now: SystemTime) -> bool {
     let Some(began_ns) = from_rfc3339(&format!("{}Z", found.began)) else { return false };
     let now_ns = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     i128::try_from(now_ns).unwrap_or(i128::MAX) - began_ns
         > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
 }
 
-fn one(found: &Found, now: SystemTime, options: &PruneOptions) -> Option<Pruned> {
+fn one(found: &RunCandidate, now: SystemTime, options: &PruneOptions) -> Option<PruneCandidate> {
     let (mut bytes, changed) = size(&found.path, DEPTH_MAX);
     let targets = if options.traces_only { traces(found) } else { vec![found.path.clone()] };
     if options.traces_only {
@@ -112,7 +112,7 @@ fn one(found: &Found, now: SystemTime, options: &PruneOptions) -> Option<Pruned>
     {
         stays = Some(error.to_string());
     }
-    Some(Pruned { directory: found.path.clone(), bytes, stays })
+    Some(PruneCandidate { directory: found.path.clone(), bytes, stays })
 }
 
 /// Links are removed, not followed.
@@ -134,15 +134,15 @@ fn size_of(target: &Path) -> u64 {
 }
 
 /// What holds the traces of a run, or of the rounds of a comparison: directories and a file.
-fn traces(found: &Found) -> Vec<PathBuf> {
+fn traces(found: &RunCandidate) -> Vec<PathBuf> {
     let of_run = |run: &Path| {
         [run.join("traces"), run.join("spans"), RunDirectory::open(run).probe_trace()]
             .into_iter()
             .filter(|path| fs::symlink_metadata(path).is_ok())
     };
     match found.kind {
-        Kind::Run => of_run(&found.path).collect(),
-        Kind::Comparison => {
+        DirectoryKind::Run => of_run(&found.path).collect(),
+        DirectoryKind::Comparison => {
             let entries = fs::read_dir(&found.path).into_iter().flatten().filter_map(Result::ok);
             let rounds = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
             rounds.flat_map(|round| of_run(&round.path()).collect::<Vec<_>>()).collect()
@@ -151,16 +151,16 @@ fn traces(found: &Found) -> Vec<PathBuf> {
 }
 
 /// True if the contents of a file in it show that bench made it: a name alone does not.
-fn is_of_bench(found: &Found) -> bool {
+fn is_of_bench(found: &RunCandidate) -> bool {
     let run = RunDirectory::open(&found.path);
     match found.kind {
-        Kind::Run => RunLog::open(&run.log()).is_ok() || head::read(&run.results()).is_ok(),
-        Kind::Comparison => comparison_of(&found.path).is_ok(),
+        DirectoryKind::Run => RunLog::open(&run.log()).is_ok() || head::read(&run.results()).is_ok(),
+        DirectoryKind::Comparison => comparison_of(&found.path).is_ok(),
     }
 }
 
-fn is_reported(found: &Found) -> bool {
-    found.kind == Kind::Comparison || RunDirectory::open(&found.path).results().is_file()
+fn is_reported(found: &RunCandidate) -> bool {
+    found.kind == DirectoryKind::Comparison || RunDirectory::open(&found.path).results().is_file()
 }
 
 /// The size of the files in a directory, and when the last of them changed. Links are not followed.

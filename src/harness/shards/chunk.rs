@@ -24,12 +24,12 @@ pub(super) struct Chunk {
     /// The samples.
     pub(super) rows: Rows,
     /// What else live metrics have.
-    pub(super) beside: Beside,
+    pub(super) beside: ChunkSupplement,
 }
 
 /// What samples do not say.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(super) struct Beside {
+pub(super) struct ChunkSupplement {
     /// The classes of faults that were new, with the numbers by which samples name them.
     pub(super) classes: Vec<(u32, FailureClass)>,
     /// How many iterations of each workload are under way.
@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
     fn chunk(count: u64) -> Chunk {
         let mut rows = Rows::default();
@@ -107,12 +107,12 @@ mod tests {
                 number: number * 3,
                 start_ns: number * 1_000,
                 duration_ns: 5_000,
-                ended: if number % 7 == 0 { Ended::Failed } else { Ended::Ok },
+                ended: if number % 7 == 0 { CompletionStatus::Failed } else { CompletionStatus::Ok },
                 actions: vec![ActionSample { duration_ns: 4_000, ..ActionSample::default() }],
                 ..IterationSample::default()
             });
         }
-        let beside = Beside {
+        let beside = ChunkSupplement {
             classes: vec![(3, FailureClass::Status)],
             in_flight: vec![4, 0],
             unrecorded: Vec::new(),

@@ -20,13 +20,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::chunk::{Beside, Chunk};
-use super::source::{Source, chunk_path, split};
+use super::chunk::{Chunk, ChunkSupplement};
+use super::source::{ShardSource, chunk_path, split};
 use super::start::{attempt, read};
 use crate::live::Sum;
 use crate::live_gate::LiveGate;
 use base::clock::{Nanos, RunClock, saturating_nanos};
-use measure::log::Began;
+use measure::log::ShardStart;
 use measure::recorder::Batch;
 use measure::rows::Rows;
 use plan::Plan;
@@ -56,7 +56,7 @@ pub(crate) struct Link<'a> {
     /// The clock of its samples.
     pub(crate) clock: RunClock,
     /// When its load began; known before its first sample.
-    pub(crate) began: &'a OnceCell<Began>,
+    pub(crate) began: &'a OnceCell<ShardStart>,
     /// Whether a threshold may end the load.
     pub(crate) judges: bool,
     /// The metrics of all shards, if this one serves them.
@@ -67,23 +67,23 @@ pub(crate) struct Link<'a> {
 pub(crate) struct Exchange<'a> {
     gate: LiveGate,
     link: Option<Link<'a>>,
-    shared: Arc<Shared>,
+    shared: Arc<ExchangeChannel>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the load's thread and the one that exchanges have in common.
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct ExchangeChannel {
+    state: Mutex<ExchangeState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ExchangeState {
     /// Own samples that were not told yet.
     own: Rows,
     /// What they do not say.
-    beside: Beside,
+    beside: ChunkSupplement,
     /// What all shards have measured up to the same time, to be counted.
     ready: Rows,
     /// The threshold that ends the load.
@@ -195,14 +195,14 @@ impl Observer for Exchange<'_> {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ExchangeChannel {
+    fn state(&self) -> MutexGuard<'_, ExchangeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until it is time to tell the others, or this load ends.
-    fn wait(&self) -> MutexGuard<'_, State> {
-        let goes_on = |state: &mut State| !state.over && state.ended_by.is_none();
+    fn wait(&self) -> MutexGuard<'_, ExchangeState> {
+        let goes_on = |state: &mut ExchangeState| !state.over && state.ended_by.is_none();
         let (state, _) = self
             .changed
             .wait_timeout_while(self.state(), EVERY, goes_on)
@@ -211,14 +211,14 @@ impl Shared {
     }
 }
 
-impl State {
+impl ExchangeState {
     fn give_up(&mut self, why: String) {
         (self.own, self.ready) = (Rows::default(), Rows::default());
         self.given_up.get_or_insert(why);
     }
 }
 
-impl Beside {
+impl ChunkSupplement {
     fn add(&mut self, batch: &Batch) {
         let new = batch.failures.iter();
         self.classes.extend(new.map(|numbered| (numbered.number, numbered.failure.class)));
@@ -252,7 +252,7 @@ struct Teller {
     zero_unix_ns: u64,
     judges: bool,
     sum: Option<Sum>,
-    shared: Arc<Shared>,
+    shared: Arc<ExchangeChannel>,
 }
 
 impl Teller {
@@ -293,7 +293,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Removes what nobody reads.
+    /// Removes the files that shard 0 does not read.
     fn forget(&self, attempt: Uuid, last: u64) {
         for number in last.saturating_sub(UNREAD_MAX)..=last {
             let _ = std::fs::remove_file(chunk_path(&self.folder, self.shard.index(), attempt, number));
@@ -306,7 +306,7 @@ impl Teller {
         // An earlier load with the same name may have been ended.
         let _ = std::fs::remove_file(&stop);
         let mut sources = (1..self.shard.count())
-            .map(|index| Source::new(&self.folder, index))
+            .map(|index| ShardSource::new(&self.folder, index))
             .collect::<Result<Vec<_>, String>>()?;
         let mut held = Rows::default();
         loop {

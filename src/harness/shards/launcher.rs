@@ -1,4 +1,4 @@
-//! What launchers tell their processes by variables: which of how many it is, and of which job.
+//! What launchers tell their processes by variables: their index, how many there are, and their job.
 
 use base::complaint::Complaint;
 use plan::shard::Shard;
@@ -7,7 +7,7 @@ type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What a launcher says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LauncherReport {
     /// The launcher.
     pub(super) name: &'static str,
     /// Which process this is, from 0.
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) job: String,
 }
 
-impl Found {
+impl LauncherReport {
     /// The shard of this process, if there are `told` of them by what the user says.
     pub(super) fn shard(&self, told: Option<u64>) -> Result<Shard, Complaint> {
         match (self.count, told) {
@@ -36,7 +36,7 @@ impl Found {
 }
 
 /// What the innermost launcher says; `None` if there is none, or if it has started only one process.
-pub(super) fn found(look: Look<'_>) -> Result<Option<Found>, Complaint> {
+pub(super) fn found(look: Look<'_>) -> Result<Option<LauncherReport>, Complaint> {
     for launcher in [open_mpi, mpi, slurm, kubernetes] {
         if let Some(found) = launcher(look)? {
             return Ok(Some(found));
@@ -46,7 +46,7 @@ pub(super) fn found(look: Look<'_>) -> Result<Option<Found>, Complaint> {
 }
 
 /// `mpirun` of Open MPI.
-fn open_mpi(look: Look<'_>) -> Result<Option<Found>, Complaint> {
+fn open_mpi(look: Look<'_>) -> Result<Option<LauncherReport>, Complaint> {
     let Some((index, count)) = pair(look, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")? else {
         return Ok(None);
     };
@@ -54,18 +54,23 @@ fn open_mpi(look: Look<'_>) -> Result<Option<Found>, Complaint> {
     let names = ["PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_ess_base_jobid"];
     let mut job: Vec<String> = names.iter().filter_map(|name| look(name)).collect();
     job.extend(look("SLURM_JOB_ID").map(|id| format!("Slurm {id}")));
-    Ok(Some(Found { name: "Open MPI", index, count: Some(count), job: named("Open MPI", &job.join(" ")) }))
+    Ok(Some(LauncherReport {
+        name: "Open MPI",
+        index,
+        count: Some(count),
+        job: named("Open MPI", &job.join(" ")),
+    }))
 }
 
 /// Other implementations of MPI: MPICH, Intel MPI. They do not say which job this is.
-fn mpi(look: Look<'_>) -> Result<Option<Found>, Complaint> {
+fn mpi(look: Look<'_>) -> Result<Option<LauncherReport>, Complaint> {
     let found = pair(look, "PMI_RANK", "PMI_SIZE")?;
     let job = look("SLURM_JOB_ID").map_or_else(String::new, |id| named("Slurm", &id));
-    Ok(found.map(|(index, count)| Found { name: "MPI", index, count: Some(count), job }))
+    Ok(found.map(|(index, count)| LauncherReport { name: "MPI", index, count: Some(count), job }))
 }
 
 /// Tasks of a step (`srun`), tasks of an array (`sbatch --array`), or both.
-fn slurm(look: Look<'_>) -> Result<Option<Found>, Complaint> {
+fn slurm(look: Look<'_>) -> Result<Option<LauncherReport>, Complaint> {
     // A batch script has SLURM_PROCID and SLURM_NTASKS too, although it runs only once.
     let step = match look("SLURM_STEP_NUM_TASKS") {
         Some(_) => pair(look, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")?,
@@ -91,7 +96,7 @@ fn slurm(look: Look<'_>) -> Result<Option<Found>, Complaint> {
         }
     }
     let cluster = look("SLURM_CLUSTER_NAME").map_or_else(String::new, |name| format!("{name} "));
-    Ok(Some(Found {
+    Ok(Some(LauncherReport {
         name: "Slurm",
         index,
         count: Some(count),
@@ -119,12 +124,12 @@ fn array(look: Look<'_>) -> Result<Option<(u64, u64)>, Complaint> {
 }
 
 /// An Indexed Job, whose pods are called after the job and their index.
-fn kubernetes(look: Look<'_>) -> Result<Option<Found>, Complaint> {
+fn kubernetes(look: Look<'_>) -> Result<Option<LauncherReport>, Complaint> {
     let Some(text) = look("JOB_COMPLETION_INDEX") else { return Ok(None) };
     let index = number("JOB_COMPLETION_INDEX", &text)?;
     let host = look("HOSTNAME").unwrap_or_default();
     let job = host.strip_suffix(&format!("-{index}")).unwrap_or_default();
-    Ok(Some(Found { name: "Kubernetes", index, count: None, job: named("Kubernetes", job) }))
+    Ok(Some(LauncherReport { name: "Kubernetes", index, count: None, job: named("Kubernetes", job) }))
 }
 
 fn named(launcher: &str, job: &str) -> String {

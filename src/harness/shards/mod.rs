@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use base::complaint::Complaint;
 use base::units::{format_ns, write_duration};
-use measure::log::{Began, ShardHeader};
+use measure::log::{ShardHeader, ShardStart};
 use plan::shard::Shard;
 use plan::{Plan, SEED_MAX};
 use terms::threshold::Threshold;
@@ -78,7 +78,7 @@ impl Default for ShardOptions {
 
 /// This process's part of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ShardAssignment {
     /// Which one.
     pub shard: Shard,
     /// What all shards of the load have in common.
@@ -96,7 +96,7 @@ impl ShardOptions {
         &self,
         seed: Option<u64>,
         environment: &Environment,
-    ) -> Result<Option<Part>, HarnessError> {
+    ) -> Result<Option<ShardAssignment>, HarnessError> {
         let usage = |complaint: Complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy);
         if self.whole {
             return Ok(None);
@@ -142,13 +142,13 @@ impl ShardOptions {
                     .remedy("name one with --together that all shards can write to")
             })?;
         }
-        Ok(Some(Part { shard, job, launcher }))
+        Ok(Some(ShardAssignment { shard, job, launcher }))
     }
 }
 
 impl ShardOptions {
     /// What decides when the load of a part begins.
-    pub(super) fn start(&self, part: &Part) -> Start {
+    pub(super) fn start(&self, part: &ShardAssignment) -> Start {
         match (&self.together, self.start_at_unix_ns) {
             (Some(folder), _) => Start::Together { folder: part.meeting(folder), longest: self.wait },
             (None, Some(unix_ns)) => Start::At(unix_ns),
@@ -160,7 +160,7 @@ impl ShardOptions {
     ///
     /// # Errors
     /// It began later than it may.
-    pub(super) fn late(&self, began: &Began) -> Result<Option<String>, String> {
+    pub(super) fn late(&self, began: &ShardStart) -> Result<Option<String>, String> {
         let late_ns = began.late_ns.unwrap_or_default();
         let late = Duration::from_nanos(late_ns);
         match self.skew_max {
@@ -178,7 +178,7 @@ impl ShardOptions {
     }
 }
 
-impl Part {
+impl ShardAssignment {
     /// The id of the run, which all shards share.
     pub(super) fn run_id(&self) -> Uuid {
         self.uuid("run", "")
@@ -202,7 +202,8 @@ impl Part {
     /// Makes this the plan of the part.
     ///
     /// # Errors
-    /// A workload has too few users for so many parts; or a threshold has abort_on_fail, and there is no --together.
+    /// A workload has too few users for this number of parts; or a threshold has abort_on_fail, and there is no
+    /// --together.
     pub(super) fn take(&self, plan: &mut Plan, meets: bool) -> Result<(), HarnessError> {
         plan.take_shard(self.shard)
             .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
@@ -247,7 +248,7 @@ pub(super) fn aborting(plan: &Plan) -> Option<&Threshold> {
     thresholds.find(|threshold| threshold.abort_after_ns.is_some())
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for ShardAssignment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "shard {} of job `{}`", self.shard, self.job)?;
         self.launcher.map_or(Ok(()), |launcher| write!(formatter, ", by {launcher}"))
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table")]
     fn a_part_is_what_the_options_or_the_launcher_say() {
-        type Row =
+        type ShardOptionsRow =
             (&'static [(&'static str, &'static str)], ShardOptions, Result<&'static str, &'static str>);
         let none = ShardOptions::default;
         let shard = |text| ShardOptions { shard: Some(Shard::parse(text).unwrap()), ..none() };
@@ -276,7 +277,7 @@ mod tests {
             ("SLURM_NTASKS", "3"),
             ("SLURM_PROCID", "2"),
         ];
-        let rows: [Row; 22] = [
+        let rows: [ShardOptionsRow; 22] = [
             (&[], none(), Ok("none")),
             (&[], named("1/3", "nightly"), Ok("shard 1/3 of job `nightly`")),
             (&[], shard("1/3"), Err("the same --job NAME")),
@@ -357,7 +358,9 @@ mod tests {
             let map: BTreeMap<String, String> =
                 variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let found = options.part(None, &Environment::new(move |name| map.get(name).cloned()));
-            let text = |part: Option<Part>| part.map_or_else(|| "none".to_owned(), |part| part.to_string());
+            let text = |part: Option<ShardAssignment>| {
+                part.map_or_else(|| "none".to_owned(), |part| part.to_string())
+            };
             match (found.map(text), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{variables:?} {options:?}"),
                 (Err(error), Err(part)) => {
@@ -371,7 +374,7 @@ mod tests {
 
     #[test]
     fn shards_of_a_job_share_what_no_other_job_has() {
-        let part = |index, job: &str| Part {
+        let part = |index, job: &str| ShardAssignment {
             shard: Shard::new(index, 3).unwrap(),
             job: job.to_owned(),
             launcher: None,

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use measure::errors::FailureClass;
 use uuid::Uuid;
 
-use super::chunk::{Beside, Chunk};
+use super::chunk::{Chunk, ChunkSupplement};
 use super::start::attempt;
 use crate::live::Sum;
 use base::clock::{Nanos, saturating_nanos};
 use base::units::format_ns;
-use measure::meter::Elsewhere;
+use measure::meter::ShardMeasurements;
 use measure::rows::Rows;
 use text::files::open_regular;
 
-/// Without a word from a shard for so long, its part of the load is not known any more.
+/// If a shard is silent for this long, its part of the load is not known any more.
 const SILENT: Duration = Duration::from_secs(60);
 /// A larger file is none of ours.
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
 /// Another shard, as shard 0 hears it.
-pub(super) struct Source {
+pub(super) struct ShardSource {
     index: u32,
     attempt: Uuid,
     /// The number of the chunk that comes next.
@@ -34,7 +34,7 @@ pub(super) struct Source {
     classes: HashMap<u32, FailureClass>,
 }
 
-impl Source {
+impl ShardSource {
     /// Shard `index`, which is ready.
     pub(super) fn new(folder: &Path, index: u32) -> Result<Self, String> {
         let attempt = attempt(folder, index).ok_or_else(|| format!("shard {index} is not there"))?;
@@ -68,10 +68,10 @@ impl Source {
             let classes = chunk.beside.classes.iter();
             self.classes.extend(classes.copied());
             if let Some(sum) = sum {
-                let Beside { in_flight, unrecorded, .. } = chunk.beside;
+                let ChunkSupplement { in_flight, unrecorded, .. } = chunk.beside;
                 sum.add(
                     self.index,
-                    &Elsewhere { rows: &chunk.rows, classes: &self.classes, in_flight, unrecorded },
+                    &ShardMeasurements { rows: &chunk.rows, classes: &self.classes, in_flight, unrecorded },
                 );
             }
             // The end of its load is the end, whatever the clocks show.
@@ -141,7 +141,7 @@ mod tests {
         rows.iter().map(|row| row.head.start_ns / MS).collect()
     }
 
-    fn leave(folder: &Path, source: &Source, number: u64, bytes: &[u8]) {
+    fn leave(folder: &Path, source: &ShardSource, number: u64, bytes: &[u8]) {
         std::fs::write(chunk_path(folder, source.index, source.attempt, number), bytes).unwrap();
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let attempt = Uuid::from_u128(9);
-        let mut source = Source {
+        let mut source = ShardSource {
             index: 2,
             attempt,
             next: 0,
@@ -162,7 +162,7 @@ mod tests {
             zero_unix_ns: 5_000 * MS,
             complete_to_ns,
             rows: rows(starts_ms),
-            beside: Beside::default(),
+            beside: ChunkSupplement::default(),
         };
         let mut held = Rows::default();
         leave(folder, &source, 1, &of(&[40], 60 * MS).encode());
@@ -191,7 +191,7 @@ mod tests {
             (Nanos::MAX, long_ago, None),
             (MS, Instant::now(), None),
         ] {
-            let mut source = Source {
+            let mut source = ShardSource {
                 index: 3,
                 attempt: Uuid::nil(),
                 next: 5,
@@ -203,6 +203,6 @@ mod tests {
             assert_eq!(found.is_some(), says.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(says.unwrap_or_default()));
         }
-        assert!(Source::new(folder.path(), 1).err().unwrap().contains("shard 1 is not there"));
+        assert!(ShardSource::new(folder.path(), 1).err().unwrap().contains("shard 1 is not there"));
     }
 }

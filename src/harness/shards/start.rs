@@ -1,8 +1,8 @@
 //! When a shard's load begins: at once, at a time, or together with all others.
 //!
-//! Shards that share a directory meet there. Each leaves a file that says that it is ready; whoever sees all of them
-//! first writes when the load begins. The directory's own clock, which stamps these files, is the one that all shards
-//! share, so machines whose clocks differ begin together all the same.
+//! Shards that share a directory meet there. Each leaves a file that says that it is ready; the first shard that sees
+//! all of them writes when the load begins. The directory's own clock, which stamps these files, is the one that all
+//! shards share, so machines whose clocks differ begin together all the same.
 //!
 //! ```text
 //! DIR/RUN_ID/ready-2.json    shard 2 is ready: who it is
@@ -21,12 +21,12 @@ use crate::error::HarnessError;
 use crate::host;
 use base::clock::{RunClock, saturating_nanos};
 use base::units::format_ns;
-use measure::log::Began;
+use measure::log::ShardStart;
 use plan::shard::Shard;
 use text::files::{make_directory, open_regular, write_at_once};
 use text::times::rfc3339;
 
-/// How often is looked whether all are ready.
+/// How often to look whether all are ready.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// From when all are ready to the beginning: all must have read the time by then, even from a slow directory.
 const LEAD: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub(crate) enum Start {
 
 /// A shard that is ready.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-struct Ready {
+struct ShardPresence {
     /// Tells this process from another one with the same index.
     id: Uuid,
     /// The machine.
@@ -67,7 +67,7 @@ struct Ready {
 
 /// When the load begins.
 #[derive(Debug, Deserialize, Serialize)]
-struct Beginning {
+struct StartSignal {
     /// By the clock that all shards share.
     unix_ns: u64,
 }
@@ -88,9 +88,9 @@ impl Start {
     ///
     /// # Errors
     /// Others have not come, another process has the same index, or the directory cannot be used.
-    pub(crate) async fn wait(&self, shard: Shard, clock: &RunClock) -> Result<Began, HarnessError> {
+    pub(crate) async fn wait(&self, shard: Shard, clock: &RunClock) -> Result<ShardStart, HarnessError> {
         let (due_unix_ns, clock_correction_ns) = match self {
-            Self::Now => return Ok(Began { began_ns: clock.now_ns(), ..Began::default() }),
+            Self::Now => return Ok(ShardStart { began_ns: clock.now_ns(), ..ShardStart::default() }),
             Self::At(unix_ns) => (*unix_ns, None),
             Self::Together { folder, longest } => {
                 let (unix_ns, correction_ns) = meet(folder, shard, *longest).await?;
@@ -103,7 +103,7 @@ impl Start {
         // It may have been due before the clock of the log began.
         let began_ns = clock.now_ns();
         let late_ns = now_unix_ns.saturating_sub(due_unix_ns).saturating_add(began_ns.saturating_sub(due_ns));
-        Ok(Began { began_ns, late_ns: Some(late_ns), clock_correction_ns })
+        Ok(ShardStart { began_ns, late_ns: Some(late_ns), clock_correction_ns })
     }
 }
 
@@ -120,8 +120,8 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
             .remedy("name a directory with --together that all shards can write to")
     };
     let own = folder.join(name(READY, shard.index()));
-    let ready = Ready { id: Uuid::new_v4(), host: host::name(), pid: std::process::id() };
-    // It is the same one for all shards: whoever comes first makes it.
+    let ready = ShardPresence { id: Uuid::new_v4(), host: host::name(), pid: std::process::id() };
+    // All shards have the same one: the first one to come makes it.
     make_directory(folder).map_err(|error| cannot(folder, &error))?;
     let correction_ns = announce(&own, &ready).map_err(|error| cannot(&own, &error))?;
     is_ours(folder, &own).map_err(|error| cannot(folder, &error))?;
@@ -129,14 +129,14 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
     loop {
         let all_are_ready = without(folder, shard.count(), &[READY]).map(|missing| missing.is_empty());
         // Whatever a file says, no load begins before all shards are there.
-        if let (true, Some(Beginning { unix_ns })) =
+        if let (true, Some(StartSignal { unix_ns })) =
             (all_are_ready.map_err(|error| cannot(folder, &error))?, read(&start))
         {
             let now_ns = unix_now_ns().saturating_add_signed(correction_ns);
             is_soon(unix_ns, now_ns, longest).map_err(|error| cannot(&start, &error))?;
             return Ok((unix_ns, correction_ns));
         }
-        let there: Option<Ready> = read(&own);
+        let there: Option<ShardPresence> = read(&own);
         if let Some(other) = there.filter(|there| *there != ready) {
             return Err(HarnessError::failed(format!(
                 "another process is shard {shard}, too: process {} on {}",
@@ -148,14 +148,15 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
             |kinds: &[&str]| without(folder, shard.count(), kinds).map_err(|error| cannot(folder, &error));
         if without(&[READY])?.is_empty() {
             let now_ns = unix_now_ns().checked_add_signed(correction_ns).unwrap_or_default();
-            let beginning = Beginning { unix_ns: now_ns.saturating_add(saturating_nanos(LEAD)) };
+            let beginning = StartSignal { unix_ns: now_ns.saturating_add(saturating_nanos(LEAD)) };
             write_first(&start, &beginning).map_err(|error| cannot(&start, &error))?;
             continue;
         }
         if tokio::time::Instant::now() >= deadline {
             let missing = without(&[READY, LEFT])?;
             let waited = format_ns(saturating_nanos(longest));
-            // Who comes later must not begin alone, and who waits still must not take this one for missing.
+            // A shard that comes later must not begin alone, and one that still waits must not take this one for
+            // missing.
             let _ = std::fs::rename(&own, folder.join(name(LEFT, shard.index())));
             return Err(HarnessError::failed(format!(
                 "{} of {} shards did not come within {waited}: {}",
@@ -169,7 +170,7 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
     }
 }
 
-/// Refuses a directory that another user made: who owns it decides when the load begins.
+/// Refuses a directory that another user made: its owner decides when the load begins.
 #[cfg(unix)]
 fn is_ours(folder: &Path, own: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -198,7 +199,7 @@ fn is_soon(unix_ns: u64, now_ns: u64, longest: Duration) -> io::Result<()> {
 }
 
 /// Says that this shard is ready; returns how far the directory's clock is ahead of this process's.
-fn announce(path: &Path, ready: &Ready) -> io::Result<i64> {
+fn announce(path: &Path, ready: &ShardPresence) -> io::Result<i64> {
     let before = unix_now_ns();
     write_at_once(path, |output| Ok(serde_json::to_writer(output, ready)?))?;
     let after = unix_now_ns();
@@ -216,7 +217,7 @@ fn ahead_ns(stamped_ns: u64, before_ns: u64, after_ns: u64) -> i64 {
 }
 
 /// Writes the beginning, unless another shard was first.
-fn write_first(path: &Path, beginning: &Beginning) -> io::Result<()> {
+fn write_first(path: &Path, beginning: &StartSignal) -> io::Result<()> {
     // A file that is there is whole: it is written under another name, and only one name can be linked.
     let own = path.with_extension(Uuid::new_v4().simple().to_string());
     let mut file = std::fs::File::options().write(true).create_new(true).open(&own)?;
@@ -255,7 +256,7 @@ pub(crate) fn listed(numbers: &[u32]) -> String {
 
 /// What tells the process that is ready as this shard from another one.
 pub(super) fn attempt(folder: &Path, index: u32) -> Option<Uuid> {
-    read(&folder.join(name(READY, index))).map(|Ready { id, .. }| id)
+    read(&folder.join(name(READY, index))).map(|ShardPresence { id, .. }| id)
 }
 
 /// The content of a file of the directory; `None` if it is not there, or is none of ours.
@@ -333,7 +334,7 @@ mod tests {
     fn a_beginning_that_no_shard_wrote_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let forge = |unix_ns: u64| {
-            let text = serde_json::to_string(&Beginning { unix_ns }).unwrap();
+            let text = serde_json::to_string(&StartSignal { unix_ns }).unwrap();
             std::fs::write(folder.path().join("start.json"), text).unwrap();
         };
         forge(1);

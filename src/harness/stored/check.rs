@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use crate::error::HarnessError;
 use crate::options::YamlFile;
-use crate::outcome::{Conclusion, Finished};
+use crate::outcome::{Conclusion, FinishedRun};
 use crate::{files, read_again, writing};
 use ::config::sla::{self as config, SlaFile};
-use ::config::{Document, Rejected, schema};
+use ::config::{Document, RejectedFile, schema};
 use measure::log::{RunLog, WorkloadHeader};
 use terms::sla::Sla;
-use terms::tags::{Names, Tags};
+use terms::tags::{ActionNames, Tags};
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::yaml::{self, Kind, Node};
+use text::yaml::{self, YamlNode, YamlValue};
 
 /// Which run to judge, and by what.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct CheckOptions {
 ///
 /// # Errors
 /// When something cannot be read.
-pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
+pub fn check(options: &CheckOptions) -> Result<FinishedRun, HarnessError> {
     let (_, aggregate, results, traces) =
         read_again::read_again(&options.run_dir, |log| match &options.sla {
             Some(file) => replace(log, file),
@@ -38,7 +38,7 @@ pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
         })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
     let conclusion = Conclusion::of(&results, aggregate.total());
-    Ok(Finished { conclusion, results, traces, directory: None, heard: Vec::new(), fault: junit.err() })
+    Ok(FinishedRun { conclusion, results, traces, directory: None, heard: Vec::new(), fault: junit.err() })
 }
 
 /// Gives every workload the criteria of a file.
@@ -49,7 +49,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
     let root = &document.root;
     if let Some(sla) = &document.value.sla {
         let workloads = &log.header.workloads;
-        let mut all = Names::default();
+        let mut all = ActionNames::default();
         for names in workloads.iter().map(WorkloadHeader::names) {
             // A header may list the tags of fewer actions than it has.
             all.tags.resize(all.actions.len(), Tags::new());
@@ -74,7 +74,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
         faults.push(Fault::file("the file has no criteria").help("write criteria under `sla:`"));
     }
     if !faults.is_empty() {
-        return Err(HarnessError::faults(Rejected { source: document.source, faults }));
+        return Err(HarnessError::faults(RejectedFile { source: document.source, faults }));
     }
     log.replace_criteria(criteria);
     Ok(())
@@ -83,7 +83,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
 fn of_workload(
     log: &RunLog,
     written: &config::SlaOfWorkload,
-    node: &Node,
+    node: &YamlNode,
     criteria: &mut [Sla],
     faults: &mut Vec<Fault>,
 ) {
@@ -106,7 +106,7 @@ fn of_workload(
     }
 }
 
-fn node_at<'n>(node: &'n Node, key: &str) -> &'n Node {
+fn node_at<'n>(node: &'n YamlNode, key: &str) -> &'n YamlNode {
     node.get(key).unwrap_or(node)
 }
 
@@ -114,7 +114,7 @@ fn node_at<'n>(node: &'n Node, key: &str) -> &'n Node {
 fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
     let source = files::source(file)?;
     let (root, mut faults) = yaml::parse_all(&source);
-    let Some(mut root) = root else { return Err(HarnessError::faults(Rejected { source, faults })) };
+    let Some(mut root) = root else { return Err(HarnessError::faults(RejectedFile { source, faults })) };
     let known: Vec<&str> = schema::SCENARIO["properties"]
         .as_object()
         .into_iter()
@@ -127,15 +127,15 @@ fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
             None => "give a scenario, or a file with only `sla:`".to_owned(),
         }));
     }
-    let keep = |node: &mut Node, keys: &[&str]| {
-        if let Kind::Map(entries) = &mut node.kind {
+    let keep = |node: &mut YamlNode, keys: &[&str]| {
+        if let YamlValue::Map(entries) = &mut node.kind {
             entries.retain(|(key, _)| keys.contains(&key.name.as_str()));
         }
     };
     keep(&mut root, &["sla", "workloads"]);
-    if let Kind::Map(entries) = &mut root.kind {
+    if let YamlValue::Map(entries) = &mut root.kind {
         for (_, list) in entries.iter_mut().filter(|(key, _)| key.name == "workloads") {
-            if let Kind::List(items) = &mut list.kind {
+            if let YamlValue::List(items) = &mut list.kind {
                 items.iter_mut().for_each(|item| keep(item, &["name", "sla"]));
             }
         }
@@ -144,8 +144,8 @@ fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
 }
 
 fn config_read(
-    source: text::diagnostics::Source,
-    root: Node,
+    source: text::diagnostics::SourceText,
+    root: YamlNode,
     faults: Vec<Fault>,
 ) -> Result<Document<SlaFile>, HarnessError> {
     ::config::from_node(source, root, faults, &schema::SLA).map_err(HarnessError::faults)

@@ -6,26 +6,26 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use crate::error::{HarnessError, Kind};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::event::{Event, Sink, warn};
 use crate::interrupt::Interrupt;
-use crate::kept::Kept;
+use crate::kept::RunSpools;
 use crate::options::{Environment, ReportOptions, YamlFile};
-use crate::outcome::Finished;
+use crate::outcome::FinishedRun;
 use crate::traces::{TraceSource, profile_notes};
 use crate::{housekeeping, read_again};
 use base::clock::{Nanos, RunClock, saturating_nanos};
 use base::parallel;
 use base::secret::Secret;
 use collect::profiles::ProfileSource;
-use collect::{self, Wanted, files as trace_files, mask_record};
+use collect::{self, FetchTarget, files as trace_files, mask_record};
 use demo::COLLECTOR_FILE;
 use measure::log::{LogFile, RunLog};
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use results::aggregate::Aggregate;
-use results::choice::{self, Chosen};
+use results::choice::{self, ChosenIteration};
 use results::directory::RunDirectory;
-use results::fetched::{Fetched, FetchedTrace};
+use results::fetched::{FetchedRecords, FetchedTrace};
 use results::find::{Query, find};
 use results::model::TraceState;
 use results::trace::{StoredRecords, StoredTrace};
@@ -63,9 +63,9 @@ pub struct CollectOptions {
 
 /// What was collected.
 #[derive(Debug)]
-pub struct Collected {
+pub struct CollectionResult {
     /// The run, judged and reported again.
-    pub finished: Finished,
+    pub finished: FinishedRun,
     /// Traces that were wanted.
     pub wanted: usize,
     /// How many of them were complete before.
@@ -84,13 +84,13 @@ pub fn collect(
     options: &CollectOptions,
     interrupt: &Interrupt,
     events: &Sink,
-) -> Result<Collected, HarnessError> {
+) -> Result<CollectionResult, HarnessError> {
     let directory = RunDirectory::open(&options.run_dir);
     if !directory.log().is_file() {
         return Err(read_again::no_log(&options.run_dir));
     }
     let log = LogFile::at(&directory.log());
-    let aggregate = read_again::read(log, directory.stored_traces(), Kind::Input, |_| Ok(()))?;
+    let aggregate = read_again::read(log, directory.stored_traces(), HarnessErrorKind::Input, |_| Ok(()))?;
     if let Some(reason) = &aggregate.header().profiling_off {
         let text = format!("{} has no traces: it was not profiled: {reason}", options.run_dir.display());
         return Err(HarnessError::input(text));
@@ -105,7 +105,7 @@ pub fn collect(
     let mut missing = wanted.clone();
     missing.retain(|id, _| options.again || !complete.contains(id));
     let mut new = if missing.is_empty() {
-        Fetched::default()
+        FetchedRecords::default()
     } else {
         options.fetch(&aggregate, &missing, interrupt, events)?
     };
@@ -129,7 +129,7 @@ pub fn collect(
     let known = merged.into_iter().map(|trace| (trace.trace_id, trace)).collect();
     let finished = super::report_with(&options.run_dir, known, &options.report, events)?;
     let of = |state| states.values().filter(|other| **other == state).count();
-    Ok(Collected {
+    Ok(CollectionResult {
         finished,
         wanted: wanted.len(),
         before: complete.len(),
@@ -178,7 +178,7 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uu
     Ok(wanted)
 }
 
-/// What was stored, which is read only if it is needed, and what is new, together; `None` if nothing is new.
+/// What was stored and what is new, together; `None` if nothing is new. What was stored is read only if it is needed.
 fn merge(
     old: impl FnOnce() -> Option<StoredRecords>,
     new: FetchedTrace,
@@ -208,7 +208,7 @@ fn merge(
 }
 
 /// Each record once, oldest first.
-fn only_once(mut records: Vec<Record>) -> Vec<Record> {
+fn only_once(mut records: Vec<TraceRecord>) -> Vec<TraceRecord> {
     records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
     // Equal records have equal times, and few records have the same.
     let mut is_new = Vec::with_capacity(records.len());
@@ -231,9 +231,9 @@ impl CollectOptions {
         missing: &BTreeMap<Uuid, Nanos>,
         interrupt: &Interrupt,
         events: &Sink,
-    ) -> Result<Fetched, HarnessError> {
-        let mut all = Fetched::default();
-        let kept = Kept::of(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
+    ) -> Result<FetchedRecords, HarnessError> {
+        let mut all = FetchedRecords::default();
+        let kept = RunSpools::of(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
         // It ended with the load, or later.
         add_received(&mut all, &kept, (missing, last_end_ns(aggregate)), events);
         for path in &self.from {
@@ -297,14 +297,14 @@ impl CollectOptions {
     /// Asks the collector.
     fn ask(
         &self,
-        all: &mut Fetched,
+        all: &mut FetchedRecords,
         connection: &Secret,
         (missing, started_unix_ns): (&BTreeMap<Uuid, Nanos>, u64),
         interrupt: &Interrupt,
         events: &Sink,
     ) -> Result<(), HarnessError> {
-        let wanted: Vec<Wanted> =
-            missing.keys().map(|id| Wanted { id: *id, recent: !self.wait.is_zero() }).collect();
+        let wanted: Vec<FetchTarget> =
+            missing.keys().map(|id| FetchTarget { id: *id, recent: !self.wait.is_zero() }).collect();
         events.event(&Event::FetchingBegan { wanted: wanted.len() });
         let runtime = housekeeping::runtime()?;
         let mut here = |fetched| events.event(&Event::Fetching { fetched, wanted: wanted.len() });
@@ -332,7 +332,7 @@ impl CollectOptions {
     }
 }
 
-fn add(all: &mut Fetched, (id, read_after_ns): (Uuid, Nanos), records: Vec<Record>) {
+fn add(all: &mut FetchedRecords, (id, read_after_ns): (Uuid, Nanos), records: Vec<TraceRecord>) {
     all.records.entry(id).or_default().extend(records);
     let known = all.read_after_ns.entry(id).or_default();
     *known = read_after_ns.max(*known);
@@ -340,8 +340,8 @@ fn add(all: &mut Fetched, (id, read_after_ns): (Uuid, Nanos), records: Vec<Recor
 
 /// Adds what the receivers of the run kept, which ended at this time of the run.
 fn add_received(
-    all: &mut Fetched,
-    kept: &Kept,
+    all: &mut FetchedRecords,
+    kept: &RunSpools,
     (missing, end_ns): (&BTreeMap<Uuid, Nanos>, Nanos),
     events: &Sink,
 ) {
@@ -359,15 +359,19 @@ fn add_received(
 /// # Errors
 /// The run or the spans cannot be read, or the traces cannot be stored.
 pub(crate) fn choose_kept(run_dir: &Path, events: &Sink) -> Result<Option<(usize, usize)>, HarnessError> {
-    let kept = Kept::of(run_dir).map_err(HarnessError::cannot("read the received spans"))?;
+    let kept = RunSpools::of(run_dir).map_err(HarnessError::cannot("read the received spans"))?;
     if kept.is_empty() {
         return Ok(None);
     }
     let directory = RunDirectory::open(run_dir);
-    let aggregate =
-        read_again::read(LogFile::at(&directory.log()), HashSet::new(), Kind::Failed, |_| Ok(()))?;
+    let aggregate = read_again::read(
+        LogFile::at(&directory.log()),
+        HashSet::new(),
+        HarnessErrorKind::Failed,
+        |_| Ok(()),
+    )?;
     let wanted = chosen(&aggregate);
-    let mut all = Fetched::default();
+    let mut all = FetchedRecords::default();
     add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);
     let merged = wanted.keys().filter_map(|id| merge(|| None, all.take(*id)?, *id));
     let traces: Vec<StoredTrace> = merged.map(StoredTrace::from).collect();
@@ -382,7 +386,7 @@ fn last_end_ns(aggregate: &Aggregate) -> Nanos {
 
 /// The traces that the run would choose, each with the end of its iteration.
 fn chosen(aggregate: &Aggregate) -> BTreeMap<Uuid, Nanos> {
-    let of = |Chosen { sample, .. }: &Chosen| {
+    let of = |ChosenIteration { sample, .. }: &ChosenIteration| {
         (aggregate.trace_id(sample), sample.start_ns.saturating_add(sample.duration_ns))
     };
     choice::choose(aggregate).iter().map(of).collect()
@@ -390,7 +394,7 @@ fn chosen(aggregate: &Aggregate) -> BTreeMap<Uuid, Nanos> {
 
 /// Adds the traces of a file, which has what was there when it was written last.
 fn add_file(
-    all: &mut Fetched,
+    all: &mut FetchedRecords,
     path: &Path,
     (missing, started_unix_ns): (&BTreeMap<Uuid, Nanos>, u64),
     events: &Sink,

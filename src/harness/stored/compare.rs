@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::error::{HarnessError, Kind};
+use crate::error::{HarnessError, HarnessErrorKind};
 use crate::outcome::Conclusion;
 use analysis::points::Points;
 use report::compare::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
-use results::choice::{self, Chosen, Side};
+use results::choice::{self, ChosenIteration, IterationClass};
 use results::directory::RunDirectory;
 use results::model::{Outcome, Results};
 use results::stored::{StoredError, StoredRun, is_run};
 use verdict::Evidence;
-use verdict::compare::{Weighed, differences, failures, no_base, no_data, ratios};
+use verdict::compare::{WeighedRun, differences, failures, no_base, no_data, ratios};
 use verdict::history::{self, RUNS_MAX};
-use verdict::paired::{Metric, check_action};
+use verdict::paired::{PercentileMetric, check_action};
 use verdict::separation::{ConfirmingRun, separation};
 
 /// The largest number of past runs examined for comparable ones.
 const EXAMINED_MAX: usize = 200;
 const DIFFERENCES_SHOWN: usize = 20;
-/// So many of the latest runs are looked at for what sets them apart.
+/// How many of the latest runs are looked at for what sets them apart.
 const EXAMPLES_MAX: usize = 5;
 
 /// Which runs to compare, and how.
@@ -37,18 +37,18 @@ pub struct CompareOptions {
     /// Compare runs even if scenario, deployment, options or machine differ.
     pub allow_different: bool,
     /// The percentiles to judge against past runs; p50 and p95 if empty.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<PercentileMetric>,
 }
 
 /// The result of comparing stored runs.
-pub enum Comparison {
+pub enum RunComparison {
     /// Two runs side by side, without a verdict.
     TwoRuns(TwoRuns),
     /// A run against the runs before it.
     AgainstHistory(AgainstHistory),
 }
 
-impl Comparison {
+impl RunComparison {
     /// How it ended: comparing two runs always ends well, whatever the figures.
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
@@ -67,10 +67,10 @@ impl Comparison {
 ///
 /// # Errors
 /// When a run cannot be compared.
-pub fn compare(options: &CompareOptions) -> Result<Comparison, HarnessError> {
+pub fn compare(options: &CompareOptions) -> Result<RunComparison, HarnessError> {
     let new = open(&options.new)?;
     if options.base.is_dir() && !is_run(&options.base) {
-        return against_history(options, &new).map(Comparison::AgainstHistory);
+        return against_history(options, &new).map(RunComparison::AgainstHistory);
     }
     if options.rerun.is_some() {
         let text = "a second new run confirms what the first shows against a directory of past runs; two runs are only compared";
@@ -81,7 +81,7 @@ pub fn compare(options: &CompareOptions) -> Result<Comparison, HarnessError> {
             "--metric is for a run against a directory of past runs; for two runs, all percentiles are shown";
         return Err(HarnessError::usage(text));
     }
-    two_runs(options, &open(&options.base)?, &new).map(Comparison::TwoRuns)
+    two_runs(options, &open(&options.base)?, &new).map(RunComparison::TwoRuns)
 }
 
 /// Opens a run; it must be valid and have data to compare.
@@ -89,7 +89,7 @@ fn open(path: &Path) -> Result<StoredRun, HarnessError> {
     let run = read(path).map_err(unreadable)?;
     if let Some(fault) = run.record_fault() {
         let text = format!("{} cannot be compared: it is INVALID: {fault}", path.display());
-        return Err(HarnessError::new(Kind::NoVerdict, text));
+        return Err(HarnessError::new(HarnessErrorKind::NoVerdict, text));
     }
     match no_data(&run.results) {
         None => Ok(run),
@@ -127,7 +127,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
         );
         return Err(HarnessError::input(text));
     }
-    let weigh = |run| Weighed::new(run).map_err(HarnessError::input);
+    let weigh = |run| WeighedRun::new(run).map_err(HarnessError::input);
     let rows = ratios(&weigh(base)?, &weigh(new)?).map_err(HarnessError::input)?;
     if rows.is_empty() {
         return Err(HarnessError::input(
@@ -178,16 +178,18 @@ fn points(run: &StoredRun) -> [Points; 2] {
     let mut both = [Points::default(), Points::default()];
     let Some(aggregate) = &run.aggregate else { return both };
     let chosen = choice::choose(aggregate);
-    let sides: HashMap<Uuid, Side> =
-        chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
+    let sides: HashMap<Uuid, IterationClass> = chosen
+        .iter()
+        .map(|ChosenIteration { sample, side, .. }| (aggregate.trace_id(sample), *side))
+        .collect();
     let directory = RunDirectory::open(&run.path);
     let mut ordered: Vec<_> = sides.into_iter().collect();
     ordered.sort_by_key(|(id, _)| *id);
     for (id, side) in ordered {
         let place = match side {
-            Side::Typical => 0,
-            Side::Slow => 1,
-            Side::Failed | Side::Other => continue,
+            IterationClass::Typical => 0,
+            IterationClass::Slow => 1,
+            IterationClass::Failed | IterationClass::Other => continue,
         };
         if let Some(trace) = directory.stored_trace(id) {
             let tree = &trace.tree;
@@ -200,8 +202,8 @@ fn points(run: &StoredRun) -> [Points; 2] {
 }
 
 /// The metrics to judge a run by against past runs.
-fn metrics(options: &CompareOptions, new: &StoredRun) -> Result<Vec<Metric>, HarnessError> {
-    let metrics: Vec<Metric> = match options.metrics.as_slice() {
+fn metrics(options: &CompareOptions, new: &StoredRun) -> Result<Vec<PercentileMetric>, HarnessError> {
+    let metrics: Vec<PercentileMetric> = match options.metrics.as_slice() {
         [] => ["p50", "p95"].iter().filter_map(|text| text.parse().ok()).collect(),
         given => given.to_vec(),
     };

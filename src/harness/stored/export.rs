@@ -7,7 +7,7 @@ use crate::error::HarnessError;
 use crate::read_again::no_log;
 use measure::log::LogError;
 use results::directory::RunDirectory;
-use results::export::{Exported, Format, Table, export};
+use results::export::{ExportFormat, ExportSummary, ExportTable, export};
 use text::files::write_output;
 
 /// Which table to write of which run.
@@ -16,9 +16,9 @@ pub struct ExportOptions {
     /// The run's directory.
     pub run_dir: PathBuf,
     /// What a row is.
-    pub table: Table,
+    pub table: ExportTable,
     /// How it is written.
-    pub format: Format,
+    pub format: ExportFormat,
 }
 
 impl ExportOptions {
@@ -46,7 +46,7 @@ pub fn export_to(
         Err(error) => return Ok(Err(error)),
     };
     match export(&log, options.table, options.format, output) {
-        Ok(Exported { missing, .. }) => Ok(Ok(missing)),
+        Ok(ExportSummary { missing, .. }) => Ok(Ok(missing)),
         Err(LogError::Visitor(error)) => Err(error),
         Err(error) => Ok(Err(HarnessError::of_log(error))),
     }

@@ -13,15 +13,15 @@ use uuid::Uuid;
 
 pub use check::{CheckOptions, check};
 pub(super) use collect::choose_kept;
-pub use collect::{CollectOptions, Collected, collect};
-pub use compare::{CompareOptions, Comparison, compare};
+pub use collect::{CollectOptions, CollectionResult, collect};
+pub use compare::{CompareOptions, RunComparison, compare};
 pub use export::{ExportOptions, export_file, export_to};
 pub use render::Form;
 
 use super::error::HarnessError;
 use super::event::Sink;
 use super::options::ReportOptions;
-use super::outcome::{Conclusion, Finished};
+use super::outcome::{Conclusion, FinishedRun};
 use super::{read_again, writing};
 use results::trace::StoredRecords;
 
@@ -29,19 +29,19 @@ use results::trace::StoredRecords;
 ///
 /// # Errors
 /// When something cannot be read.
-pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<Finished, HarnessError> {
+pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<FinishedRun, HarnessError> {
     report_with(run_dir, HashMap::new(), options, events)
 }
 
-/// The same with traces that are at hand: those of `known`, as their files have them.
+/// As [`report`], with traces that are at hand: the ones in `known`, as their files have them.
 fn report_with(
     run_dir: &Path,
     known: HashMap<Uuid, StoredRecords>,
     options: &ReportOptions,
     events: &Sink,
-) -> Result<Finished, HarnessError> {
+) -> Result<FinishedRun, HarnessError> {
     let (directory, aggregate, results, traces) = read_again::read_with(run_dir, known, |_| Ok(()))?;
     let conclusion = Conclusion::of(&results, aggregate.total());
     let written = writing::write(&directory, &aggregate, results, &traces, options, events);
-    Ok(Finished::new(conclusion, written, traces, directory.path()))
+    Ok(FinishedRun::new(conclusion, written, traces, directory.path()))
 }

@@ -1,15 +1,15 @@
 //! A comparison of stored runs as text.
 
-use super::compare::Comparison;
+use super::compare::RunComparison;
 use crate::error::HarnessError;
-use report::document::terminal::Style;
+use report::document::terminal::TerminalStyle;
 use report::{compare, html};
 
 /// An output format for comparisons.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// For people, at a terminal, in this style.
-    Terminal(Style),
+    Terminal(TerminalStyle),
     /// For programs, as `bench schema compare` and `bench schema history` describe it.
     Json,
     /// Markdown.
@@ -18,7 +18,7 @@ pub enum Form {
     Html,
 }
 
-impl Comparison {
+impl RunComparison {
     /// The comparison in this format, with a final line feed.
     ///
     /// # Errors

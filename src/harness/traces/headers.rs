@@ -12,7 +12,7 @@ use crate::options::{Environment, YamlFile};
 use base::secret::Secret;
 use osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO, traceparent};
 use osprofiler::verifying::ServerKeys;
-use plan::deployment::Deployment;
+use plan::deployment::ResolvedDeployment;
 
 /// The headers of a request that is traced.
 pub struct SignedHeaders {
@@ -37,7 +37,7 @@ pub fn sign(
     let deployment = deployment_with_key(deployment, events)?;
     let base_id = base_id.unwrap_or_else(Uuid::new_v4);
     let parent_id = parent_id.unwrap_or(base_id);
-    let signer = deployment.hmac_key.as_ref().and_then(Signer::new).ok_or_else(|| no_key(path))?;
+    let signer = deployment.hmac_key().and_then(Signer::new).ok_or_else(|| no_key(path))?;
     let signed = signer.for_base(base_id).sign(parent_id);
     let headers = vec![
         (X_TRACE_INFO, signed.trace_info().to_owned()),
@@ -82,10 +82,10 @@ impl Verifier {
     }
 }
 
-fn deployment_with_key(file: &YamlFile, events: &Sink) -> Result<Deployment, HarnessError> {
+fn deployment_with_key(file: &YamlFile, events: &Sink) -> Result<ResolvedDeployment, HarnessError> {
     let deployment = files::deployment(file, &Environment::default())?;
     warn(events, &deployment.warnings);
-    if deployment.hmac_key.is_none() {
+    if deployment.hmac_keys.is_empty() {
         return Err(no_key(file.path()));
     }
     Ok(deployment)

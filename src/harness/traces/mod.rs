@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 
 use base::secret::Secret;
-use collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
-use collect::profiles::{Added, ProfileSource};
+use collect::files::{self as trace_files, OpenTraceFile, TraceFileContents, TraceFileKind, TraceRecords};
+use collect::profiles::{AddedProfiles, ProfileSource};
 use demo::COLLECTOR_FILE;
 use osprofiler::compat::ReportStyle;
 use osprofiler::driver::{Collector, DriverError};
@@ -20,7 +20,7 @@ use results::directory::RunDirectory;
 
 use super::error::{self, HarnessError};
 use super::event::{Event, Sink, warn};
-use super::kept::Kept;
+use super::kept::RunSpools;
 use super::options::{Environment, YamlFile};
 use super::{files, housekeeping, runs};
 
@@ -93,16 +93,16 @@ fn must_exist(connection: &str) -> Result<(), HarnessError> {
 /// A driver's error as an error of the harness.
 fn failed(error: &DriverError) -> HarnessError {
     let kind = match error {
-        DriverError::Connect { .. } | DriverError::Timeout { .. } => error::Kind::Unreachable,
-        DriverError::Unsupported { .. } | DriverError::Invalid { .. } => error::Kind::Usage,
-        _ => error::Kind::Failed,
+        DriverError::Connect { .. } | DriverError::Timeout { .. } => error::HarnessErrorKind::Unreachable,
+        DriverError::Unsupported { .. } | DriverError::Invalid { .. } => error::HarnessErrorKind::Usage,
+        _ => error::HarnessErrorKind::Failed,
     };
     HarnessError::new(kind, format!("failed to {}", error.chain()))
 }
 
 /// The arguments, sorted by kind.
 #[derive(Debug, Default)]
-struct Named {
+struct TraceArguments {
     /// Run directories.
     runs: Vec<PathBuf>,
     /// Files.
@@ -114,7 +114,7 @@ struct Named {
 /// What names the trace of the iteration before the load, beside a run's directory.
 const PROBE: &str = "probe";
 
-impl Named {
+impl TraceArguments {
     /// Puts the id of the probe in the place of its name.
     fn name_probe(&mut self) -> Result<(), HarnessError> {
         let Some(at) = self.ids.iter().position(|id| id == PROBE).filter(|_| !self.runs.is_empty()) else {
@@ -134,8 +134,8 @@ impl Named {
 
 impl TraceSource {
     /// Sorts the arguments.
-    fn named(&self) -> Result<Named, HarnessError> {
-        let mut named = Named::default();
+    fn named(&self) -> Result<TraceArguments, HarnessError> {
+        let mut named = TraceArguments::default();
         for given in &self.given {
             let path = &runs::named(Path::new(given))?;
             if path.is_dir() {
@@ -253,18 +253,18 @@ fn with_dashes(id: &str) -> String {
 }
 
 /// Opens a file that the user names.
-fn open(path: &Path) -> Result<Opened, HarnessError> {
+fn open(path: &Path) -> Result<OpenTraceFile, HarnessError> {
     trace_files::open(path).map_err(|error| unreadable(path, error))
 }
 
 /// Opens a file of a run's directory.
-fn open_stored(path: &Path) -> Result<Opened, HarnessError> {
+fn open_stored(path: &Path) -> Result<OpenTraceFile, HarnessError> {
     trace_files::open_stored(path).map_err(|error| unreadable(path, error))
 }
 
 impl TraceSource {
     /// The stored traces of a run, sorted by file name.
-    fn stored(&self, run: &Path, ids: &[String]) -> Result<Loaded, HarnessError> {
+    fn stored(&self, run: &Path, ids: &[String]) -> Result<TraceFileContents, HarnessError> {
         let directory = run.join("traces");
         let mut paths: Vec<PathBuf> = match std::fs::read_dir(&directory) {
             Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
@@ -278,7 +278,7 @@ impl TraceSource {
             let text = format!("{} holds no traces: {help}", run.display());
             return Err(HarnessError::input(text));
         }
-        let mut all = Loaded::default();
+        let mut all = TraceFileContents::default();
         for path in paths {
             let loaded = self.read(&path, open_stored(&path)?, ids)?;
             all.traces.extend(loaded.traces);
@@ -303,8 +303,13 @@ impl TraceSource {
     }
 
     /// A file's traces, only `ids` if any are given; warns about what could not be read.
-    fn read(&self, path: &Path, opened: Opened, ids: &[String]) -> Result<Loaded, HarnessError> {
-        let noun = if opened.kind == Kind::Log { "lines" } else { "records" };
+    fn read(
+        &self,
+        path: &Path,
+        opened: OpenTraceFile,
+        ids: &[String],
+    ) -> Result<TraceFileContents, HarnessError> {
+        let noun = if opened.kind == TraceFileKind::Log { "lines" } else { "records" };
         let loaded = trace_files::load(opened, ids).map_err(|error| unreadable(path, error))?;
         let (shown, mut warnings) = (path.display(), Vec::new());
         if let Some(first) = &loaded.first_malformed {
@@ -323,7 +328,7 @@ impl TraceSource {
 /// The traces that a run's receivers kept and that were not chosen.
 fn received(run: &Path, ids: &[&String]) -> Result<Vec<TraceRecords>, HarnessError> {
     let spans = || run.join("spans");
-    let kept = Kept::of(run).map_err(|error| unreadable(&spans(), error))?;
+    let kept = RunSpools::of(run).map_err(|error| unreadable(&spans(), error))?;
     let wanted = kept.trace_ids().filter(|id| {
         let text = id.to_string();
         ids.iter().any(|wanted| text.starts_with(wanted.as_str()))
@@ -388,7 +393,7 @@ impl TraceSource {
 }
 
 /// What to say of what came of looking for profiles.
-pub(crate) fn profile_notes(added: &Added, source: &ProfileSource) -> Vec<String> {
+pub(crate) fn profile_notes(added: &AddedProfiles, source: &ProfileSource) -> Vec<String> {
     let unreadable =
         (added.unreadable > 0).then(|| format!("{} profiles in {source} cannot be read", added.unreadable));
     let none = (added.traces == 0).then(|| format!("there is no profile of these traces in {source}"));

@@ -1,7 +1,7 @@
 //! One request with its trace: Mistral's `--profile KEY` for any service.
 //!
 //! It is a run of a single iteration in a temporary directory, so that credentials, headers, TLS, the collector and the
-//! receiver are those of a load.
+//! receiver are as in a load.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -45,13 +45,13 @@ pub struct TraceRequest {
 
 /// An answered request.
 #[derive(Debug)]
-pub struct Traced {
+pub struct TracedAnswer {
     /// Its trace, with the client's own points; `None` if there is nowhere to look for it.
     pub trace: Option<StoredTrace>,
     /// The trace's id.
     pub trace_id: uuid::Uuid,
     /// Method and URL, the status if there is one, and the time in milliseconds.
-    pub answer: Answer,
+    pub answer: RequestOutcome,
     /// How the trace was propagated, and what a collector or receiver said.
     pub profiling: Profiling,
     /// Warnings.
@@ -62,7 +62,7 @@ pub struct Traced {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct RequestOutcome {
     /// Method and URL.
     pub what: String,
     /// The status, if there was an answer.
@@ -73,7 +73,7 @@ pub struct Answer {
     pub error: Option<String>,
 }
 
-impl Traced {
+impl TracedAnswer {
     /// True if every point of the trace has arrived.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -121,7 +121,11 @@ impl Traced {
 ///
 /// # Errors
 /// When nothing could be sent: a fault of the options or files, or a service that does not answer.
-pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> Result<Traced, HarnessError> {
+pub fn request(
+    options: &TraceRequest,
+    interrupt: &Interrupt,
+    events: &Sink,
+) -> Result<TracedAnswer, HarnessError> {
     let mut request = options.request.clone();
     if !UrlRun::is_url(&request.url) {
         return Err(HarnessError::usage(format!("`{}` is not a URL", request.url))
@@ -144,7 +148,7 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
     let finished = run(run_options, interrupt, &only_of_the_trace(events))?;
     let results = finished.results;
     if results.run.status == RunStatus::Interrupted && results.slowest.is_empty() {
-        return Err(HarnessError::new(crate::Kind::Interrupted, "interrupted before the answer"));
+        return Err(HarnessError::new(crate::HarnessErrorKind::Interrupted, "interrupted before the answer"));
     }
     let Some(slowest) = results.slowest.first() else {
         let why = results.run.error.unwrap_or_else(|| "it was not sent".to_owned());
@@ -155,10 +159,10 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
     let errors = results.workloads.first().and_then(|workload| workload.errors.first());
     let failure = errors.map(|error| error.message.clone()).or_else(|| slowest.iteration.error.clone());
     let looked = results.profiling.fetch_s.is_some();
-    Ok(Traced {
+    Ok(TracedAnswer {
         trace: finished.traces.into_iter().find(|trace| trace.trace_id == trace_id).filter(|_| looked),
         trace_id,
-        answer: Answer {
+        answer: RequestOutcome {
             what: results.scenario.title,
             status: action.and_then(|action| action.status),
             duration_ms: slowest.iteration.ran_ms(),

@@ -10,7 +10,7 @@ use analysis::ranking::Ranking;
 use analysis::statement;
 use analysis::tree_diff::{TreeDiff, tree_diff};
 use analysis::weighted;
-use collect::files::{Kind, TraceRecords};
+use collect::files::{TraceFileKind, TraceRecords};
 use osprofiler::driver::{TraceQuery, TraceSummary};
 use osprofiler::profile_log;
 use osprofiler::report::{Gaps, TraceTree};
@@ -69,7 +69,7 @@ impl TraceSource {
         Ok(tree_diff((&a.base_id, &tree(a)), (&b.base_id, &tree(b))))
     }
 
-    /// The newest traces, and whether there are more; by default those of the collector.
+    /// The newest traces, and whether there are more; by default the collector's.
     ///
     /// # Errors
     /// When something cannot be found or read.
@@ -91,7 +91,7 @@ impl TraceSource {
     }
 
     /// The file to write, if the last argument names it as it does for Mistral's script: behind exactly one log. A file
-    /// that exists is always read, and what can be the beginning of a trace's id is one.
+    /// that exists is always read, and what can be the beginning of a trace's id is taken as one.
     pub fn take_output(&mut self) -> Option<PathBuf> {
         let [log, last] = self.given.as_slice() else { return None };
         let is_id = last.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -99,7 +99,7 @@ impl TraceSource {
         if is_id || Path::new(last).exists() || !log.is_file() {
             return None;
         }
-        let is_log = open(log).is_ok_and(|opened| matches!(opened.kind, Kind::Log));
+        let is_log = open(log).is_ok_and(|opened| matches!(opened.kind, TraceFileKind::Log));
         is_log.then(|| self.given.pop())?.map(Into::into)
     }
 
@@ -114,7 +114,7 @@ impl TraceSource {
         is_weighted: bool,
     ) -> Result<(Ranking, Option<Weighting>), HarnessError> {
         let named = self.named()?;
-        let (mut ranking, mut lacking) = (Ranking::default(), Lacking::default());
+        let (mut ranking, mut lacking) = (Ranking::default(), TraceDeficits::default());
         let mut weighting = None;
         let only_files = named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty();
         if !only_files {
@@ -138,8 +138,8 @@ impl TraceSource {
         for path in named.files.iter().filter(|_| only_files) {
             let opened = open(path)?;
             match opened.kind {
-                Kind::Log => rank_log(path, opened.reader, all, &mut ranking)?,
-                Kind::Json => {
+                TraceFileKind::Log => rank_log(path, opened.reader, all, &mut ranking)?,
+                TraceFileKind::Json => {
                     let traces = self.read(path, opened, &[])?.traces;
                     traces.iter().for_each(|trace| rank_trace(&mut ranking, trace, by, &mut lacking));
                 }
@@ -161,7 +161,7 @@ impl TraceSource {
         is_weighted: bool,
     ) -> Result<(CallStats, Option<Weighting>), HarnessError> {
         let (parts, weighting) = self.weighed(is_weighted)?;
-        let (mut counted, mut number, mut lacking) = (Vec::new(), 0, Lacking::default());
+        let (mut counted, mut number, mut lacking) = (Vec::new(), 0, TraceDeficits::default());
         for (weight, traces) in &parts {
             let mut part = CallStats::default();
             for trace in traces {
@@ -206,7 +206,7 @@ impl TraceSource {
 
     /// The requested traces by how many iterations each stands for; all together, once each, if that is not known or not
     /// wanted.
-    fn weighed(&self, is_weighted: bool) -> Result<Weighed, HarnessError> {
+    fn weighed(&self, is_weighted: bool) -> Result<WeightedTraces, HarnessError> {
         let traces = self.load()?;
         let known = if is_weighted { self.weights()? } else { None };
         let Some((weights, weighting)) = known else { return Ok((vec![(1.0, traces)], None)) };
@@ -224,17 +224,17 @@ impl TraceSource {
 }
 
 /// Traces with how many iterations each of them stands for.
-type Weighed = (Vec<(f64, Vec<TraceRecords>)>, Option<Weighting>);
+type WeightedTraces = (Vec<(f64, Vec<TraceRecords>)>, Option<Weighting>);
 
 /// What traces lack besides starts and stops, which the tables count themselves.
 #[derive(Default)]
-struct Lacking {
+struct TraceDeficits {
     traces: u64,
     not_whole: u64,
     sums: TraceTree,
 }
 
-impl Lacking {
+impl TraceDeficits {
     fn add(&mut self, tree: &TraceTree) {
         self.traces += 1;
         self.not_whole += u64::from(tree.unreadable > 0 || tree.gaps != Gaps::default());
@@ -301,7 +301,7 @@ fn summary(trace: &TraceRecords) -> TraceSummary {
     }
 }
 
-fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping, lacking: &mut Lacking) {
+fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping, lacking: &mut TraceDeficits) {
     let tree = without(trace.tree());
     lacking.add(&tree);
     ranking.add_trace(&tree, |index| {

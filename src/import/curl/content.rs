@@ -3,11 +3,11 @@
 //! The content of a file never becomes part of a draft; steps name the file.
 
 use crate::ImportError;
-use crate::multipart::{Content, Field, is_content_type};
+use crate::multipart::{FormField, FormFieldContent, is_content_type};
 use crate::request::Body;
 use base::percent;
 
-use super::{Command, NameFile};
+use super::{CurlCommand, NameFile};
 
 /// A piece of the data of a command.
 pub(super) enum Data {
@@ -16,7 +16,7 @@ pub(super) enum Data {
     File(String, bool),
 }
 
-impl Command {
+impl CurlCommand {
     /// `--data`, whose value begins with `@` for a file.
     pub(super) fn data(&mut self, text: &str, strips: bool, file: &NameFile<'_>) -> Result<(), ImportError> {
         let data = match (text.strip_prefix('@'), &self.input) {
@@ -79,14 +79,14 @@ impl Command {
             if is_text {
                 self.notes.push(format!("the field `{name}` is sent as a file, with a file name"));
             }
-            Content::File { path: file(&first)?, filename, content_type }
+            FormFieldContent::File { path: file(&first)?, filename, content_type }
         } else {
             if content_type.is_some() || filename.is_some() {
                 self.notes.push(format!("the field `{name}` is sent as text, without a content type"));
             }
-            Content::Text(first)
+            FormFieldContent::Text(first)
         };
-        self.fields.push(Field { name: name.to_owned(), content });
+        self.fields.push(FormField { name: name.to_owned(), content });
         Ok(())
     }
 

@@ -14,9 +14,8 @@ pub(super) enum Fate {
     Named,
 }
 
-/// An option.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct CurlOption {
     pub(super) name: &'static str,
     pub(super) letter: Option<char>,
     pub(super) takes_value: bool,
@@ -60,21 +59,20 @@ const NAMED: &str = "abstract-unix-socket= alpn alt-svc= append/a ca-native capa
     tftp-no-options time-cond/z= tls-earlydata tls-max= tls13-ciphers= tlsauthtype= tlspassword= tlsuser= tlsv1.0 \
     tlsv1.1 tlsv1.2 tlsv1.3 tlsv1/1 tr-encoding upload-flags= variable= version/V vlan-priority=";
 
-/// All options.
-pub(super) fn all() -> impl Iterator<Item = Known> {
+pub(super) fn all() -> impl Iterator<Item = CurlOption> {
     let lists = [(CARRIED, Fate::Carried), (WITHOUT_EFFECT, Fate::WithoutEffect), (NAMED, Fate::Named)];
     lists.into_iter().flat_map(|(list, fate)| {
         list.split_whitespace().map(move |word| {
             let (rest, takes_value) = word.strip_suffix('=').map_or((word, false), |rest| (rest, true));
             let (name, letter) =
                 rest.split_once('/').map_or((rest, None), |(name, letter)| (name, letter.chars().next()));
-            Known { name, letter, takes_value, fate }
+            CurlOption { name, letter, takes_value, fate }
         })
     })
 }
 
 /// The option with this long name, or with the only one that begins so (older versions of curl take it).
-pub(super) fn named(name: &str) -> Option<Known> {
+pub(super) fn named(name: &str) -> Option<CurlOption> {
     let exact = all().find(|known| known.name == name);
     exact.or_else(|| {
         let mut alike = all().filter(|known| name.len() > 1 && known.name.starts_with(name));
@@ -83,6 +81,6 @@ pub(super) fn named(name: &str) -> Option<Known> {
 }
 
 /// The option with this letter.
-pub(super) fn lettered(letter: char) -> Option<Known> {
+pub(super) fn lettered(letter: char) -> Option<CurlOption> {
     all().find(|known| known.letter == Some(letter))
 }

@@ -8,14 +8,14 @@ use crate::draft::Draft;
 use crate::request::method_key;
 use crate::{ImportError, secrets};
 
-use super::{Command, NameFile};
+use super::{CurlCommand, NameFile};
 
 /// The longest path of a Unix socket, in bytes.
 const SOCKET_BYTES_MAX: usize = 100;
 /// The port of a proxy without one, as curl has it.
 const PROXY_PORT: &str = "1080";
 
-impl Command {
+impl CurlCommand {
     /// `--resolve [+]HOST:PORT:ADDRESS[,ADDRESS]`.
     pub(super) fn resolve(&mut self, text: &str) {
         let entry = text.trim_start_matches('+');

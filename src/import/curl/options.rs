@@ -1,17 +1,17 @@
 //! The options of a command, one by one.
 
 use crate::ImportError;
-use crate::multipart::Field;
+use crate::multipart::FormField;
 
 use super::content::Data;
-use super::known::{self, Fate, Known};
+use super::known::{self, CurlOption, Fate};
 use super::network::shown;
-use super::{Command, NameFile};
+use super::{CurlCommand, NameFile};
 
 /// The longest time limit of a request, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
-impl Command {
+impl CurlCommand {
     /// Reads the options up to `--next`; returns those behind it.
     pub(super) fn options<'w>(
         &mut self,
@@ -85,7 +85,7 @@ impl Command {
     }
 
     /// `--no-NAME`. What is off unless a command turns it on needs no word.
-    fn turned_off(&mut self, known: Known) {
+    fn turned_off(&mut self, known: CurlOption) {
         match known.name {
             "get" => self.in_query = false,
             "head" => self.head_only = false,
@@ -101,11 +101,11 @@ impl Command {
 
     fn option<'w>(
         &mut self,
-        known: Known,
+        known: CurlOption,
         words: &mut impl Iterator<Item = &'w str>,
         file: &NameFile<'_>,
     ) -> Result<(), ImportError> {
-        let Known { name, takes_value, fate, .. } = known;
+        let CurlOption { name, takes_value, fate, .. } = known;
         let given = if takes_value { words.next() } else { Some("") };
         let Some(value) = given.map(str::to_owned) else {
             return Err(ImportError::new(
@@ -146,7 +146,7 @@ impl Command {
             "form" => self.field(&value, file)?,
             "form-string" => {
                 let (name, text) = value.split_once('=').unwrap_or((&value, ""));
-                self.fields.push(Field::text(name, text));
+                self.fields.push(FormField::text(name, text));
             }
             "user" => self.user = Some(value),
             "basic" => self.challenges.clear(),

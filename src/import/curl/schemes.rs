@@ -1,6 +1,6 @@
 //! The scheme of a command's URL, which curl guesses where it is missing.
 //!
-//! Sources: curl's URL-SYNTAX.md and `--proto-default`; libcurl's `lib/urlapi.c`, of which the names of hosts are taken.
+//! Sources: curl's URL-SYNTAX.md and `--proto-default`; for the names of hosts, libcurl's `lib/urlapi.c`.
 
 use crate::ImportError;
 use crate::request::split_url;

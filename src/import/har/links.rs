@@ -10,11 +10,11 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::replace::{Replace, escaped};
-use crate::request::{Recorded, method_key};
+use crate::request::{RecordedRequest, method_key};
 use crate::secrets::{Variables, is_secret_value, secret};
 use text::digits;
 
-use super::read::{Pair, Response, decoded};
+use super::read::{NameValuePair, Response, decoded};
 
 /// Shorter values occur by accident.
 const CHARS_MIN: usize = 6;
@@ -27,18 +27,18 @@ const OF_ALL_MAX: usize = 200_000;
 
 /// A value of a response, and how to extract it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ResponseValue {
     value: String,
     /// What to call it.
     hint: String,
-    place: Place,
+    place: ValueLocation,
     is_number: bool,
     /// Only for segments of paths: too short to be recognised elsewhere.
     is_short: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ValueLocation {
     /// A JSONPath.
     Json(String),
     Header(String),
@@ -49,7 +49,7 @@ enum Place {
 }
 
 /// The values of a response that may come back.
-pub(super) fn found_in(response: &Response, method: &str, path: &str) -> Vec<Found> {
+pub(super) fn found_in(response: &Response, method: &str, path: &str) -> Vec<ResponseValue> {
     let mut found = Vec::new();
     for header in &response.headers {
         of_header(header, &mut found);
@@ -60,7 +60,7 @@ pub(super) fn found_in(response: &Response, method: &str, path: &str) -> Vec<Fou
         let mime = response.content.mime_type.to_ascii_lowercase();
         if mime.contains("json") || text.trim_start().starts_with(['{', '[']) {
             if let Ok(value) = digits::parse(text.as_bytes()) {
-                let mut walk = Walk { found: &mut found, resource: &resource, created };
+                let mut walk = ResponseBodyWalk { found: &mut found, resource: &resource, created };
                 walk.value(&value, "$".to_owned(), &resource, "");
             }
         } else if mime.contains("html") {
@@ -85,7 +85,7 @@ fn resource_of(path: &str) -> String {
     word.strip_suffix('s').filter(|word| word.len() > 2).unwrap_or(word).to_owned()
 }
 
-fn of_header(header: &Pair, found: &mut Vec<Found>) {
+fn of_header(header: &NameValuePair, found: &mut Vec<ResponseValue>) {
     const DULL: [&str; 16] = [
         "date",
         "server",
@@ -110,24 +110,28 @@ fn of_header(header: &Pair, found: &mut Vec<Found>) {
     }
     let mut push = |value: &str, hint: &str, place| {
         let (value, hint) = (value.to_owned(), hint.to_owned());
-        found.push(Found { value, hint, place, is_number: false, is_short: false });
+        found.push(ResponseValue { value, hint, place, is_number: false, is_short: false });
     };
-    push(&header.value, &header.name, Place::Header(header.name.clone()));
+    push(&header.value, &header.name, ValueLocation::Header(header.name.clone()));
     if name == "location" {
         let path = header.value.split(['?', '#']).next().unwrap_or_default();
         if let Some((before, last)) = path.rsplit_once('/').filter(|(_, last)| is_telling(last, "id")) {
-            push(last, &format!("{}_id", resource_of(before)), Place::LastSegment(header.name.clone()));
+            push(
+                last,
+                &format!("{}_id", resource_of(before)),
+                ValueLocation::LastSegment(header.name.clone()),
+            );
         }
     }
 }
 
-struct Walk<'f> {
-    found: &'f mut Vec<Found>,
+struct ResponseBodyWalk<'f> {
+    found: &'f mut Vec<ResponseValue>,
     resource: &'f str,
     created: bool,
 }
 
-impl Walk<'_> {
+impl ResponseBodyWalk<'_> {
     /// `owner` names the object that contains the value, and `key` is its key there.
     fn value(&mut self, value: &Value, path: String, owner: &str, key: &str) {
         if self.found.len() >= OF_RESPONSE_MAX {
@@ -163,10 +167,10 @@ impl Walk<'_> {
             if is_short { self.created && is_id && !text.is_empty() } else { is_telling(text, key) };
         if telling {
             let hint = if matches!(key, "id" | "") { format!("{owner}_id") } else { key.to_owned() };
-            self.found.push(Found {
+            self.found.push(ResponseValue {
                 value: text.to_owned(),
                 hint,
-                place: Place::Json(path),
+                place: ValueLocation::Json(path),
                 is_number,
                 is_short,
             });
@@ -185,7 +189,7 @@ fn member(name: &str) -> String {
 }
 
 /// Hidden fields of forms and the page's own tokens.
-fn of_page(text: &str, found: &mut Vec<Found>) {
+fn of_page(text: &str, found: &mut Vec<ResponseValue>) {
     static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?is)<(?:input|meta)\b[^<>]+>").ok());
     static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"(?i)\bname="([^"]+)""#).ok());
     static VALUE: LazyLock<Option<Regex>> =
@@ -203,10 +207,10 @@ fn of_page(text: &str, found: &mut Vec<Found>) {
             (format!("name=\"{}\"", regex::escape(&name[1])), format!("{attribute}=\"([^\"]+)\""));
         let value_at = value.get(0).map_or(0, |m| m.start());
         let (first, second) = if name_at < value_at { (named, valued) } else { (valued, named) };
-        found.push(Found {
+        found.push(ResponseValue {
             value: value[2].to_owned(),
             hint: name[1].to_owned(),
-            place: Place::Body(format!("{first}[^<>]*{second}")),
+            place: ValueLocation::Body(format!("{first}[^<>]*{second}")),
             is_number: false,
             is_short: false,
         });
@@ -236,15 +240,15 @@ fn is_telling(value: &str, name: &str) -> bool {
 pub(super) struct Linker<'v> {
     variables: &'v mut Variables,
     /// By value: the entry and what was found there.
-    known: HashMap<String, Source>,
+    known: HashMap<String, ValueSource>,
     /// What requests sent before a response had it.
     sent: HashSet<String>,
     extracts: Vec<(usize, String, Value)>,
 }
 
-struct Source {
+struct ValueSource {
     entry: usize,
-    found: Found,
+    found: ResponseValue,
     variable: Option<String>,
 }
 
@@ -254,12 +258,12 @@ impl<'v> Linker<'v> {
     }
 
     /// The keys of the step that sends a request, whose URL is `url`.
-    pub(super) fn step(&mut self, recorded: &Recorded, url: &str) -> Option<Map<String, Value>> {
+    pub(super) fn step(&mut self, recorded: &RecordedRequest, url: &str) -> Option<Map<String, Value>> {
         let mut keys = recorded.step(self)?;
         let path = recorded.path.as_str();
         let location = [url, path].into_iter().find_map(|target| {
             let source = self.known.get(target)?;
-            matches!(&source.found.place, Place::Header(name) if name.eq_ignore_ascii_case("location"))
+            matches!(&source.found.place, ValueLocation::Header(name) if name.eq_ignore_ascii_case("location"))
                 .then_some(target)
         });
         if let Some(target) = location.map(str::to_owned)
@@ -273,10 +277,10 @@ impl<'v> Linker<'v> {
     }
 
     /// Remembers what the response to an entry had.
-    pub(super) fn received(&mut self, entry: usize, found: Vec<Found>) {
+    pub(super) fn received(&mut self, entry: usize, found: Vec<ResponseValue>) {
         for found in found {
             if self.known.len() < OF_ALL_MAX && !self.sent.contains(&found.value) {
-                self.known.entry(found.value.clone()).or_insert(Source { entry, found, variable: None });
+                self.known.entry(found.value.clone()).or_insert(ValueSource { entry, found, variable: None });
             }
         }
     }
@@ -293,9 +297,9 @@ impl<'v> Linker<'v> {
             return Some(name.clone());
         }
         let (key, place) = match &source.found.place {
-            Place::Json(path) => ("json", path),
-            Place::Header(name) | Place::LastSegment(name) => ("header", name),
-            Place::Body(pattern) => ("regex", pattern),
+            ValueLocation::Json(path) => ("json", path),
+            ValueLocation::Header(name) | ValueLocation::LastSegment(name) => ("header", name),
+            ValueLocation::Body(pattern) => ("regex", pattern),
         };
         let mut extract = json!({ key: place });
         if is_secret_value(value) {
@@ -310,7 +314,7 @@ impl<'v> Linker<'v> {
     fn linked(&mut self, name: &str, value: &str) -> Option<String> {
         let (is_number, is_short, is_last) = {
             let found = &self.known.get(value)?.found;
-            (found.is_number, found.is_short, matches!(found.place, Place::LastSegment(_)))
+            (found.is_number, found.is_short, matches!(found.place, ValueLocation::LastSegment(_)))
         };
         if is_short && !name.is_empty() {
             return None;

@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use base::units::write_duration;
 
-use super::draft::{Draft, Step};
+use super::draft::{Draft, DraftStep};
 use super::exact;
-use super::multipart::Field;
-use super::request::{Body, Recorded, Targets, method_key, split_url};
+use super::multipart::FormField;
+use super::request::{Body, RecordedRequest, Targets, method_key, split_url};
 use super::{ImportError, STEPS_MAX, sniff};
 use links::Linker;
 use read::{Archive, Entry};
@@ -47,13 +47,13 @@ pub struct Options {
 /// # Errors
 /// The input is not an archive.
 pub fn from_reader(input: impl Read, options: Options) -> Result<Draft, ImportError> {
-    let mut skipped = Skipped::default();
+    let mut skipped = SkippedEntries::default();
     let mut kept = Vec::new();
     let archive = read::read(input, |entry| {
         let reason = match skipped.reason(&entry, options) {
             Some(reason) => Some(reason),
             None if kept.len() >= STEPS_MAX => Some(MORE),
-            None => match Kept::of(entry) {
+            None => match KeptEntry::of(entry) {
                 Ok(entry) => {
                     kept.push(entry);
                     None
@@ -76,9 +76,9 @@ const MORE: &str = "after the first 500 requests";
 
 /// What was left out, by the reason.
 #[derive(Default)]
-struct Skipped(BTreeMap<&'static str, usize>);
+struct SkippedEntries(BTreeMap<&'static str, usize>);
 
-impl Skipped {
+impl SkippedEntries {
     fn reason(&self, entry: &Entry, options: Options) -> Option<&'static str> {
         if split_url(&entry.request.url).is_none() {
             return Some("not HTTP (data:, blob:, WebSocket)");
@@ -131,15 +131,15 @@ fn is_static(entry: &Entry) -> bool {
 }
 
 /// An entry whose response body has been searched and dropped.
-struct Kept {
+struct KeptEntry {
     started: Option<Timestamp>,
     took: Duration,
     page: Option<String>,
     origin: String,
     url: String,
     status: i64,
-    recorded: Recorded,
-    found: Vec<links::Found>,
+    recorded: RecordedRequest,
+    found: Vec<links::ResponseValue>,
     unread: bool,
     /// The archive tells of a body and does not have it.
     lacks_body: bool,
@@ -149,7 +149,7 @@ struct Kept {
     notes: Vec<&'static str>,
 }
 
-impl Kept {
+impl KeptEntry {
     /// # Errors
     /// A scenario cannot hold the body: why.
     fn of(entry: Entry) -> Result<Self, &'static str> {
@@ -178,7 +178,7 @@ impl Kept {
             origin,
             url: entry.request.url,
             status: entry.response.status.unwrap_or_default(),
-            recorded: Recorded { method, target: None, path, headers, body },
+            recorded: RecordedRequest { method, target: None, path, headers, body },
             found,
             unread,
             lacks_body,
@@ -189,7 +189,7 @@ impl Kept {
 }
 
 /// The headers that say something about the request; the others are about the browser or the connection.
-fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(String, String)> {
+fn headers_to_send(headers: &[read::NameValuePair], origin: &str, body: &Body) -> Vec<(String, String)> {
     const DROPPED: [&str; 22] = [
         "host",
         "connection",
@@ -237,7 +237,7 @@ fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(St
 }
 
 /// The names of recorded headers that are not sent, in lower case, but for those that bench makes itself.
-fn left_out(recorded: &[read::Pair], sent: &[(String, String)], origin: &str) -> Vec<String> {
+fn left_out(recorded: &[read::NameValuePair], sent: &[(String, String)], origin: &str) -> Vec<String> {
     const OWN: [&str; 6] =
         ["connection", "content-length", "content-type", "transfer-encoding", "keep-alive", ""];
     let host = origin.split_once("://").map_or("", |(_, host)| host);
@@ -253,7 +253,7 @@ fn left_out(recorded: &[read::Pair], sent: &[(String, String)], origin: &str) ->
 }
 
 /// A text with the content type that its headers state, which is more exact than that of the recorded body.
-fn with_stated_type(body: Body, headers: &[read::Pair]) -> Body {
+fn with_stated_type(body: Body, headers: &[read::NameValuePair]) -> Body {
     let stated = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"));
     match (body, stated) {
         (Body::Text(text, _), Some(stated)) if !stated.value.is_empty() => {
@@ -265,15 +265,15 @@ fn with_stated_type(body: Body, headers: &[read::Pair]) -> Body {
 
 fn draft(
     archive: &Archive,
-    kept: Vec<Kept>,
-    skipped: &Skipped,
+    kept: Vec<KeptEntry>,
+    skipped: &SkippedEntries,
     options: Options,
 ) -> Result<Draft, ImportError> {
     let mut draft = Draft::default();
     let mut targets = Targets::default();
     let mut linker = Linker::new(&mut draft.variables);
-    let mut steps: Vec<Step> = Vec::new();
-    let mut uploads: Vec<Field> = Vec::new();
+    let mut steps: Vec<DraftStep> = Vec::new();
+    let mut uploads: Vec<FormField> = Vec::new();
     // The step of each entry, for extractions that are found out about later.
     let mut step_of = Vec::new();
     let (mut page, mut ended): (Option<String>, Option<Timestamp>) = (None, None);
@@ -283,9 +283,9 @@ fn draft(
         if let Some(pause) = entry.started.and_then(|start| pause(ended?, start)).filter(|_| options.think) {
             shortened += usize::from(pause > THINK_MAX);
             let think = write_duration(pause.min(THINK_MAX));
-            steps.push(Step {
+            steps.push(DraftStep {
                 keys: [("think".to_owned(), Value::from(think))].into_iter().collect(),
-                ..Step::default()
+                ..DraftStep::default()
             });
         }
         ended = ended.max(entry.started.map(|start| start.saturating_add(entry.took).unwrap_or(start)));
@@ -308,7 +308,7 @@ fn draft(
         without_body += usize::from(entry.lacks_body);
         left_out.extend(entry.left_out);
         step_of.push(steps.len());
-        steps.push(Step { keys: action.into_iter().chain(keys).collect(), comment });
+        steps.push(DraftStep { keys: action.into_iter().chain(keys).collect(), comment });
         linker.received(number, entry.found);
     }
     let extracted = linker.extracts();
@@ -341,7 +341,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn notes(self, skipped: &Skipped, targets: &[(String, String)]) -> impl Iterator<Item = String> {
+    fn notes(self, skipped: &SkippedEntries, targets: &[(String, String)]) -> impl Iterator<Item = String> {
         let Self { extracted, shortened, unread, without_body, left_out } = self;
         let notes = [
             skipped.note(),
@@ -378,7 +378,7 @@ fn page_comment(archive: &Archive, page: &str, is_first: bool) -> String {
     title.map(|title| format!("{blank}Page: {}", sniff::shown(&title))).unwrap_or_default()
 }
 
-fn add_extracts(extracted: Vec<(usize, String, Value)>, step_of: &[usize], steps: &mut [Step]) {
+fn add_extracts(extracted: Vec<(usize, String, Value)>, step_of: &[usize], steps: &mut [DraftStep]) {
     for (entry, name, extract) in extracted {
         let Some(step) = step_of.get(entry).and_then(|at| steps.get_mut(*at)) else { continue };
         let map = step.keys.entry("extract").or_insert_with(|| json!({}));
@@ -400,7 +400,7 @@ fn expected(status: i64) -> Value {
 const NAME_CHARS_MAX: usize = 100;
 
 /// `GET /jobs/{id}`: the method, and the path without ids, so that the same action has the same name in every recording.
-fn name_of(recorded: &Recorded, keys: &Map<String, Value>) -> String {
+fn name_of(recorded: &RecordedRequest, keys: &Map<String, Value>) -> String {
     let path = recorded.path.split('?').next().unwrap_or_default();
     let key = method_key(&recorded.method).map(|(key, _)| key);
     let written = key.and_then(|key| keys.get(key)?.as_str()).unwrap_or_default();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::ImportError;
-use crate::multipart::{self, Field};
+use crate::multipart::{self, FormField};
 use crate::request::Body;
 
 /// Larger bodies are dropped while they are read.
@@ -69,7 +69,7 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) url: String,
     #[serde(default)]
-    pub(super) headers: Vec<Pair>,
+    pub(super) headers: Vec<NameValuePair>,
     #[serde(default, rename = "postData")]
     pub(super) post_data: Option<PostData>,
     /// How many bytes the body had; -1 if that is not known.
@@ -129,7 +129,7 @@ impl Request {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Pair {
+pub(super) struct NameValuePair {
     #[serde(default)]
     pub(super) name: String,
     #[serde(default)]
@@ -165,18 +165,18 @@ struct Parameter {
 }
 
 impl Parameter {
-    fn field(self) -> Field {
+    fn field(self) -> FormField {
         match self.file_name {
             Some(file) => {
-                Field::stand_in(&self.name, &file, self.content_type.as_deref().unwrap_or_default())
+                FormField::stand_in(&self.name, &file, self.content_type.as_deref().unwrap_or_default())
             }
-            None => Field::text(self.name, self.value.unwrap_or_default()),
+            None => FormField::text(self.name, self.value.unwrap_or_default()),
         }
     }
 }
 
 impl PostData {
-    /// The body, of which the archive says how many bytes it had.
+    /// The body; `bytes`: its length in bytes, as the archive says.
     ///
     /// # Errors
     /// A scenario cannot hold it: what it has, for a note.
@@ -188,7 +188,7 @@ impl PostData {
         }
         let is_multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
         if is_multipart && !self.params.is_empty() {
-            let fields: Vec<Field> = self.params.into_iter().map(Parameter::field).collect();
+            let fields: Vec<FormField> = self.params.into_iter().map(Parameter::field).collect();
             let fits = multipart::fits(&fields);
             return if fits {
                 Ok(Body::Multipart(fields))
@@ -239,13 +239,13 @@ pub(super) struct Response {
     #[serde(default)]
     pub(super) status: Option<i64>,
     #[serde(default)]
-    pub(super) headers: Vec<Pair>,
+    pub(super) headers: Vec<NameValuePair>,
     #[serde(default)]
-    pub(super) content: Content,
+    pub(super) content: ResponseContent,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Content {
+pub(super) struct ResponseContent {
     #[serde(default, rename = "mimeType")]
     pub(super) mime_type: String,
     #[serde(default)]
@@ -309,7 +309,7 @@ pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Arch
     Ok(archive)
 }
 
-/// Whether the bytes begin as those of a ZIP archive do, and all of them.
+/// Whether the bytes begin as a ZIP archive does, and all of the bytes.
 fn looks_like_zip(mut input: impl Read) -> std::io::Result<(bool, impl Read)> {
     const BEGINS: &[u8] = b"PK\x03\x04";
     let mut first = Vec::new();

@@ -270,7 +270,7 @@ enum Fate {
     WithoutEffect,
 }
 
-/// Every field of HAR 1.2 that is about requests, and those of answers that a scenario uses.
+/// Every field of HAR 1.2 that is about requests, and every field of answers that a scenario uses.
 #[test]
 fn each_field_is_carried_named_or_without_effect() {
     use Fate::{Carried, Named, WithoutEffect};

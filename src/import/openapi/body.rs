@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::multipart::{self, Content, Field};
+use crate::multipart::{self, FormField, FormFieldContent};
 use crate::replace::Replace;
 use crate::request::{FORM, essence, is_json};
 use crate::secrets::variable_name;
 
-use super::document::{Document, Operation};
+use super::document::{OpenApiDocument, Operation};
 use super::operation::Links;
 use super::sample::{self, json_text, template_or_text};
 use super::{first_line, style, text_of};
@@ -29,7 +29,7 @@ impl<'d> Operation<'d> {
     #[expect(clippy::too_many_lines, reason = "the types of bodies, one after the other")]
     pub(super) fn body(
         &self,
-        document: &'d Document,
+        document: &'d OpenApiDocument,
         parameters: &[&Value],
         headers: &mut Map<String, Value>,
         links: &mut Links,
@@ -56,16 +56,17 @@ impl<'d> Operation<'d> {
         }
         if mime.starts_with("multipart/form-data") {
             let fields = form_fields(document, media);
-            let has_type = |field: &Field| {
+            let has_type = |field: &FormField| {
                 let stated = encoding(media, &field.name).and_then(|one| one.get("contentType")?.as_str());
-                matches!(field.content, Content::Text(_))
+                matches!(field.content, FormFieldContent::Text(_))
                     && stated.is_some_and(|stated| !stated.starts_with("text/plain"))
             };
             if fields.iter().any(has_type) {
                 left.add("content types of a form's fields: they are sent as text");
             }
-            let has_headers =
-                |field: &Field| encoding(media, &field.name).is_some_and(|one| one.get("headers").is_some());
+            let has_headers = |field: &FormField| {
+                encoding(media, &field.name).is_some_and(|one| one.get("headers").is_some())
+            };
             if fields.iter().any(has_headers) {
                 left.add("headers of a form's fields");
             }
@@ -119,7 +120,7 @@ impl<'d> Operation<'d> {
             || is_binary(media.get("schema").and_then(|schema| document.resolve(schema)))
         {
             // A body of any type is a file of that type.
-            let field = Field::stand_in("body", "upload.bin", "");
+            let field = FormField::stand_in("body", "upload.bin", "");
             keys.extend(
                 multipart::stand_ins(std::slice::from_ref(&field))
                     .map(|path| ("file".to_owned(), path.into())),
@@ -140,7 +141,7 @@ impl<'d> Operation<'d> {
     /// Swagger 2 describes bodies as parameters.
     fn swagger_body(
         &self,
-        document: &Document,
+        document: &OpenApiDocument,
         parameters: &[&Value],
         headers: &mut Map<String, Value>,
         links: &mut Links,
@@ -179,7 +180,7 @@ impl<'d> Operation<'d> {
             match sample::example(document, field).unwrap_or_else(|| sample::of_schema(document, field)) {
                 Value::Array(items) if !is_file => {
                     let texts = style::joined(document, field, &items);
-                    fields.extend(texts.into_iter().map(|text| Field::text(name, text)));
+                    fields.extend(texts.into_iter().map(|text| FormField::text(name, text)));
                 }
                 _ => fields.extend(fields_of(document, name, field, is_file, "")),
             }
@@ -196,9 +197,9 @@ impl<'d> Operation<'d> {
     }
 }
 
-fn put_multipart(keys: &mut Map<String, Value>, fields: Vec<Field>, files: &mut Vec<Field>) {
+fn put_multipart(keys: &mut Map<String, Value>, fields: Vec<FormField>, files: &mut Vec<FormField>) {
     keys.insert("multipart".into(), Value::Object(multipart::written(&fields, &mut Samples)));
-    files.extend(fields.into_iter().filter(|field| matches!(field.content, Content::File { .. })));
+    files.extend(fields.into_iter().filter(|field| matches!(field.content, FormFieldContent::File { .. })));
 }
 
 /// What a property of a form says of how it is written (OpenAPI 3, "Encoding Object").
@@ -206,7 +207,7 @@ fn encoding<'m>(media: &'m Value, name: &str) -> Option<&'m Value> {
     media.get("encoding")?.get(name)
 }
 
-fn form(document: &Document, media: &Value, map: &Map<String, Value>) -> Value {
+fn form(document: &OpenApiDocument, media: &Value, map: &Map<String, Value>) -> Value {
     let is_styled = |styled: &&Value| ["style", "explode"].iter().any(|key| styled.get(key).is_some());
     let mut form = Map::new();
     for (name, value) in map.iter().filter(|(name, _)| *name != "<<") {
@@ -230,7 +231,7 @@ fn written(name: &str, value: &Value) -> (String, Value) {
 }
 
 /// The fields of a multipart form: the required ones, or all if none is required; and files.
-fn form_fields(document: &Document, media: &Value) -> Vec<Field> {
+fn form_fields(document: &OpenApiDocument, media: &Value) -> Vec<FormField> {
     let Some(schema) = media.get("schema").and_then(|schema| document.resolve(schema)) else {
         return Vec::new();
     };
@@ -257,19 +258,27 @@ fn form_fields(document: &Document, media: &Value) -> Vec<Field> {
 }
 
 /// A field of Swagger 2, or a file.
-fn fields_of(document: &Document, name: &str, schema: &Value, is_file: bool, mime: &str) -> Vec<Field> {
+fn fields_of(
+    document: &OpenApiDocument,
+    name: &str,
+    schema: &Value,
+    is_file: bool,
+    mime: &str,
+) -> Vec<FormField> {
     if is_file {
         let mime = mime.split(',').next().unwrap_or_default().trim();
         let mime = if mime.contains('*') { "" } else { mime };
-        return vec![Field::stand_in(name, &format!("{}.bin", variable_name(name)), mime)];
+        return vec![FormField::stand_in(name, &format!("{}.bin", variable_name(name)), mime)];
     }
     texts(name, &sample::example(document, schema).unwrap_or_else(|| sample::of_schema(document, schema)))
 }
 
-fn texts(name: &str, value: &Value) -> Vec<Field> {
+fn texts(name: &str, value: &Value) -> Vec<FormField> {
     match value {
-        Value::Array(items) => items.iter().take(20).map(|item| Field::text(name, text_of(item))).collect(),
-        one => vec![Field::text(name, text_of(one))],
+        Value::Array(items) => {
+            items.iter().take(20).map(|item| FormField::text(name, text_of(item))).collect()
+        }
+        one => vec![FormField::text(name, text_of(one))],
     }
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 
 /// How many schemas lead from one to the next.
 const LEVELS_MAX: usize = 4;
 
 /// The member of a response that is called like the parameter, or `id`, as a JSONPath: of the answer itself, or of the
 /// one object in it (`{"order": {"id": 1}}`).
-pub(super) fn member(document: &Document, response: &Value, parameter: &str) -> Option<String> {
+pub(super) fn member(document: &OpenApiDocument, response: &Value, parameter: &str) -> Option<String> {
     let content = response.get("content").and_then(Value::as_object);
     let schema = match content {
         Some(content) => content
@@ -32,7 +32,12 @@ pub(super) fn member(document: &Document, response: &Value, parameter: &str) -> 
 }
 
 /// A property of a schema or of its parts.
-fn property<'d>(document: &'d Document, schema: &'d Value, name: &str, levels: usize) -> Option<&'d Value> {
+fn property<'d>(
+    document: &'d OpenApiDocument,
+    schema: &'d Value,
+    name: &str,
+    levels: usize,
+) -> Option<&'d Value> {
     let schema = document.resolve(schema)?;
     let own = schema.get("properties").and_then(|properties| properties.get(name));
     let parts = || {
@@ -46,7 +51,7 @@ fn property<'d>(document: &'d Document, schema: &'d Value, name: &str, levels: u
 }
 
 /// The only property of a schema that is an object, with its name.
-fn wrapped<'d>(document: &'d Document, schema: &'d Value) -> Option<(&'d str, &'d Value)> {
+fn wrapped<'d>(document: &'d OpenApiDocument, schema: &'d Value) -> Option<(&'d str, &'d Value)> {
     let properties = document.resolve(schema)?.get("properties")?.as_object()?;
     let mut objects = properties.iter().filter_map(|(name, value)| {
         let value = document.resolve(value)?;

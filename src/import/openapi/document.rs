@@ -9,7 +9,7 @@ use crate::replace::escaped;
 use crate::request::split_url;
 use base::percent;
 use text::charset;
-use text::diagnostics::Source;
+use text::diagnostics::SourceText;
 use text::digits;
 use text::yaml;
 
@@ -19,7 +19,7 @@ const REFERENCES_MAX: usize = 16;
 const NO_DOCUMENT: &str = "give an OpenAPI 3 document, or Swagger 2";
 
 /// A document, parsed.
-pub(super) struct Document {
+pub(super) struct OpenApiDocument {
     root: Value,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn parse(mut bytes: Vec<u8>) -> Result<Value, ImportError> {
     }
     // Our own reader keeps the digits of numbers; it is strict, and bounded, as documents need not be.
     let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() <= yaml::BYTES_MAX);
-    let exact = text.and_then(|text| yaml::parse(&Source::new("document", text)).ok());
+    let exact = text.and_then(|text| yaml::parse(&SourceText::new("document", text)).ok());
     if let Some(value) = exact.and_then(|root| digits::value(root.to_value()).ok()) {
         return Ok(value);
     }
@@ -109,7 +109,7 @@ pub(super) fn parse(mut bytes: Vec<u8>) -> Result<Value, ImportError> {
         .map_err(|error| no_document(format!("this is not YAML: {error}")))
 }
 
-impl Document {
+impl OpenApiDocument {
     /// The document with this content.
     pub(super) fn of(root: Value) -> Result<Self, ImportError> {
         let no_document = |what: String| ImportError::new(what, NO_DOCUMENT);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::document::{Document, Operation};
+use super::document::{OpenApiDocument, Operation};
 
 /// Values that are too long for a line, or have line breaks.
 pub(super) const CUT: &str =
@@ -12,9 +12,9 @@ pub(super) const CUT: &str =
 
 /// What is left out, by what it is.
 #[derive(Default)]
-pub(super) struct Left(BTreeMap<&'static str, usize>);
+pub(super) struct OmissionCounts(BTreeMap<&'static str, usize>);
 
-impl Left {
+impl OmissionCounts {
     pub(super) fn add(&mut self, what: &'static str) {
         self.add_all(what, 1);
     }
@@ -26,7 +26,7 @@ impl Left {
     }
 
     /// What the whole document has beside its operations.
-    pub(super) fn of_document(&mut self, document: &Document) {
+    pub(super) fn of_document(&mut self, document: &OpenApiDocument) {
         let count = |key: &str| document.at(&[key]).map_or(0, count);
         self.add_all("webhooks", count("webhooks"));
         let further = count("servers").max(count("schemes"));

@@ -1,7 +1,7 @@
 //! Reads OpenAPI 3.0 and 3.1 documents, and Swagger 2.0, in JSON or YAML.
 //!
-//! Each operation becomes an action with sample values: those of the document's examples, or values that its schemas
-//! allow (`sample`). References are followed within the document and to files in its folder; cycles and sizes are bounded.
+//! Each operation becomes an action with sample values: the document's examples, or values that its schemas allow
+//! (`sample`). References are followed within the document and to files in its folder; cycles and sizes are bounded.
 
 mod body;
 mod created;
@@ -23,7 +23,7 @@ use text::digits;
 use super::draft::Draft;
 use super::request::Targets;
 use super::{ImportError, STEPS_MAX};
-use document::{Document, Operation};
+use document::{OpenApiDocument, Operation};
 pub use references::ReadFile;
 
 /// The largest document, in bytes.
@@ -49,7 +49,7 @@ pub struct Options {
 pub fn from_reader(input: impl Read, options: &Options, file: &ReadFile<'_>) -> Result<Draft, ImportError> {
     let mut root = document::read(input)?;
     let mut draft = Draft { notes: references::gather(&mut root, file), ..Draft::default() };
-    let document = Document::of(root)?;
+    let document = OpenApiDocument::of(root)?;
     let info = document.at(&["info"]);
     let title = info.and_then(|info| info.get("title")?.as_str()).unwrap_or("API");
     draft.title =
@@ -114,7 +114,7 @@ fn note_skipped(skipped: &BTreeMap<&'static str, usize>, notes: &mut Vec<String>
 /// The chosen operations, and how many were left out by the reason. Those that create come first, so that later ones
 /// can use what they answer; those that delete come last.
 fn chosen<'d>(
-    document: &'d Document,
+    document: &'d OpenApiDocument,
     options: &Options,
 ) -> (Vec<Operation<'d>>, BTreeMap<&'static str, usize>) {
     let mut skipped = BTreeMap::new();

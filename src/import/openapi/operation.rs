@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::draft::Step;
-use crate::multipart::Field;
+use crate::draft::DraftStep;
+use crate::multipart::FormField;
 use crate::replace::escaped;
 use crate::request::method_key;
 use crate::secrets::{Variables, is_secret_name, variable_name};
 use base::percent;
 
 use super::created;
-use super::document::{Document, Operation};
-use super::left::{CUT, Left};
+use super::document::{OpenApiDocument, Operation};
+use super::left::{CUT, OmissionCounts};
 use super::security::Security;
 use super::{first_line, is_status_of_success, style, text_of};
 
@@ -27,15 +27,15 @@ pub(super) struct Links {
     /// The index of the next step.
     next: usize,
     /// Files that forms send.
-    pub(super) stand_ins: Vec<Field>,
+    pub(super) stand_ins: Vec<FormField>,
     /// Variables whose values are samples.
     pub(super) samples: BTreeSet<String>,
     /// What no step has.
-    pub(super) left: Left,
+    pub(super) left: OmissionCounts,
 }
 
 impl Links {
-    pub(super) fn add_extracts(&self, steps: &mut [Step]) {
+    pub(super) fn add_extracts(&self, steps: &mut [DraftStep]) {
         for (step, name, path) in &self.extracts {
             if let Some(step) = steps.get_mut(*step) {
                 let map = step.keys.entry("extract").or_insert_with(|| json!({}));
@@ -63,8 +63,8 @@ impl<'d> Operation<'d> {
         }
     }
 
-    /// The parameters, those of the path item first; those of the operation override them.
-    fn parameters(&self, document: &'d Document) -> Vec<&'d Value> {
+    /// The parameters: first the path item's, then the operation's, which override them.
+    fn parameters(&self, document: &'d OpenApiDocument) -> Vec<&'d Value> {
         let mut all: Vec<&'d Value> = Vec::new();
         for holder in [self.item, self.value] {
             for parameter in
@@ -83,12 +83,12 @@ impl<'d> Operation<'d> {
     /// The step that calls it; `None` for a method that steps cannot send.
     pub(super) fn step(
         &self,
-        document: &'d Document,
+        document: &'d OpenApiDocument,
         security: &Security,
         variables: &mut Variables,
         links: &mut Links,
         names: &mut BTreeMap<String, usize>,
-    ) -> Option<Step> {
+    ) -> Option<DraftStep> {
         let (key, before) = method_key(&self.method.to_ascii_uppercase())?;
         let parameters = self.parameters(document);
         links.left.of_operation(self);
@@ -134,7 +134,7 @@ impl<'d> Operation<'d> {
         if self.value.get("deprecated").and_then(Value::as_bool) == Some(true) {
             comment = format!("{comment} (deprecated)").trim().to_owned();
         }
-        Some(Step { keys, comment })
+        Some(DraftStep { keys, comment })
     }
 
     fn name(&self, names: &mut BTreeMap<String, usize>) -> String {
@@ -149,7 +149,7 @@ impl<'d> Operation<'d> {
 
     fn path_text(
         &self,
-        document: &Document,
+        document: &OpenApiDocument,
         parameters: &[&Value],
         variables: &mut Variables,
         links: &mut Links,
@@ -189,11 +189,11 @@ impl<'d> Operation<'d> {
     /// Required parameters of a kind, and those with an example.
     fn named(
         &self,
-        document: &Document,
+        document: &OpenApiDocument,
         place: &str,
         parameters: &[&Value],
         variables: &mut Variables,
-        left: &mut Left,
+        left: &mut OmissionCounts,
     ) -> Map<String, Value> {
         let mut map = Map::new();
         for parameter in parameters {
@@ -234,7 +234,7 @@ impl<'d> Operation<'d> {
     }
 
     /// The documented statuses of success.
-    fn statuses(&self, _document: &Document) -> Value {
+    fn statuses(&self, _document: &OpenApiDocument) -> Value {
         let statuses: Vec<Value> =
             self.responses().filter_map(|(status, _)| is_status_of_success(status)).take(20).collect();
         match statuses.as_slice() {
@@ -245,7 +245,7 @@ impl<'d> Operation<'d> {
     }
 
     /// If it creates what other paths name (`POST /pets`, `/pets/{id}`), its answer gives them the name.
-    fn remember_created(&self, document: &Document, variables: &mut Variables, links: &mut Links) {
+    fn remember_created(&self, document: &OpenApiDocument, variables: &mut Variables, links: &mut Links) {
         if self.method != "post" {
             return;
         }

@@ -6,18 +6,18 @@ use crate::replace::escaped;
 use crate::request::{as_it_is, is_like_a_reference};
 use text::digits;
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 
 /// How deep samples are nested, and how many values one sample has.
 const LEVELS_MAX: usize = 8;
 const VALUES_MAX: usize = 500;
 const TEXT_CHARS_MAX: usize = 200;
 const TUPLE_MAX: usize = 20;
-/// The most items of a list that must have so many.
+/// The most items of a list, even if its schema requires more.
 const ITEMS_MAX: u64 = 100;
 
 /// The example of a parameter, a media type or a schema, if it has one.
-pub(super) fn example(document: &Document, holder: &Value) -> Option<Value> {
+pub(super) fn example(document: &OpenApiDocument, holder: &Value) -> Option<Value> {
     let of_schema = |schema: &Value| {
         let given = schema.get("example").or_else(|| schema.get("examples")?.get(0));
         given.or_else(|| schema.get("default")).cloned()
@@ -33,14 +33,14 @@ pub(super) fn example(document: &Document, holder: &Value) -> Option<Value> {
     of_schema(holder).or_else(|| of_schema(document.resolve(holder.get("schema")?)?))
 }
 
-/// A value that a schema allows, as far as its types and bounds tell.
-pub(super) fn of_schema(document: &Document, schema: &Value) -> Value {
+/// A value that a schema allows by its types and bounds.
+pub(super) fn of_schema(document: &OpenApiDocument, schema: &Value) -> Value {
     let mut sampler = Sampler { document, left: VALUES_MAX };
     sampler.value(schema, 0)
 }
 
 struct Sampler<'d> {
-    document: &'d Document,
+    document: &'d OpenApiDocument,
     /// How many more values there may be.
     left: usize,
 }

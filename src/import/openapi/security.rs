@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::Draft;
 use crate::request::split_url;
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 
 /// What requests need besides what the deployment adds by itself.
 pub(super) struct Security {
@@ -19,7 +19,7 @@ pub(super) struct Security {
 
 impl Security {
     /// Chooses the first scheme that the document requires and that bench can use, and writes it into the deployment.
-    pub(super) fn read(document: &Document, draft: &mut Draft) -> Self {
+    pub(super) fn read(document: &OpenApiDocument, draft: &mut Draft) -> Self {
         let mut security = Self { query: None, has_auth: false, open_by_default: false };
         let schemes = if document.is_swagger() {
             document.at(&["securityDefinitions"])
@@ -51,7 +51,7 @@ impl Security {
         security
     }
 
-    fn apply(&mut self, document: &Document, scheme: &Value, draft: &mut Draft) {
+    fn apply(&mut self, document: &OpenApiDocument, scheme: &Value, draft: &mut Draft) {
         let word = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
         let mut auth = |value: Value, names: &[&str]| {
             draft.deployment.insert("auth".into(), value);
@@ -109,7 +109,7 @@ impl Security {
 }
 
 /// The grant of client credentials (RFC 6749, section 4.4), if the scheme has it with a URL that bench can use.
-fn client_credentials(document: &Document, scheme: &Value) -> Option<Value> {
+fn client_credentials(document: &OpenApiDocument, scheme: &Value) -> Option<Value> {
     const SCOPES_MAX: usize = 50;
     let flow = match scheme.get("flow").and_then(Value::as_str) {
         // Swagger 2 calls it `application`.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use base::percent;
 use text::digits;
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 use super::sample::{self, template_or_text};
 use super::text_of;
 
@@ -16,14 +16,14 @@ const ITEMS_MAX: usize = 20;
 const PATH_CHARS_MAX: usize = 200;
 
 /// How a parameter says that it is written.
-struct Style<'d> {
+struct ParameterStyle<'d> {
     name: &'d str,
     /// Each value has a name of its own.
     explode: bool,
 }
 
-impl<'d> Style<'d> {
-    fn of(document: &Document, parameter: &'d Value, usual: &'static str) -> Self {
+impl<'d> ParameterStyle<'d> {
+    fn of(document: &OpenApiDocument, parameter: &'d Value, usual: &'static str) -> Self {
         let word = |key: &str| parameter.get(key).and_then(Value::as_str);
         if document.is_swagger() {
             return match word("collectionFormat") {
@@ -50,7 +50,7 @@ impl<'d> Style<'d> {
 }
 
 /// The example of a parameter, or a value of its schema; a text if the parameter has a `content`.
-pub(super) fn value(document: &Document, parameter: &Value) -> Value {
+pub(super) fn value(document: &OpenApiDocument, parameter: &Value) -> Value {
     let media = parameter.get("content").and_then(Value::as_object).and_then(|content| content.iter().next());
     if let Some((kind, media)) = media {
         let value = sample::example(document, media)
@@ -81,9 +81,9 @@ pub(super) fn is_cut(place: &str, value: &Value) -> bool {
 }
 
 /// A parameter's value as it stands in a path, encoded. Numbers and booleans stay what they are.
-pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Value) -> Value {
+pub(super) fn in_path(document: &OpenApiDocument, parameter: Option<&Value>, value: Value) -> Value {
     let none = Value::Null;
-    let style = Style::of(document, parameter.unwrap_or(&none), "simple");
+    let style = ParameterStyle::of(document, parameter.unwrap_or(&none), "simple");
     let name = parameter.and_then(|parameter| parameter.get("name")?.as_str()).unwrap_or_default();
     let of_text = |value: &Value| percent::encode(&chars(&text_of(value), PATH_CHARS_MAX));
     let pairs = |map: &Map<String, Value>, between: &str| -> Vec<String> {
@@ -129,7 +129,7 @@ pub(super) fn in_path(document: &Document, parameter: Option<&Value>, value: Val
 /// An item of a list, as `written` writes it. In Swagger 2, a list in a list has a separator of its own, as `between`
 /// writes it.
 fn of_list(
-    document: &Document,
+    document: &OpenApiDocument,
     list: &Value,
     item: &Value,
     written: &dyn Fn(&Value) -> String,
@@ -140,7 +140,7 @@ fn of_list(
             let inner = inner.iter().take(ITEMS_MAX);
             let inner: Vec<String> =
                 inner.map(|item| of_list(document, schema, item, written, between)).collect();
-            inner.join(&between(Style::of(document, schema, "simple").separator()))
+            inner.join(&between(ParameterStyle::of(document, schema, "simple").separator()))
         }
         _ => written(item),
     }
@@ -149,14 +149,14 @@ fn of_list(
 /// The names and values that a parameter of a query, a header or a cookie is sent as. A list is sent with its name
 /// several times.
 pub(super) fn named(
-    document: &Document,
+    document: &OpenApiDocument,
     place: &str,
     name: &str,
     parameter: &Value,
     value: Value,
 ) -> Vec<(String, Value)> {
     let usual = if place == "header" { "simple" } else { "form" };
-    let style = Style::of(document, parameter, usual);
+    let style = ParameterStyle::of(document, parameter, usual);
     let in_query = place == "query";
     let pair = |key: &String, between: &str, value: &Value| format!("{key}{between}{}", plain(value));
     let is_number = digits::of_number(&value).is_some();
@@ -192,8 +192,8 @@ pub(super) fn named(
 }
 
 /// The values of a list as a parameter of Swagger 2 writes them: joined, or several.
-pub(super) fn joined(document: &Document, parameter: &Value, items: &[Value]) -> Vec<String> {
-    let style = Style::of(document, parameter, "simple");
+pub(super) fn joined(document: &OpenApiDocument, parameter: &Value, items: &[Value]) -> Vec<String> {
+    let style = ParameterStyle::of(document, parameter, "simple");
     let of_item = |item| of_list(document, parameter, item, &plain, &str::to_owned);
     let items: Vec<String> = items.iter().take(ITEMS_MAX).map(of_item).collect();
     if style.explode || items.is_empty() { items } else { vec![items.join(style.separator())] }

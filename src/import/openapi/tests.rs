@@ -637,7 +637,7 @@ fn objects_say_of_which_schema_they_are() {
 }
 
 /// What becomes of a field.
-enum Fate {
+enum FieldFate {
     /// The scenario or the deployment differs.
     Carried,
     /// A note has these words.
@@ -648,8 +648,8 @@ enum Fate {
 
 /// Where fields are, with a value and what becomes of it.
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn fields() -> Vec<(&'static str, &'static str, Value, Fate)> {
-    use Fate::{Carried, Named, WithoutEffect};
+fn fields() -> Vec<(&'static str, &'static str, Value, FieldFate)> {
+    use FieldFate::{Carried, Named, WithoutEffect};
     let (path, operation, parameter) =
         ("/paths/~1things", "/paths/~1things/post", "/paths/~1things/post/parameters/0");
     let body = "/paths/~1things/post/requestBody";
@@ -741,8 +741,8 @@ fn fields() -> Vec<(&'static str, &'static str, Value, Fate)> {
     ]
 }
 
-/// Every fixed field of the objects of OpenAPI 3.1 that describe requests; those of schemas are held by the tests of
-/// samples.
+/// Every fixed field of the objects of OpenAPI 3.1 that describe requests; the tests of samples check the fields of
+/// schemas.
 #[test]
 fn each_field_is_carried_named_or_without_effect() {
     let plain = json!({
@@ -761,9 +761,9 @@ fn each_field_is_carried_named_or_without_effect() {
             (written.ok(), draft.notes.join("\n"))
         });
         match fate {
-            Fate::Carried => assert_ne!(with.0, without.0, "{place} {field}"),
-            Fate::Named(words) => assert!(with.1.contains(words), "{place} {field}: {}", with.1),
-            Fate::WithoutEffect => assert_eq!(with, without, "{place} {field}"),
+            FieldFate::Carried => assert_ne!(with.0, without.0, "{place} {field}"),
+            FieldFate::Named(words) => assert!(with.1.contains(words), "{place} {field}: {}", with.1),
+            FieldFate::WithoutEffect => assert_eq!(with, without, "{place} {field}"),
         }
     }
 }

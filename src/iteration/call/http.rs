@@ -30,9 +30,9 @@ use text::template::{TemplateError, Variables};
 use crate::Context;
 use crate::compare::{Fault, Verdict};
 use crate::crowd::Sender;
-use crate::judge::Judged;
+use crate::judge::ParsedReply;
 use crate::observe;
-use crate::pass::{Attempted, Branch, CallState, Called, Pass, extracted};
+use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
 use crate::reply::Reply;
 use bodies::render_body;
 use fixed::FixedParts;
@@ -80,8 +80,8 @@ impl HttpLane {
         branch: &Branch,
         (action, call): (&Action, &HttpCall),
         variables: &mut Variables,
-        before: &Attempted,
-    ) -> Result<Called, TemplateError> {
+        before: &EarlierAttempts,
+    ) -> Result<CallResult, TemplateError> {
         let sender = pass.sender_of(call);
         let fixed = self.fixed.get(pass.context, pass.workload, (action, call), &sender)?;
         let mut whole = None;
@@ -152,7 +152,7 @@ impl HttpLane {
         let verdict = match &mut reply {
             Some(reply) => decompress(reply, action, call).and_then(|()| {
                 let seen = (&mut state.seen, &mut outcomes);
-                Judged::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
+                ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
             }),
             None => verdict,
         };
@@ -183,7 +183,7 @@ impl HttpLane {
                 variables: variables.texts(),
             })));
         }
-        Ok(Called {
+        Ok(CallResult {
             ended,
             duration,
             outcome: reply.as_ref().map(|reply| reply.outcome),

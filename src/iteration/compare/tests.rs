@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::{Found, Subject, check, expected};
+use super::{ActualValue, Subject, check, expected};
 use plan::compare::compiled;
 use text::digits;
 use text::template::{Value, Variables};
@@ -13,7 +13,7 @@ fn variables() -> Variables {
     Variables::new(Arc::new(vec![(Arc::from("n"), Value::from(3))]))
 }
 
-fn said(text: &str, found: Found<'_>) -> String {
+fn said(text: &str, found: ActualValue<'_>) -> String {
     let condition = compiled(text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     match check(&condition, &Subject::Variable("v"), found, &variables()) {
         Ok(()) => "ok".to_owned(),
@@ -86,7 +86,7 @@ fn a_value_meets_a_condition_or_the_message_says_which_part_it_does_not_meet() {
         ("{ exists: false }", json!(null), "there is a variable v"),
         ("{ type: string, matches: '^a' }", json!(5), "the variable v is not a string"),
     ] {
-        assert_eq!(said(condition, Found::Json(&value)), message, "{condition} of {value}");
+        assert_eq!(said(condition, ActualValue::Json(&value)), message, "{condition} of {value}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_text_without_a_type_counts_as_the_number_that_it_spells() {
         ("{ type: string, length: 1 }", "3", "ok"),
         ("{ contains: b, not: { contains: c } }", "abc", "the variable v contains `c`"),
     ] {
-        assert_eq!(said(condition, Found::Text(text)), message, "{condition} of {text}");
+        assert_eq!(said(condition, ActualValue::Text(text)), message, "{condition} of {text}");
     }
 }
 
@@ -155,7 +155,7 @@ fn numbers_are_compared_with_all_their_digits() {
         ("'{{ 18446744073709551616 }}'", "18446744073709551616", true),
     ] {
         let value = digits::parse(found.as_bytes()).unwrap();
-        assert_eq!(said(condition, Found::Json(&value)) == "ok", holds, "{condition} of {found}");
+        assert_eq!(said(condition, ActualValue::Json(&value)) == "ok", holds, "{condition} of {found}");
     }
     for (condition, text, holds) in [
         ("9007199254740993", "9007199254740992", false),
@@ -165,11 +165,11 @@ fn numbers_are_compared_with_all_their_digits() {
         ("{ gt: 1 }", "1E400", true),
         ("{ gt: 1 }", "inf", false),
     ] {
-        assert_eq!(said(condition, Found::Text(text)) == "ok", holds, "{condition} of the text {text}");
+        assert_eq!(said(condition, ActualValue::Text(text)) == "ok", holds, "{condition} of the text {text}");
     }
     let value = digits::parse(b"2733382000000000049").unwrap();
     assert_eq!(
-        said("2733382000000000050.10", Found::Json(&value)),
+        said("2733382000000000050.10", ActualValue::Json(&value)),
         "the variable v is not `2733382000000000050.10`"
     );
 }
@@ -187,14 +187,14 @@ fn what_is_missing_meets_only_its_absence_and_negations() {
         ("{ length: 0 }", "there is no variable v"),
         ("{ type: 'null' }", "there is no variable v"),
     ] {
-        assert_eq!(said(condition, Found::Nothing), message, "{condition}");
+        assert_eq!(said(condition, ActualValue::Nothing), message, "{condition}");
     }
 }
 
 #[test]
 fn a_bound_must_become_a_number_and_expectations_are_said_in_full() {
     let condition = compiled("{ gt: '{{ n }}x' }").ok().unwrap();
-    let failed = check(&condition, &Subject::Body, Found::Text("1"), &variables()).unwrap_err();
+    let failed = check(&condition, &Subject::Body, ActualValue::Text("1"), &variables()).unwrap_err();
     assert_eq!(failed.0.as_str(), "template");
     let value = Json::from(1);
     for (text, words) in [
@@ -206,6 +206,6 @@ fn a_bound_must_become_a_number_and_expectations_are_said_in_full() {
         ("{ matches: a, one_of: [1, b] }", "matches `a` and is one of `1`, `\"b\"`"),
     ] {
         let condition = compiled(text).ok().unwrap();
-        assert_eq!(expected(&condition, Found::Json(&value), &variables()).unwrap(), words);
+        assert_eq!(expected(&condition, ActualValue::Json(&value), &variables()).unwrap(), words);
     }
 }

@@ -1,6 +1,6 @@
 //! Answers 401 to requests that carried the deployment's token: how many, and what they mean.
 //!
-//! A token may end before its time: somebody revoked it, Keystone's keys were rotated, or its clock is wrong. Then every
+//! A token may end before its time: it was revoked, Keystone's keys were rotated, or its clock is wrong. Then every
 //! request fails until there is a new one. Nothing here costs a request that is not refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,7 +4,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::probe::Probe;
+use super::probe::ProbeRecord;
 use super::rally::HookRun;
 use crate::generator::Generator;
 
@@ -28,10 +28,10 @@ pub struct End {
     pub rows: Option<u64>,
     /// One entry for each workload; none in logs of earlier builds.
     #[serde(default)]
-    pub issued: Vec<Issued>,
+    pub issued: Vec<IterationCounts>,
     /// The iteration before the load; absent without one, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Probe>,
+    pub probe: Option<ProbeRecord>,
     /// The programs that the task's hooks started, by their starts; none in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookRun>,
@@ -54,9 +54,9 @@ pub enum Status {
     Failed,
 }
 
-/// What became of a workload's iterations, those of the warm-up with them, by the count of the workers that started them.
+/// What became of a workload's iterations, including the warm-up's, by the count of the workers that started them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Issued {
+pub struct IterationCounts {
     /// How many there were to be; absent where only the clock bounds them.
     pub planned: Option<u64>,
     /// How many were started, or waited for a virtual user when the run ended.
@@ -90,7 +90,7 @@ impl End {
     }
 }
 
-impl Issued {
+impl IterationCounts {
     /// Of a workload that the run did not come to.
     #[must_use]
     pub fn none_of(planned: Option<u64>) -> Self {

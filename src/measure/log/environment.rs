@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The machine that made the load.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Environment {
+pub struct LoadEnvironment {
     /// The version of `bench`.
     pub bench_version: String,
     /// Operating system and architecture.

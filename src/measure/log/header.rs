@@ -1,8 +1,8 @@
 //! The first frame of the run log as written: what ran.
 //!
-//! These types are the format. No other room's type may be part of them: a field that is renamed elsewhere must not rename
-//! a key here. A key keeps its meaning for as long as the version stays; keys may be added, with a default for the logs
-//! that lack them; a reader passes over keys that it does not know.
+//! These types are the format. No other room's type may be part of them: a field that is renamed elsewhere must not
+//! rename a key here. A key keeps its meaning for as long as the version stays. Keys may be added, with a default for
+//! the logs that lack them. A reader passes over keys that it does not know.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::environment::Environment;
+use super::environment::LoadEnvironment;
 use super::rally::RallyTask;
 use super::shard::{MergedShard, ShardHeader};
 use super::{criteria, data};
 use terms::allocation::Allocation;
 use terms::control::ControlShare;
 use terms::sla::Sla;
-use terms::tags::Names;
+use terms::tags::ActionNames;
 
 /// What ran: enough to read the samples without the scenario.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -44,7 +44,7 @@ pub struct Header {
     /// The collector without user, password and query.
     pub collector: Option<String>,
     /// The machine that made the load.
-    pub environment: Environment,
+    pub environment: LoadEnvironment,
     /// The share of iterations that was left unprofiled, in percent; logs of earlier builds have none.
     #[serde(default, with = "percent")]
     pub control: ControlShare,
@@ -69,7 +69,6 @@ pub struct Header {
 /// The scenario of a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Scenario {
-    /// Its title.
     pub title: String,
     /// The file as it was named.
     pub file: String,
@@ -88,7 +87,6 @@ pub struct Scenario {
 /// The deployment of a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Deployment {
-    /// Its name.
     pub name: String,
     /// The file as it was named.
     pub file: String,
@@ -106,15 +104,14 @@ pub struct Deployment {
 /// A workload's names.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WorkloadHeader {
-    /// Its name.
     pub name: String,
     /// Its runner, as in results.
     pub runner: Map<String, Value>,
     /// Its criteria.
     #[serde(with = "criteria")]
     pub sla: Sla,
-    /// How many iterations there were to be, those of the warm-up with them; absent where none were planned, and in
-    /// logs of earlier builds.
+    /// How many iterations there were to be, including the warm-up's; absent where none were planned, and in logs of
+    /// earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
     /// How long after the last response asynchronous work was waited for, in nanoseconds; absent where iterations end
@@ -134,9 +131,9 @@ pub struct WorkloadHeader {
 impl WorkloadHeader {
     /// What criteria may name.
     #[must_use]
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> ActionNames {
         let actions = self.actions.iter().map(|(name, _)| name.clone()).collect();
-        Names { actions, tags: self.tags.clone() }
+        ActionNames { actions, tags: self.tags.clone() }
     }
 }
 

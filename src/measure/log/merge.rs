@@ -1,8 +1,8 @@
 //! Makes one log of the logs of shards.
 //!
-//! The iterations keep their numbers, which are those of the whole load. Their times are moved to one clock, and the
-//! numbers of their faults and addresses to one table. Blocks are taken in the order of their ends, as one process would
-//! have written them; no more than one block of each shard is in memory.
+//! The iterations keep their numbers, which are their numbers in the whole load. Their times are moved to one clock,
+//! and the numbers of their faults and addresses to one table. Blocks are taken in the order of their ends, as one
+//! process would have written them; no more than one block of each shard is in memory.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -10,18 +10,18 @@ use std::net::IpAddr;
 
 use super::reader::{Flaws, LogReader};
 use super::run_log::header;
-use super::{Began, End, Frame, Header, LogError, LogFile, LogWriter};
+use super::{End, Frame, Header, LogError, LogFile, LogWriter, ShardStart};
 use crate::errors::{Failure, NumberedFailure};
 use crate::rows::Rows;
 use base::clock::Nanos;
 
-/// The log of a shard, as far as it says what is in it.
+/// The log of a shard: the part that says what is in it.
 pub struct ShardLog {
     file: LogFile,
     /// What ran.
     pub header: Header,
     /// When its load began; absent if it never did.
-    pub began: Option<Began>,
+    pub began: Option<ShardStart>,
 }
 
 /// What was read of a shard's log.
@@ -71,19 +71,19 @@ impl ShardLog {
     /// # Errors
     /// It cannot be read.
     pub fn ending(&self) -> Result<ShardEnding, LogError> {
-        let mut part = Part::new(self, 0)?;
-        while part.advance(&mut Tables::default(), &mut Nowhere)? {}
+        let mut part = MergeInput::new(self, 0)?;
+        while part.advance(&mut Tables::default(), &mut NullSink)? {}
         Ok(part.ending)
     }
 }
 
 /// Takes what comes before the samples that refer to it.
-trait Before {
+trait ReferenceSink {
     fn failures(&mut self, failures: &[NumberedFailure]) -> io::Result<()>;
     fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()>;
 }
 
-impl Before for LogWriter {
+impl ReferenceSink for LogWriter {
     fn failures(&mut self, failures: &[NumberedFailure]) -> io::Result<()> {
         Self::failures(self, failures)
     }
@@ -93,9 +93,9 @@ impl Before for LogWriter {
     }
 }
 
-struct Nowhere;
+struct NullSink;
 
-impl Before for Nowhere {
+impl ReferenceSink for NullSink {
     fn failures(&mut self, _: &[NumberedFailure]) -> io::Result<()> {
         Ok(())
     }
@@ -118,7 +118,7 @@ pub fn merge(
     let mut tables = Tables::default();
     let mut parts = Vec::with_capacity(logs.len());
     for (log, shift_ns) in logs {
-        let mut part = Part::new(log, *shift_ns)?;
+        let mut part = MergeInput::new(log, *shift_ns)?;
         part.advance(&mut tables, writer)?;
         parts.push(part);
     }
@@ -133,7 +133,7 @@ pub fn merge(
 }
 
 /// The part whose block ends first.
-fn earliest(parts: &[Part]) -> Option<usize> {
+fn earliest(parts: &[MergeInput]) -> Option<usize> {
     let ends = parts.iter().enumerate().filter_map(|(index, part)| Some((part.block_end_ns?, index)));
     ends.min().map(|(_, index)| index)
 }
@@ -146,7 +146,7 @@ struct Tables {
 }
 
 /// A log that is being read.
-struct Part {
+struct MergeInput {
     reader: LogReader<Box<dyn Read>>,
     shift_ns: Nanos,
     /// New numbers by old ones.
@@ -158,7 +158,7 @@ struct Part {
     ending: ShardEnding,
 }
 
-impl Part {
+impl MergeInput {
     fn new(log: &ShardLog, shift_ns: Nanos) -> Result<Self, LogError> {
         Ok(Self {
             reader: log.file.open()?,
@@ -176,7 +176,7 @@ impl Part {
     }
 
     /// Reads on to the next block; false at the end of the log.
-    fn advance(&mut self, tables: &mut Tables, before: &mut dyn Before) -> Result<bool, LogError> {
+    fn advance(&mut self, tables: &mut Tables, before: &mut dyn ReferenceSink) -> Result<bool, LogError> {
         self.block_end_ns = None;
         let mut unread_end = 0;
         while let Some(frame) = self.reader.next() {

@@ -4,11 +4,10 @@
 //! "BENCHLOG" version:u16        then frames:
 //! length:u32 kind:u8 crc32(kind, payload):u32 payload          (little-endian)
 //! ```
-//! The first frame says what ran ([`Header`]), the last one how it ended ([`End`]) and how many iterations the log must
-//! hold. Samples are blocks of columns ([`super::codec`]); texts of faults, and
-//! addresses of hosts that have several, come before the samples that refer to them.
-//! Every result can be made from this file alone. Only this module knows the format, both ways, and the types of its
-//! header are its own.
+//! The first frame says what ran ([`Header`]). The last one says how it ended ([`End`]) and how many iterations the log
+//! must hold. Samples are blocks of columns ([`super::codec`]); texts of faults, and addresses of hosts that have
+//! several, come before the samples that refer to them. Every result can be made from this file alone. Only this module
+//! knows the format, both ways, and the types of its header are its own.
 //!
 //! Everything that is made from a log is a [`Visitor`] of one pass by [`RunLog::visit`]; nothing else may decode one.
 //!
@@ -42,17 +41,17 @@ use std::time::Duration;
 use super::errors::NumberedFailure;
 use super::rows::Rows;
 
-pub use end::{End, Issued, Status};
-pub use environment::Environment;
+pub use end::{End, IterationCounts, Status};
+pub use environment::LoadEnvironment;
 pub use error::LogError;
 pub use file::LogFile;
 pub use header::{Deployment, Header, Scenario, WorkloadHeader};
 pub use merge::{ShardEnding, ShardLog, merge};
-pub use probe::Probe;
+pub use probe::ProbeRecord;
 pub use rally::{HookRun, RallySubtask, RallyTask, RallyWorkload};
 pub use reader::Flaws;
 pub use run_log::{Ending, RunLog, Visitor, decodes};
-pub use shard::{Began, MergedShard, ShardHeader};
+pub use shard::{MergedShard, ShardHeader, ShardStart};
 pub use writer::{LogWriter, Sink};
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
@@ -93,7 +92,7 @@ enum Frame {
     /// Addresses that samples refer to by their numbers; always before the samples.
     Addresses(Vec<(u16, IpAddr)>),
     /// When a shard's load began: JSON, before the first samples.
-    Began(Began),
+    Began(ShardStart),
 }
 
 fn checksum(kind: u8, payload: &[u8]) -> u32 {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// The iteration before the load, and its pairs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Probe {
+pub struct ProbeRecord {
     /// The trace id of the iteration.
     pub trace_id: Uuid,
     /// The workload whose steps it ran.
@@ -20,7 +20,7 @@ pub struct Probe {
     /// The beginning of the answer's body if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// How many points of its trace came; absent if nobody could be asked.
+    /// How many points of its trace came; absent if no collector could be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<u64>,
     /// True if every point has its start and its stop.

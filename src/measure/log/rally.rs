@@ -8,20 +8,16 @@ use serde_json::Value;
 /// A task file of Rally.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct RallyTask {
-    /// Its title.
     pub title: String,
     /// Its description; may be empty.
     pub description: String,
-    /// Its tags.
     pub tags: Vec<String>,
-    /// Its subtasks, in order. Their workloads, one after another, are those of the run.
+    /// Its subtasks, in order. Their workloads, one after another, are the workloads of the run.
     pub subtasks: Vec<RallySubtask>,
 }
 
-/// A subtask.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct RallySubtask {
-    /// Its title.
     pub title: String,
     /// Its description; may be empty.
     pub description: String,

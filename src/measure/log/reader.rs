@@ -16,7 +16,7 @@ use crate::rows::Rows;
 /// How much is read at a time.
 const READ_BYTES: usize = 128 << 10;
 /// How many bytes may be summed up to find the next frame behind a damaged one, and how many more for each byte of the
-/// log: what looks like frames and is none costs no more than that.
+/// log. What looks like a frame and is none costs no more than that.
 const SUMMED_BYTES: u64 = 32 << 20;
 const SUMMED_FOR_EACH: u64 = 4;
 
@@ -57,7 +57,7 @@ pub(super) struct LogReader<R> {
 }
 
 /// What is at a place of the log.
-enum Found {
+enum FrameScan {
     /// A frame whose checksum holds.
     Sound { kind: u8, end: usize },
     /// No frame.
@@ -128,8 +128,8 @@ impl<R: Read> LogReader<R> {
         loop {
             self.forget();
             match self.look(self.at)? {
-                Found::End => return Ok(None),
-                Found::Sound { kind, end } => {
+                FrameScan::End => return Ok(None),
+                FrameScan::Sound { kind, end } => {
                     let (from, payload) = (self.at, &self.buffer[self.at + FRAME_HEAD_BYTES..end]);
                     let rows = (self.heads_only, &mut self.spare);
                     let frame = interpret(self.version, kind, payload, rows, &mut self.scratch);
@@ -140,7 +140,7 @@ impl<R: Read> LogReader<R> {
                         None => self.damage(self.from + from as u64, (end - from) as u64),
                     }
                 }
-                found @ (Found::Wrong | Found::Cut) => {
+                found @ (FrameScan::Wrong | FrameScan::Cut) => {
                     if !self.find_next(&found)? {
                         return Ok(None);
                     }
@@ -149,30 +149,30 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    fn look(&mut self, at: usize) -> io::Result<Found> {
+    fn look(&mut self, at: usize) -> io::Result<FrameScan> {
         if !self.fill(at + FRAME_HEAD_BYTES)? {
-            return Ok(if at >= self.buffer.len() { Found::End } else { Found::Cut });
+            return Ok(if at >= self.buffer.len() { FrameScan::End } else { FrameScan::Cut });
         }
         let head = &self.buffer[at..at + FRAME_HEAD_BYTES];
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let (kind, crc) = (head[4], u32::from_le_bytes([head[5], head[6], head[7], head[8]]));
         if !(KIND_HEADER..=KIND_LAST).contains(&kind) || length > PAYLOAD_BYTES_MAX {
-            return Ok(Found::Wrong);
+            return Ok(FrameScan::Wrong);
         }
         let end = at + FRAME_HEAD_BYTES + length;
         if !self.fill(end)? {
-            return Ok(Found::Cut);
+            return Ok(FrameScan::Cut);
         }
         if checksum(kind, &self.buffer[at + FRAME_HEAD_BYTES..end]) == crc {
-            Ok(Found::Sound { kind, end })
+            Ok(FrameScan::Sound { kind, end })
         } else {
-            Ok(Found::Wrong)
+            Ok(FrameScan::Wrong)
         }
     }
 
     /// Goes on at the next frame behind one that is none; false when there is none up to the log's end. Its length is
     /// not believed: it may be what is wrong.
-    fn find_next(&mut self, found: &Found) -> io::Result<bool> {
+    fn find_next(&mut self, found: &FrameScan) -> io::Result<bool> {
         let begins = self.from + self.at as u64;
         self.at += 1;
         while self.fill(self.at + FRAME_HEAD_BYTES)? {
@@ -184,7 +184,7 @@ impl<R: Read> LogReader<R> {
             self.forget();
         }
         let left = self.place() - begins;
-        if matches!(found, Found::Cut) {
+        if matches!(found, FrameScan::Cut) {
             self.flaws.cut_bytes = left;
         } else {
             self.damage(begins, left);
@@ -192,7 +192,7 @@ impl<R: Read> LogReader<R> {
         Ok(false)
     }
 
-    /// True for a whole frame with content, as far as it may still be looked for.
+    /// True for a whole frame with content, if it may still be looked for.
     fn is_frame(&mut self, at: usize) -> io::Result<bool> {
         if !self.fill(at + FRAME_HEAD_BYTES)? {
             return Ok(false);
@@ -204,7 +204,7 @@ impl<R: Read> LogReader<R> {
             return Ok(false);
         }
         self.summed += length;
-        let Found::Sound { kind, end } = self.look(at)? else { return Ok(false) };
+        let FrameScan::Sound { kind, end } = self.look(at)? else { return Ok(false) };
         let rows = (false, &mut self.spare);
         Ok(interpret(self.version, kind, &self.buffer[at + FRAME_HEAD_BYTES..end], rows, &mut self.scratch)
             .is_some())

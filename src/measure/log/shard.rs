@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::end::Status;
-use super::environment::Environment;
+use super::environment::LoadEnvironment;
 
 /// Which part of a load a log has.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -21,7 +21,7 @@ pub struct ShardHeader {
 
 /// When a shard's load began, and how its clock is to be read.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Began {
+pub struct ShardStart {
     /// When it began, as an offset of the log.
     pub began_ns: u64,
     /// By how much it began later than it was due; absent if nothing said when that was.
@@ -40,7 +40,7 @@ pub struct MergedShard {
     /// Its run directory.
     pub directory: String,
     /// The machine that made its load.
-    pub environment: Environment,
+    pub environment: LoadEnvironment,
     /// When its load began, on the clock of the merged log.
     pub began_ns: u64,
     /// By how much it began later than it was due; absent if nothing said when that was.

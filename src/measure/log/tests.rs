@@ -5,7 +5,7 @@ mod golden;
 use super::*;
 use crate::errors::{Failure, FailureClass};
 use crate::phases::Phases;
-use crate::sample::{ActionSample, Ended, IterationSample};
+use crate::sample::{ActionSample, CompletionStatus, IterationSample};
 use proptest::prelude::*;
 use reader::LogReader;
 use serde_json::Value;
@@ -100,7 +100,7 @@ impl Sink for SmallDisk {
 
 /// What a reader makes of some bytes.
 #[derive(Debug, Default, PartialEq)]
-struct Read {
+struct ReaderOutcome {
     numbers: Vec<u64>,
     /// The content of the end, if there is one.
     end: Option<Value>,
@@ -108,7 +108,7 @@ struct Read {
     error: Option<String>,
 }
 
-impl Read {
+impl ReaderOutcome {
     /// True when every iteration that was taken is here, and the log itself says so.
     fn says_that_all_is_here(&self) -> bool {
         let expected = self.end.as_ref().map(|end| end["rows"].as_u64().unwrap());
@@ -116,11 +116,11 @@ impl Read {
     }
 }
 
-fn read(input: impl io::Read) -> Read {
-    let mut read = Read::default();
+fn read(input: impl io::Read) -> ReaderOutcome {
+    let mut read = ReaderOutcome::default();
     let mut reader = match LogReader::new(input, "t") {
         Ok(reader) => reader,
-        Err(error) => return Read { error: Some(error.to_string()), ..read },
+        Err(error) => return ReaderOutcome { error: Some(error.to_string()), ..read },
     };
     for frame in reader.by_ref() {
         match frame {
@@ -221,7 +221,7 @@ fn samples_wait_for_others_to_share_a_block_with_but_not_for_long() {
     writer.age();
     writer.flush().unwrap();
     let bytes = sink.lock().unwrap().clone();
-    let expected = Read { numbers: (0..20_000).collect(), ..Read::default() };
+    let expected = ReaderOutcome { numbers: (0..20_000).collect(), ..ReaderOutcome::default() };
     assert_eq!(read(bytes.as_slice()), expected);
 }
 
@@ -231,7 +231,7 @@ fn what_a_full_disk_does_not_take_is_counted_by_workload_and_dropped_arrivals_ar
     let mut writer = LogWriter::to_sink(Box::new(disk)).unwrap();
     let mut rows = Rows::default();
     for number in 0..30_000 {
-        let ended = if number % 5 == 0 { Ended::Dropped } else { Ended::Ok };
+        let ended = if number % 5 == 0 { CompletionStatus::Dropped } else { CompletionStatus::Ok };
         rows.push(&IterationSample { number, workload: (number % 2) as u16, ended, ..Default::default() });
     }
     assert!(writer.samples(&rows).is_err());
@@ -271,13 +271,13 @@ fn one_wrong_bit_anywhere_costs_one_frame_at_most_and_is_called_damage() {
 }
 
 /// Gives the bytes in small pieces, and an error at one of them.
-struct Failing<'a> {
+struct FailingReader<'a> {
     bytes: &'a [u8],
     at: usize,
     fails_at: usize,
 }
 
-impl io::Read for Failing<'_> {
+impl io::Read for FailingReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.fails_at {
             return Err(io::Error::from_raw_os_error(5));
@@ -294,7 +294,7 @@ impl io::Read for Failing<'_> {
 fn a_log_that_cannot_be_read_on_at_any_byte_says_so_and_gives_what_came_before() {
     let (bytes, ends) = written();
     for fails_at in 0..=bytes.len() {
-        let found = read(Failing { bytes: &bytes, at: 0, fails_at });
+        let found = read(FailingReader { bytes: &bytes, at: 0, fails_at });
         let error = found.error.as_deref().unwrap_or_default();
         assert!(error.starts_with("t cannot be read beyond byte"), "{fails_at}: {error}");
         let whole = ends.iter().filter(|end| **end <= fails_at).count() as u64;
@@ -334,14 +334,14 @@ fn addresses_and_users_are_read_as_they_were_written() {
     let address = |last: u8| std::net::IpAddr::from([10, 0, 0, last]);
     let action = |address| ActionSample {
         phases: Phases { address, opened: true, version: 1, ..Phases::default() },
-        ended: Ended::Failed,
+        ended: CompletionStatus::Failed,
         ..ActionSample::default()
     };
     let sample = |number: u64, user, addresses: &[u16]| IterationSample {
         number,
         user,
         warm_up: true,
-        ended: Ended::Aborted,
+        ended: CompletionStatus::Aborted,
         actions: addresses.iter().map(|number| action(*number)).collect(),
         ..IterationSample::default()
     };
@@ -390,7 +390,7 @@ proptest! {
             bytes.truncate(cut);
         }
         let fails_at = fails_at.unwrap_or(usize::MAX);
-        let found = read(Failing { bytes: &bytes, at: 0, fails_at });
+        let found = read(FailingReader { bytes: &bytes, at: 0, fails_at });
         let mut known = found.numbers.clone();
         known.dedup();
         prop_assert!(known.iter().all(|number| *number < 30), "nothing is invented: {:?}", found);

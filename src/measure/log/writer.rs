@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{
-    BLOCK_EVERY, Began, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
-    KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
+    BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
+    KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, ShardStart, VERSION, checksum,
 };
 use crate::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
 use crate::errors::NumberedFailure;
 use crate::rows::Rows;
-use crate::sample::Ended;
+use crate::sample::CompletionStatus;
 use base::clock::now;
 
 /// Where a log is written to.
@@ -22,13 +22,13 @@ pub trait Sink: Write + Send {
     /// Brings all that was written to the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Takes everything behind `length` bytes away again.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -65,7 +65,7 @@ impl LogWriter {
     /// Creates the log; it must not be there yet.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the file system.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
@@ -78,7 +78,7 @@ impl LogWriter {
     /// Begins a log in something else than a file.
     ///
     /// # Errors
-    /// What the sink says.
+    /// An I/O error of the sink.
     pub fn to_sink(sink: Box<dyn Sink>) -> io::Result<Self> {
         #[cfg(feature = "simulation")]
         let sink = super::simulated::disk(sink);
@@ -108,7 +108,7 @@ impl LogWriter {
     /// Writes what ran.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the sink, or a frame over 16 MiB.
     pub fn header(&mut self, header: &Header) -> io::Result<()> {
         self.header_with(&serde_json::to_vec(header)?)
     }
@@ -122,7 +122,7 @@ impl LogWriter {
     /// Takes samples, and writes them once they fill a block; [`LogWriter::flush`] writes the rest.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the sink.
     pub fn samples(&mut self, rows: &Rows) -> io::Result<()> {
         let full = |pending: usize, more: usize, max: usize| pending > 0 && pending + more > max;
         let mut written = Ok(());
@@ -151,7 +151,7 @@ impl LogWriter {
     /// Writes texts that the following samples refer to.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the sink, or a frame over 16 MiB.
     pub fn failures(&mut self, failures: &[NumberedFailure]) -> io::Result<()> {
         self.json(KIND_FAILURES, &serde_json::to_vec(failures)?)
     }
@@ -159,7 +159,7 @@ impl LogWriter {
     /// Writes addresses that the following samples refer to by these numbers.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the sink, or a frame over 16 MiB.
     pub fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()> {
         self.json(KIND_ADDRESSES, &serde_json::to_vec(addresses)?)
     }
@@ -167,15 +167,15 @@ impl LogWriter {
     /// Writes when a shard's load begins; its samples come after it.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn began(&mut self, began: &Began) -> io::Result<()> {
+    /// An I/O error of the sink, or a frame over 16 MiB.
+    pub fn began(&mut self, began: &ShardStart) -> io::Result<()> {
         self.json(KIND_BEGAN, &serde_json::to_vec(began)?)
     }
 
     /// Writes the samples that still wait. From here on it is known how many are in the log, and how many are not.
     ///
     /// # Errors
-    /// What the system says; the samples are lost then.
+    /// An I/O error of the sink; the samples are lost then.
     pub fn seal(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -196,8 +196,8 @@ impl LogWriter {
     /// Writes how it ended, with the number of iterations in the log, and brings all to the disk.
     ///
     /// # Errors
-    /// What the system says; there is no end in the log then. Samples that cannot be written do not keep the end from
-    /// being tried.
+    /// An I/O error of the sink; the log has no end then. Samples that cannot be written do not keep the end from being
+    /// tried.
     pub fn end(&mut self, end: &End) -> io::Result<()> {
         self.end_with(|rows| Ok(serde_json::to_vec(&End { rows: Some(rows), ..end.clone() })?))
     }
@@ -221,7 +221,7 @@ impl LogWriter {
     /// survives the end of this process. To be called ten times a second, samples or not.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.pending.is_empty() || now() - self.oldest < BLOCK_EVERY {
             return Ok(());
@@ -243,7 +243,7 @@ impl LogWriter {
 
     /// Counts samples that will not be written any more. Dropped arrivals are counted where they are dropped.
     pub fn lose(&mut self, rows: &Rows) {
-        for row in rows.iter().filter(|row| row.head.ended != Ended::Dropped) {
+        for row in rows.iter().filter(|row| row.head.ended != CompletionStatus::Dropped) {
             let workload = usize::from(row.head.workload);
             if self.lost.len() <= workload {
                 self.lost.resize(workload + 1, 0);

@@ -140,7 +140,7 @@ pub enum DriverError {
         /// The collector, redacted.
         target: String,
     },
-    /// A stored record that is none: see [`super::Stored::first_rejected`].
+    /// A stored record that is none: see [`super::CollectorTrace::first_rejected`].
     #[error("read record {index} of trace {base_id} from the collector {target}")]
     Record {
         /// The trace.

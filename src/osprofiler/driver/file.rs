@@ -16,10 +16,10 @@ use super::forward::driver;
 use super::json_lines;
 use super::regular_file::regular;
 use super::{
-    Cause, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
+    Cause, CollectorTrace, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
-use crate::profile_log::{Line, LogWriter, each_line};
-use crate::record::Record;
+use crate::profile_log::{LogWriter, ProfileLogLine, each_line};
+use crate::record::TraceRecord;
 use crate::summary::TRACES_MAX;
 
 /// An open log; see [`super::Collector`].
@@ -54,7 +54,7 @@ impl FileCollector {
         }
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let Format::ProfileLog(writer) = &self.format else {
             return self.append(json_lines::lines(records)).await;
         };
@@ -76,12 +76,12 @@ impl FileCollector {
         matches!(self.format, Format::JsonLines)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         let (path, wanted) = (Arc::clone(&self.path), base_id.to_owned());
         let (is_json, target) = (self.is_json(), self.target.clone());
         let read = blocking(move || match is_json {
             true => json_lines::find(&path, &wanted, &target),
-            false => find(&path, &wanted).map(|found| found.map(Stored::from)),
+            false => find(&path, &wanted).map(|found| found.map(CollectorTrace::from)),
         });
         match read.await {
             Ok(Some(stored)) => Ok(stored),
@@ -158,7 +158,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// A trace's records in the order of the log; `None` for a trace over the limits.
-fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<Record>>> {
+fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<TraceRecord>>> {
     let (mut records, mut bytes) = (Vec::new(), 0);
     each_line(BufReader::new(regular(path)?), |_, line| {
         let Some(line) = line.ok().filter(|line| line.base_id == base_id) else { return };
@@ -182,7 +182,7 @@ fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
     Ok(query.newest(traces))
 }
 
-fn summary(line: &Line<'_>) -> TraceSummary {
+fn summary(line: &ProfileLogLine<'_>) -> TraceSummary {
     TraceSummary {
         base_id: line.base_id.to_owned(),
         timestamp: line.timestamp.to_owned(),
@@ -192,7 +192,7 @@ fn summary(line: &Line<'_>) -> TraceSummary {
     }
 }
 
-fn note(trace: &mut TraceSummary, line: &Line<'_>) {
+fn note(trace: &mut TraceSummary, line: &ProfileLogLine<'_>) {
     trace.records = trace.records.map(|records| records + 1);
     if line.duration_s.is_some() && line.record().info.contains_key("etype") {
         trace.failed = Some(true);

@@ -28,7 +28,7 @@ const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// A client of one collector.
 #[derive(Clone)]
-pub(super) struct Http {
+pub(super) struct CollectorHttpClient {
     client: reqwest::Client,
     base: Url,
     target: String,
@@ -52,7 +52,7 @@ pub(super) fn is_too_large(error: &DriverError) -> bool {
     matches!(error, DriverError::Request { source, .. } if source.is::<AnswerTooLarge>())
 }
 
-impl Http {
+impl CollectorHttpClient {
     /// A client of the collector at `url`, whose scheme is replaced by `scheme` (`http`, `https`).
     /// Nothing is sent yet.
     pub(super) fn new(
@@ -205,7 +205,7 @@ impl Http {
     }
 }
 
-impl fmt::Debug for Http {
+impl fmt::Debug for CollectorHttpClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Http({})", self.target)
     }

@@ -2,20 +2,20 @@
 //!
 //! What wrote the spans does not matter: OSProfiler's OTLP driver, ours, or any OpenTelemetry
 //! service. Traces are asked for raw, so that Jaeger does not move spans to correct clocks. Listing
-//! shows what Jaeger answers without a time range: the traces of the last two days, newest first as
-//! far as Jaeger's storage gives them in that order. Traces are listed page by page and kept as
-//! summaries, for Jaeger answers with whole traces.
-//! Tested against in-process servers with answers of documented shape, never against Jaeger itself.
+//! shows what Jaeger answers without a time range: the traces of the last two days, newest first if
+//! Jaeger's storage gives them in that order. Traces are listed page by page and kept as summaries,
+//! for Jaeger answers with whole traces. Tested against in-process servers with answers of documented
+//! shape, never against Jaeger itself.
 
 use std::collections::{HashMap, HashSet};
 
 use super::forward::driver;
-use super::http::{Http, HttpAnswer, is_too_large};
+use super::http::{CollectorHttpClient, HttpAnswer, is_too_large};
 use super::one_way::{JAEGER_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, stored, too_large};
-use super::{DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
-use crate::record::Record;
-use crate::spans::jaeger::Listed;
+use super::{CollectorTrace, DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
+use crate::record::TraceRecord;
+use crate::spans::jaeger::ListingEntry;
 use crate::spans::{SpanError, jaeger, trace_id};
 
 const DEFAULT_PORT: u16 = 16_686;
@@ -32,7 +32,7 @@ const LARGE_TRACES: &str = "it answers a listing with whole traces, and each of 
 /// A query service of Jaeger; see [`super::Collector`].
 #[derive(Debug)]
 pub(super) struct JaegerCollector {
-    http: Http,
+    http: CollectorHttpClient,
 }
 
 impl JaegerCollector {
@@ -41,9 +41,9 @@ impl JaegerCollector {
         Self::http(url, target).map(drop)
     }
 
-    fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    fn http(url: &str, target: String) -> Result<CollectorHttpClient, DriverError> {
         let scheme = if url.starts_with("jaeger+https://") { "https" } else { "http" };
-        Http::new(url, target, scheme, DEFAULT_PORT)
+        CollectorHttpClient::new(url, target, scheme, DEFAULT_PORT)
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
@@ -52,17 +52,17 @@ impl JaegerCollector {
         Ok(collector)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         let path = format!("/api/traces/{:032x}", trace_id(base_id));
         let answer = self.http.get(&path, &[("raw", "true")], JSON).await?;
         if answer.status == 404 {
-            return Ok(Stored::default());
+            return Ok(CollectorTrace::default());
         }
         let decoded = self.decoded(&answer, jaeger::decode).map_err(|error| too_large(error, base_id))?;
         Ok(stored(base_id, self.http.target(), decoded))
     }
 
-    async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, _records: &[TraceRecord]) -> Result<(), DriverError> {
         Err(not_written(self.http.target(), JAEGER_NOT_WRITTEN))
     }
 
@@ -145,7 +145,7 @@ impl JaegerCollector {
         query: &TraceQuery,
         len: usize,
         end_us: u64,
-    ) -> Result<Vec<Listed>, DriverError> {
+    ) -> Result<Vec<ListingEntry>, DriverError> {
         let (len, end) = (len.to_string(), end_us.to_string());
         let mut parameters = vec![("service", service), ("limit", &len)];
         if query.errors_only {

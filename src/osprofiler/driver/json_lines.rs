@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::path::Path;
 
-use super::Stored;
+use super::CollectorTrace;
 use super::regular_file::regular;
 use crate::profile_log::each_text;
-use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
+use crate::record::{TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceRecord, point_name};
 use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};
 
 /// Writes one line for each record. JSON never contains a line break, even if its strings do.
-pub(super) fn lines(records: &[Record]) -> String {
+pub(super) fn lines(records: &[TraceRecord]) -> String {
     let mut text = String::new();
     for line in records.iter().filter_map(|record| serde_json::to_string(record).ok()) {
         text.push_str(&line);
@@ -23,13 +23,13 @@ pub(super) fn lines(records: &[Record]) -> String {
 }
 
 /// A trace's records in the order of the file; `None` for a trace over the limits.
-pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Option<Stored>> {
+pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Option<CollectorTrace>> {
     let quoted = serde_json::to_string(base_id)?;
-    let (mut stored, mut bytes) = (Stored::default(), 0);
+    let (mut stored, mut bytes) = (CollectorTrace::default(), 0);
     each_text(BufReader::new(regular(path)?), |_, text| {
         // Most lines are of other traces; ids that JSON can write in two ways are rare, and are not found.
         let Some(text) = text.ok().filter(|text| text.contains(&quoted)) else { return };
-        let decoded = Record::decode(text.as_bytes());
+        let decoded = TraceRecord::decode(text.as_bytes());
         if decoded.as_ref().is_ok_and(|found| found.base_id != base_id) {
             return;
         }
@@ -45,7 +45,9 @@ pub(super) fn find(path: &Path, base_id: &str, target: &str) -> io::Result<Optio
 pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
     let mut traces: HashMap<String, TraceSummary> = HashMap::new();
     each_text(BufReader::new(regular(path)?), |_, text| {
-        let Some(record) = text.ok().and_then(|text| Record::decode(text.as_bytes()).ok()) else { return };
+        let Some(record) = text.ok().and_then(|text| TraceRecord::decode(text.as_bytes()).ok()) else {
+            return;
+        };
         if traces.len() >= TRACES_MAX && !traces.contains_key(record.base_id.as_str()) {
             return;
         }

@@ -10,13 +10,13 @@ use super::one_way::{JAEGER_NOT_WRITTEN, TEMPO_NOT_WRITTEN};
 use super::{Driver, DriverError};
 use base::secret::redacted_url;
 
-type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Driver>, DriverError>> + Send + 'a>>;
+type ConnectFuture<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Driver>, DriverError>> + Send + 'a>>;
 
 /// One kind of collector.
-struct Kind {
+struct CollectorKind {
     /// The part before `://`.
     schemes: &'static [&'static str],
-    /// Those that are only there to be refused with a reason.
+    /// Schemes that are only there to be refused with a reason.
     refused_schemes: &'static [&'static str],
     /// A scheme may name a Python library after a `+`, which is ignored.
     names_library: bool,
@@ -37,11 +37,11 @@ struct Kind {
 /// How a kind is reached, by connection string and redacted URL.
 struct Access {
     check: fn(&str, String) -> Result<(), DriverError>,
-    connect: for<'a> fn(&'a str, String) -> Connecting<'a>,
+    connect: for<'a> fn(&'a str, String) -> ConnectFuture<'a>,
 }
 
 /// What most kinds have in common: they are read and written, and reached by host and port.
-const PLAIN: Kind = Kind {
+const PLAIN: CollectorKind = CollectorKind {
     schemes: &[],
     refused_schemes: &[],
     names_library: false,
@@ -75,15 +75,15 @@ macro_rules! access {
     };
 }
 
-const KINDS: [Kind; 11] = [
-    Kind {
+const KINDS: [CollectorKind; 11] = [
+    CollectorKind {
         schemes: &["elasticsearch", "elasticsearch+http", "elasticsearch+https"],
         feature: "elasticsearch",
         access: access!("elasticsearch", super::elasticsearch::ElasticsearchCollector),
         ..PLAIN
     },
-    Kind { schemes: &["file"], is_path: true, access: access!(super::file::FileCollector), ..PLAIN },
-    Kind {
+    CollectorKind { schemes: &["file"], is_path: true, access: access!(super::file::FileCollector), ..PLAIN },
+    CollectorKind {
         schemes: &["jaeger", "jaeger+https"],
         feature: "jaeger",
         not_written: Some(JAEGER_NOT_WRITTEN),
@@ -91,27 +91,27 @@ const KINDS: [Kind; 11] = [
         access: access!("jaeger", super::jaeger::JaegerCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["messaging", "messaging+amqps"],
         feature: "messaging",
         access: access!("messaging", super::messaging::MessagingCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["mongodb"],
         refused_schemes: &["mongodb+srv"],
         feature: "mongodb",
         access: access!("mongodb", super::mongodb::MongoCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["mariadb", "mysql"],
         names_library: true,
         feature: "mysql",
         access: access!("mysql", super::sql::SqlCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["otlp", "otlps"],
         feature: "otlp",
         not_read: Some(
@@ -121,20 +121,20 @@ const KINDS: [Kind; 11] = [
         access: access!("otlp", super::otlp::OtlpCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["postgres", "postgresql"],
         names_library: true,
         feature: "postgres",
         access: access!("postgres", super::sql::SqlCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["redis", "rediss", "redissentinel"],
         feature: "redis",
         access: access!("redis", super::redis::RedisCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["sqlite"],
         names_library: true,
         feature: "sqlite",
@@ -142,7 +142,7 @@ const KINDS: [Kind; 11] = [
         access: access!("sqlite", super::sql::SqlCollector),
         ..PLAIN
     },
-    Kind {
+    CollectorKind {
         schemes: &["tempo", "tempo+https"],
         feature: "tempo",
         not_written: Some(TEMPO_NOT_WRITTEN),
@@ -152,7 +152,7 @@ const KINDS: [Kind; 11] = [
     },
 ];
 
-/// The schemes of connection strings, in order; those of SQL databases may name a Python library after a `+`.
+/// The schemes of connection strings, in order; schemes of SQL databases may name a Python library after a `+`.
 #[must_use]
 pub fn schemes() -> Vec<&'static str> {
     let mut schemes: Vec<_> = KINDS.iter().flat_map(|kind| kind.schemes).copied().collect();
@@ -160,7 +160,7 @@ pub fn schemes() -> Vec<&'static str> {
     schemes
 }
 
-impl Kind {
+impl CollectorKind {
     fn handles(&self, scheme: &str) -> bool {
         let scheme = if self.names_library { scheme.split('+').next().unwrap_or_default() } else { scheme };
         self.schemes.contains(&scheme) || self.refused_schemes.contains(&scheme)
@@ -168,7 +168,7 @@ impl Kind {
 }
 
 /// The kind that a connection string names, its scheme and what follows that.
-fn kind(connection: &str) -> Result<(&'static Kind, &str, &str), DriverError> {
+fn kind(connection: &str) -> Result<(&'static CollectorKind, &str, &str), DriverError> {
     let found = connection.split_once("://").and_then(|(scheme, rest)| {
         let kind = KINDS.iter().find(|kind| kind.handles(scheme))?;
         Some((kind, scheme, rest))
@@ -176,7 +176,7 @@ fn kind(connection: &str) -> Result<(&'static Kind, &str, &str), DriverError> {
     found.ok_or_else(|| unsupported(connection))
 }
 
-impl Kind {
+impl CollectorKind {
     fn access(&self, scheme: &str) -> Result<&Access, DriverError> {
         let missing = || DriverError::NotBuilt { scheme: format!("{scheme}://"), feature: self.feature };
         self.access.as_ref().ok_or_else(missing)
@@ -224,7 +224,7 @@ pub(super) fn stores_spans(connection: &str) -> bool {
 fn offers(
     action: &'static str,
     connection: &str,
-    not_offered: fn(&Kind) -> Option<&'static str>,
+    not_offered: fn(&CollectorKind) -> Option<&'static str>,
 ) -> Result<(), DriverError> {
     let (kind, scheme, _) = kind(connection)?;
     match not_offered(kind) {

@@ -8,9 +8,9 @@
 //!
 //! # Reading takes nothing away
 //!
-//! Notifications wait in the queue until somebody reads them. Python's reader removes *all* of them,
-//! other traces' too. Here they are taken without an acknowledgement and go back to their places when
-//! the reading is over, after a second in which nothing came: each trace can be read again, by others
+//! Notifications wait in the queue until they are read. Python's reader removes *all* of them, other
+//! traces' too. Here they are taken without an acknowledgement and go back to their places when the
+//! reading is over, after a second in which nothing came. So each trace can be read again, by others
 //! too. For that time other readers do not see them. The queue grows until Python's reader, or a purge,
 //! empties it; over 65,535 messages it cannot be read like this, which is an error. A quorum queue
 //! drops a message that was delivered too often (RabbitMQ 4: 20 times).
@@ -36,7 +36,7 @@ use super::forward::driver;
 use super::{
     CONNECT_TIMEOUT, Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
-use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use crate::record::{RECORD_LEN_MAX, START_SUFFIX, STOP_SUFFIX, Timestamp, TraceRecord};
 use base::clock::RunClock;
 
 const EXCHANGE: &str = "openstack";
@@ -69,7 +69,7 @@ struct Link {
 }
 
 /// How a reading ended.
-enum Ended {
+enum ReadingEnd {
     /// Nothing came for [`IDLE_TIMEOUT`]: all was seen.
     Idle,
     /// Messages kept coming.
@@ -85,7 +85,7 @@ struct Notification<'a> {
     publisher_id: Cow<'a, str>,
     event_type: String,
     priority: &'static str,
-    payload: &'a Record,
+    payload: &'a TraceRecord,
     timestamp: String,
     #[serde(rename = "_unique_id")]
     unique_id: String,
@@ -178,7 +178,7 @@ impl MessagingCollector {
         Ok(())
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let mut link = self.link.lock().await;
         let open = match link.take() {
             Some(open) if open.channel.status().connected() => open,
@@ -191,7 +191,7 @@ impl MessagingCollector {
         published
     }
 
-    async fn publish(&self, channel: &Channel, records: &[Record]) -> Result<(), Cause> {
+    async fn publish(&self, channel: &Channel, records: &[TraceRecord]) -> Result<(), Cause> {
         let now_ns = RunClock::start().wall_anchor_unix_ns();
         let mut confirms = Vec::with_capacity(records.len());
         for record in records {
@@ -232,7 +232,7 @@ impl MessagingCollector {
         )
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Vec<TraceRecord>, DriverError> {
         let (mut records, mut bytes) = (Vec::new(), 0);
         let mut full = false;
         self.read(|record, len| {
@@ -282,7 +282,7 @@ impl MessagingCollector {
     }
 
     /// Shows every record that waits in the queue, with its length in bytes, and puts all back.
-    async fn read(&self, see: impl FnMut(Record, usize)) -> Result<(), DriverError> {
+    async fn read(&self, see: impl FnMut(TraceRecord, usize)) -> Result<(), DriverError> {
         let link = self.open().await?;
         let failed = |error: lapin::Error| {
             let target = self.target.clone();
@@ -295,11 +295,11 @@ impl MessagingCollector {
         let _ = timeout(CONNECT_TIMEOUT, link.connection.close(200, "done".into())).await;
         let target = || self.target.clone();
         match seen.map_err(failed)? {
-            Ended::Idle => Ok(()),
-            Ended::TooMany => {
+            ReadingEnd::Idle => Ok(()),
+            ReadingEnd::TooMany => {
                 Err(DriverError::NotOffered { action: "read from", target: target(), reason: TOO_MANY })
             }
-            Ended::Busy => {
+            ReadingEnd::Busy => {
                 let source = format!(
                     "its queue was never idle for {IDLE_TIMEOUT:?} within {READ_TIMEOUT:?}, so what \
                      was read may not be all; read it when less is written to it"
@@ -313,8 +313,8 @@ impl MessagingCollector {
     async fn consume(
         &self,
         channel: &Channel,
-        mut see: impl FnMut(Record, usize),
-    ) -> Result<Ended, lapin::Error> {
+        mut see: impl FnMut(TraceRecord, usize),
+    ) -> Result<ReadingEnd, lapin::Error> {
         channel.basic_qos(MESSAGES_MAX, BasicQosOptions::default()).await?;
         let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
         let mut consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
@@ -322,10 +322,10 @@ impl MessagingCollector {
         let mut messages = 0;
         while messages < MESSAGES_MAX {
             if Instant::now() >= deadline {
-                return Ok(Ended::Busy);
+                return Ok(ReadingEnd::Busy);
             }
             let Ok(Some(delivery)) = timeout(IDLE_TIMEOUT, consumer.next()).await else {
-                return Ok(Ended::Idle);
+                return Ok(ReadingEnd::Idle);
             };
             let delivery = delivery?;
             messages += 1;
@@ -333,7 +333,7 @@ impl MessagingCollector {
                 see(record, delivery.data.len());
             }
         }
-        Ok(Ended::TooMany)
+        Ok(ReadingEnd::TooMany)
     }
 
     async fn probe(&self) -> Result<(), DriverError> {
@@ -366,7 +366,7 @@ fn uri(url: &str) -> Option<(String, HashMap<String, String>)> {
     Some((format!("{scheme}://{authority}/{vhost}"), options))
 }
 
-fn notification(record: &Record, now_ns: u64) -> Notification<'_> {
+fn notification(record: &TraceRecord, now_ns: u64) -> Notification<'_> {
     Notification {
         message_id: Uuid::new_v4().to_string(),
         publisher_id: record.host().unwrap_or(Cow::Borrowed("None")),
@@ -379,7 +379,7 @@ fn notification(record: &Record, now_ns: u64) -> Notification<'_> {
 }
 
 /// The record of a message; `None` if it holds none, as what others send may.
-fn decode(message: &[u8]) -> Option<Record> {
+fn decode(message: &[u8]) -> Option<TraceRecord> {
     if message.len() > RECORD_LEN_MAX {
         return None;
     }
@@ -387,7 +387,7 @@ fn decode(message: &[u8]) -> Option<Record> {
     if let Some(inner) = message.inner.take() {
         message = serde_json::from_str(&inner).ok()?;
     }
-    let record: Record = serde_json::from_value(message.payload).ok()?;
+    let record: TraceRecord = serde_json::from_value(message.payload).ok()?;
     record.timestamp_us().map(|_| record)
 }
 
@@ -413,8 +413,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn record() -> Record {
-        Record {
+    fn record() -> TraceRecord {
+        TraceRecord {
             name: "wsgi-start".into(),
             base_id: "b".into(),
             trace_id: "t".into(),

@@ -1,9 +1,8 @@
 //! Collectors: where records are stored and read back.
 //!
-//! One file for each storage, which holds both the writer and the reader of its format and is the
-//! only one that names the storage's crate; all of them are listed in `kinds`. Every call has a time
-//! limit, every answer a size limit. No message may hold a password: errors name a collector by its
-//! redacted URL.
+//! One file for each storage. It holds both the writer and the reader of its format, and only it
+//! names the storage's crate. All of them are listed in `kinds`. Every call has a time limit, every
+//! answer a size limit. No message may hold a password: errors name a collector by its redacted URL.
 
 #[cfg(feature = "elasticsearch")]
 mod elasticsearch;
@@ -45,9 +44,9 @@ use std::time::Duration;
 
 pub use self::error::DriverError;
 pub use self::kinds::schemes;
-pub use self::stored::Stored;
+pub use self::stored::CollectorTrace;
 use super::compat::ReportStyle;
-use super::record::Record;
+use super::record::TraceRecord;
 pub use super::record::{TRACE_BYTES_MAX, TRACE_RECORDS_MAX};
 pub use super::summary::{TraceQuery, TraceSummary};
 use base::secret::Secret;
@@ -62,35 +61,35 @@ pub const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a [`Driver`] answers, later.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + Send + 'a>>;
+pub type DriverAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + Send + 'a>>;
 
 /// How many records wait in a [`Driver`], later.
-pub type Held<'a> = Pin<Box<dyn Future<Output = u64> + Send + 'a>>;
+pub type BacklogFuture<'a> = Pin<Box<dyn Future<Output = u64> + Send + 'a>>;
 
 /// The end of a driver's connections.
-pub type Ended<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type ShutdownFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One kind of storage: the writer and the reader of its format.
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Stores records. After an error, some of them may be stored.
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()>;
+    fn write<'a>(&'a self, records: &'a [TraceRecord]) -> DriverAnswer<'a, ()>;
     /// All records of a trace as they were stored, oldest first; empty if the trace is unknown. What is
     /// stored among them and is none is counted.
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored>;
+    fn records<'a>(&'a self, base_id: &'a str) -> DriverAnswer<'a, CollectorTrace>;
     /// The traces it holds, newest first.
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> DriverAnswer<'a, Vec<TraceSummary>>;
     /// Asks for a sign of life.
-    fn probe(&self) -> Answer<'_, ()>;
+    fn probe(&self) -> DriverAnswer<'_, ()>;
     /// Writes what waits inside of the driver, before it ends.
-    fn flush(&self) -> Answer<'_, ()> {
+    fn flush(&self) -> DriverAnswer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
     /// Ends its connections, which otherwise happens some time after the last clone was dropped.
-    fn close(&self) -> Ended<'_> {
+    fn close(&self) -> ShutdownFuture<'_> {
         Box::pin(std::future::ready(()))
     }
     /// How many records it took that wait inside of it for a flush.
-    fn held(&self) -> Held<'_> {
+    fn held(&self) -> BacklogFuture<'_> {
         Box::pin(std::future::ready(0))
     }
     /// How OSProfiler's own report of such a collector looks.
@@ -163,8 +162,8 @@ impl Collector {
         kinds::stores_spans(connection)
     }
 
-    /// Ends its connections, also those of its clones, within [`CONNECT_TIMEOUT`]. Who reads a file next, or replaces it,
-    /// must not find it open.
+    /// Ends its connections, and its clones' connections, within [`CONNECT_TIMEOUT`]. What reads a file next, or
+    /// replaces it, must not find it open.
     pub async fn close(&self) {
         // A connection that does not end by then is left alone.
         let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.driver.close()).await;
@@ -174,7 +173,7 @@ impl Collector {
     ///
     /// # Errors
     /// No connection, no answer in time, or a refusal.
-    pub async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    pub async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -186,7 +185,7 @@ impl Collector {
     ///
     /// # Errors
     /// As [`Collector::write`]; also a trace over the limits.
-    pub async fn stored(&self, base_id: &str) -> Result<Stored, DriverError> {
+    pub async fn stored(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         self.driver.records(base_id).await
     }
 
@@ -194,7 +193,7 @@ impl Collector {
     ///
     /// # Errors
     /// As there.
-    pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    pub async fn records(&self, base_id: &str) -> Result<Vec<TraceRecord>, DriverError> {
         Ok(self.stored(base_id).await?.records)
     }
 
@@ -214,8 +213,8 @@ impl Collector {
         self.driver.probe().await
     }
 
-    /// Writes what waits inside of the driver: points of which only the start came. Call it before the
-    /// last clone is dropped; [`super::notifier::QueueNotifier::shutdown`] does.
+    /// Writes what waits inside of the driver: points whose stop has not come. Call it before the last clone is
+    /// dropped; [`super::notifier::QueueNotifier::shutdown`] does.
     ///
     /// # Errors
     /// As [`Collector::write`].
@@ -259,7 +258,7 @@ async fn answer<T, E: Into<Cause>>(
 
 /// The same for the same record: what is written again under it is not stored twice.
 #[cfg(any(feature = "elasticsearch", feature = "mongodb"))]
-fn digest(record: &Record) -> [u8; 32] {
+fn digest(record: &TraceRecord) -> [u8; 32] {
     use sha2::Digest as _;
     sha2::Sha256::digest(serde_json::to_vec(record).unwrap_or_default()).into()
 }

@@ -21,11 +21,11 @@ use tokio::time::timeout;
 
 use super::forward::driver;
 use super::{
-    CONNECT_TIMEOUT, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
-    answer, digest,
+    CONNECT_TIMEOUT, CollectorTrace, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    TraceSummary, answer, digest,
 };
 use crate::info::SharedInfo;
-use crate::record::{Info, Record, RecordError, Timestamp, point_name};
+use crate::record::{Info, RecordError, Timestamp, TraceRecord, point_name};
 
 const DATABASE: &str = "osprofiler";
 const RECORDS: &str = "profiler";
@@ -84,7 +84,7 @@ impl MongoCollector {
         answer("read from", &self.target, self.ping()).await.map(|_| ())
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let write = async {
             let documents = records.iter().map(identified);
             let inserted = self.collection(RECORDS).insert_many(documents).ordered(false).await;
@@ -109,11 +109,11 @@ impl MongoCollector {
         }
     }
 
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
-        let collection = self.database.collection::<Stated>(RECORDS);
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
+        let collection = self.database.collection::<RecordDocument>(RECORDS);
         let find = collection.find(doc! { "base_id": base_id }).into_future();
         let mut cursor = answer("read from", &self.target, find).await?;
-        let (mut stored, mut seen, mut bytes) = (Stored::default(), 0, 0);
+        let (mut stored, mut seen, mut bytes) = (CollectorTrace::default(), 0, 0);
         while answer("read from", &self.target, cursor.advance()).await? {
             bytes += cursor.current().as_bytes().len();
             if seen == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
@@ -124,7 +124,7 @@ impl MongoCollector {
             let malformed = |error: mongodb::error::Error| {
                 RecordError::Malformed(<serde_json::Error as serde::de::Error>::custom(error))
             };
-            let record = cursor.deserialize_current().map(Record::from).map_err(malformed);
+            let record = cursor.deserialize_current().map(TraceRecord::from).map_err(malformed);
             let timed = record.and_then(|record| {
                 record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
             });
@@ -164,7 +164,7 @@ impl MongoCollector {
 
 /// A record as its document has it.
 #[derive(Deserialize)]
-struct Stated {
+struct RecordDocument {
     name: String,
     base_id: String,
     trace_id: String,
@@ -178,9 +178,9 @@ struct Stated {
     service: Option<String>,
 }
 
-impl From<Stated> for Record {
-    fn from(stated: Stated) -> Self {
-        let Stated { name, base_id, trace_id, parent_id, timestamp, info, project, service } = stated;
+impl From<RecordDocument> for TraceRecord {
+    fn from(stated: RecordDocument) -> Self {
+        let RecordDocument { name, base_id, trace_id, parent_id, timestamp, info, project, service } = stated;
         let info = SharedInfo::as_text(&info);
         Self {
             name: name.into(),
@@ -197,7 +197,7 @@ impl From<Stated> for Record {
 
 /// A record as a document. What BSON cannot hold (a key with a NUL, a number over 63 bits) is kept as
 /// the text of its JSON.
-fn document(record: &Record) -> Document {
+fn document(record: &TraceRecord) -> Document {
     // Text goes into JSON only.
     let mut object = record.clone();
     object.info.to_mut();
@@ -208,12 +208,12 @@ fn document(record: &Record) -> Document {
             info.insert("host".to_owned(), host.into_owned().into());
         }
         info.insert("json".to_owned(), Value::Object(record.info.read().into_owned()).to_string().into());
-        serialize_to_document(&Record { info: info.into(), ..record.clone() }).unwrap_or_default()
+        serialize_to_document(&TraceRecord { info: info.into(), ..record.clone() }).unwrap_or_default()
     })
 }
 
 /// A record's document with its own id, so that it is not stored twice.
-fn identified(record: &Record) -> Document {
+fn identified(record: &TraceRecord) -> Document {
     let mut id = [0; 12];
     id.copy_from_slice(&digest(record)[..12]);
     let mut document = document(record);
@@ -233,7 +233,7 @@ fn refused(error: Error) -> Result<Option<(Vec<usize>, Error)>, Error> {
     Ok((!left.is_empty()).then_some((left, error)))
 }
 
-fn has_failed(record: &Record) -> bool {
+fn has_failed(record: &TraceRecord) -> bool {
     record.info.has("etype")
 }
 
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_bson_cannot_hold_is_kept_as_text() {
         for info in [json!({"a\0b": 1, "host": "vm"}), json!({"n": u64::MAX, "host": "vm"})] {
-            let record = Record {
+            let record = TraceRecord {
                 name: "a-start".into(),
                 base_id: "b".into(),
                 trace_id: "t".into(),

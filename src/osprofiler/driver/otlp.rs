@@ -1,10 +1,10 @@
 //! OTLP: spans by HTTP in protobuf to `<url>/v1/traces`, for any OpenTelemetry backend.
 //!
-//! A span needs both records of a point, so a start waits here for its stop, by its ids: concurrent
-//! points never take each other's (OSProfiler's own driver has one stack for each process, and its
-//! threads swap stops). A start that waited for a minute, or that is one too many, is sent as a span
-//! that says `osprofiler.missing: stop`; if its stop comes after all, that is sent likewise, and the
-//! readers put both together. OTLP cannot be read: Jaeger's and Tempo's drivers do that.
+//! A span needs both records of a point, so a start waits here for its stop, by its ids. Concurrent
+//! points never take each other's stops (OSProfiler's own driver has one stack for each process, and
+//! its threads swap stops). A start that waited for a minute, or that is one too many, is sent as a
+//! span that says `osprofiler.missing: stop`. If its stop comes after all, that is sent likewise, and
+//! the readers put both together. OTLP cannot be read: Jaeger's and Tempo's drivers do that.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::http::Http;
-use super::{Answer, Driver, DriverError, Held, Stored, TraceQuery, TraceSummary};
-use crate::record::{Record, STOP_SUFFIX};
+use super::http::CollectorHttpClient;
+use super::{BacklogFuture, CollectorTrace, Driver, DriverAnswer, DriverError, TraceQuery, TraceSummary};
+use crate::record::{STOP_SUFFIX, TraceRecord};
 use crate::spans::protobuf::{CONTENT_TYPE, decode_answer, encode};
-use crate::spans::{Span, write};
+use crate::spans::{TraceSpan, write};
 
 const PATH: &str = "/v1/traces";
 const DEFAULT_PORT: u16 = 4318;
@@ -37,14 +37,14 @@ type Key = (String, String);
 /// A receiver of OTLP; see [`super::Collector`].
 #[derive(Debug)]
 pub(super) struct OtlpCollector {
-    http: Http,
-    open: Mutex<Open>,
+    http: CollectorHttpClient,
+    open: Mutex<OpenPoints>,
 }
 
 /// Points whose stop has not come.
 #[derive(Debug, Default)]
-struct Open {
-    starts: HashMap<Key, Record>,
+struct OpenPoints {
+    starts: HashMap<Key, TraceRecord>,
     /// Oldest first; some of them may have ended.
     order: VecDeque<(Instant, Key)>,
 }
@@ -55,9 +55,9 @@ impl OtlpCollector {
         Self::http(url, target).map(drop)
     }
 
-    fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    fn http(url: &str, target: String) -> Result<CollectorHttpClient, DriverError> {
         let scheme = if url.starts_with("otlps://") { "https" } else { "http" };
-        Http::new(url, target, scheme, DEFAULT_PORT)
+        CollectorHttpClient::new(url, target, scheme, DEFAULT_PORT)
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
@@ -66,11 +66,11 @@ impl OtlpCollector {
         Ok(collector)
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let mut open = self.open.lock().await;
         let now = Instant::now();
         let (mut added, mut ended) = (Vec::new(), Vec::new());
-        let mut out = Outgoing::default();
+        let mut out = OutgoingSpans::default();
         for record in records {
             let key = key(record);
             if record.name.ends_with(STOP_SUFFIX) {
@@ -89,7 +89,7 @@ impl OtlpCollector {
         let sent = self.send_all(&out).await;
         match &sent {
             Ok(()) | Err(DriverError::Rejected { .. }) => open.forget(ended.iter().chain(&overdue)),
-            // These records were not taken; those of earlier calls still wait.
+            // These records were not taken; records of earlier calls still wait.
             Err(_) => open.forget(added.iter()),
         }
         sent
@@ -97,22 +97,22 @@ impl OtlpCollector {
 
     async fn flush(&self) -> Result<(), DriverError> {
         let mut open = self.open.lock().await;
-        let mut out = Outgoing::default();
+        let mut out = OutgoingSpans::default();
         for start in open.starts.values() {
             out.add(Some(start), None);
         }
         let sent = self.send_all(&out).await;
         if matches!(sent, Ok(()) | Err(DriverError::Rejected { .. })) {
-            *open = Open::default();
+            *open = OpenPoints::default();
         }
         sent
     }
 
     /// Sends spans in requests that a receiver takes. What it refuses is found by halving, so that a span
     /// costs none of the others.
-    async fn send_all(&self, out: &Outgoing) -> Result<(), DriverError> {
+    async fn send_all(&self, out: &OutgoingSpans) -> Result<(), DriverError> {
         let mut parts: Vec<Range<usize>> = std::iter::once(0..out.spans.len()).collect();
-        let mut lost = Lost::default();
+        let mut lost = RejectedSpans::default();
         let mut splits_left = SPLITS_MAX;
         while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
             let middle = part.start + part.len() / 2;
@@ -136,7 +136,7 @@ impl OtlpCollector {
             }
         }
         let target = self.http.target().to_owned();
-        let Lost { spans, records, reason } = lost;
+        let RejectedSpans { spans, records, reason } = lost;
         reason.map_or(Ok(()), |reason| Err(DriverError::Rejected { target, spans, records, reason }))
     }
 
@@ -171,14 +171,14 @@ impl OtlpCollector {
 
 /// Spans on their way.
 #[derive(Default)]
-struct Outgoing {
-    spans: Vec<Span>,
+struct OutgoingSpans {
+    spans: Vec<TraceSpan>,
     /// How many records each of them holds.
     records: Vec<u64>,
 }
 
-impl Outgoing {
-    fn add(&mut self, start: Option<&Record>, stop: Option<&Record>) {
+impl OutgoingSpans {
+    fn add(&mut self, start: Option<&TraceRecord>, stop: Option<&TraceRecord>) {
         if let Some(span) = write::span(start, stop) {
             self.spans.push(span);
             self.records.push(u64::from(start.is_some()) + u64::from(stop.is_some()));
@@ -192,13 +192,13 @@ impl Outgoing {
 
 /// What the receiver does not take.
 #[derive(Default)]
-struct Lost {
+struct RejectedSpans {
     spans: u64,
     records: u64,
     reason: Option<String>,
 }
 
-impl Lost {
+impl RejectedSpans {
     fn add(&mut self, spans: u64, records: u64, reason: String) {
         self.spans = self.spans.saturating_add(spans);
         self.records = self.records.saturating_add(records);
@@ -206,7 +206,7 @@ impl Lost {
     }
 }
 
-impl Open {
+impl OpenPoints {
     /// The points that wait for too long, or are too many, other than those that ended.
     fn overdue(&self, now: Instant, ended: &[Key]) -> Vec<Key> {
         let ended: std::collections::HashSet<&Key> = ended.iter().collect();
@@ -238,32 +238,32 @@ impl Open {
     }
 }
 
-fn key(record: &Record) -> Key {
+fn key(record: &TraceRecord) -> Key {
     (record.base_id.to_string(), record.trace_id.to_string())
 }
 
 impl Driver for OtlpCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+    fn write<'a>(&'a self, records: &'a [TraceRecord]) -> DriverAnswer<'a, ()> {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, _base_id: &'a str) -> Answer<'a, Stored> {
+    fn records<'a>(&'a self, _base_id: &'a str) -> DriverAnswer<'a, CollectorTrace> {
         Box::pin(async { Err(self.cannot_read()) })
     }
 
-    fn list<'a>(&'a self, _query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+    fn list<'a>(&'a self, _query: &'a TraceQuery) -> DriverAnswer<'a, Vec<TraceSummary>> {
         Box::pin(async { Err(self.cannot_read()) })
     }
 
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> DriverAnswer<'_, ()> {
         Box::pin(self.send(encode(&[])))
     }
 
-    fn flush(&self) -> Answer<'_, ()> {
+    fn flush(&self) -> DriverAnswer<'_, ()> {
         Box::pin(self.flush())
     }
 
-    fn held(&self) -> Held<'_> {
+    fn held(&self) -> BacklogFuture<'_> {
         Box::pin(async { self.open.lock().await.starts.len() as u64 })
     }
 

@@ -1,12 +1,12 @@
 //! Answers that hold spans, and their errors.
 
-use super::{DriverError, Stored};
-use crate::spans::{Decoded, SpanError, read};
+use super::{CollectorTrace, DriverError};
+use crate::spans::{DecodedSpans, SpanError, read};
 
 /// What an answer has of a trace.
-pub(super) fn stored(base_id: &str, target: &str, decoded: Decoded) -> Stored {
-    let Decoded { spans, faults, partial } = decoded;
-    Stored {
+pub(super) fn stored(base_id: &str, target: &str, decoded: DecodedSpans) -> CollectorTrace {
+    let DecodedSpans { spans, faults, partial } = decoded;
+    CollectorTrace {
         records: read::records(base_id, &spans),
         rejected: faults.count,
         first_rejected: faults.first.map(|first| format!("read from {target}: {first}")),

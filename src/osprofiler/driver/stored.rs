@@ -1,15 +1,15 @@
 //! What a collector gives for a trace: its records, and a count of what was stored there and is none.
 //!
-//! Anybody may write to a collector, so one bad record must not hide the good ones beside it.
+//! Any program may write to a collector, so one bad record must not hide the good ones beside it.
 
 use super::DriverError;
-use crate::record::{Record, RecordError};
+use crate::record::{RecordError, TraceRecord};
 
 /// A trace as it was stored.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stored {
+pub struct CollectorTrace {
     /// Its records, oldest first; none if the trace is unknown.
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     /// How many records could not be read.
     pub rejected: u64,
     /// Why the first of those could not: an error's chain, which completes "failed to …".
@@ -18,9 +18,9 @@ pub struct Stored {
     pub partial: Option<String>,
 }
 
-impl Stored {
+impl CollectorTrace {
     /// Keeps a record, or counts what is none.
-    pub fn add(&mut self, base_id: &str, target: &str, decoded: Result<Record, RecordError>) {
+    pub fn add(&mut self, base_id: &str, target: &str, decoded: Result<TraceRecord, RecordError>) {
         match decoded {
             Ok(record) => self.records.push(record),
             Err(source) => {
@@ -56,8 +56,8 @@ impl Stored {
     }
 }
 
-impl From<Vec<Record>> for Stored {
-    fn from(records: Vec<Record>) -> Self {
+impl From<Vec<TraceRecord>> for CollectorTrace {
+    fn from(records: Vec<TraceRecord>) -> Self {
         Self { records, ..Self::default() }
     }
 }

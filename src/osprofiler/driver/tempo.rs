@@ -5,12 +5,12 @@
 //! Tested against in-process servers with answers of documented shape, never against Tempo itself.
 
 use super::forward::driver;
-use super::http::{Http, HttpAnswer};
+use super::http::{CollectorHttpClient, HttpAnswer};
 use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, stored, too_large};
-use super::{DriverError, Stored, TraceQuery, TraceSummary};
-use crate::record::{Record, Timestamp};
-use crate::spans::{Decoded, SpanError, json, protobuf, trace_id};
+use super::{CollectorTrace, DriverError, TraceQuery, TraceSummary};
+use crate::record::{Timestamp, TraceRecord};
+use crate::spans::{DecodedSpans, SpanError, json, protobuf, trace_id};
 use base::clock::RunClock;
 
 const DEFAULT_PORT: u16 = 3_200;
@@ -24,7 +24,7 @@ const TRACES_MAX: usize = 1_000;
 /// A query frontend of Tempo; see [`super::Collector`].
 #[derive(Debug)]
 pub(super) struct TempoCollector {
-    http: Http,
+    http: CollectorHttpClient,
 }
 
 impl TempoCollector {
@@ -33,9 +33,9 @@ impl TempoCollector {
         Self::http(url, target).map(drop)
     }
 
-    fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    fn http(url: &str, target: String) -> Result<CollectorHttpClient, DriverError> {
         let scheme = if url.starts_with("tempo+https://") { "https" } else { "http" };
-        Http::new(url, target, scheme, DEFAULT_PORT)
+        CollectorHttpClient::new(url, target, scheme, DEFAULT_PORT)
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
@@ -44,7 +44,7 @@ impl TempoCollector {
         Ok(collector)
     }
 
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         let id = trace_id(base_id);
         for (path, decode) in [
             (format!("/api/v2/traces/{id:032x}"), protobuf::decode_tempo_v2 as fn(&[u8]) -> _),
@@ -62,10 +62,10 @@ impl TempoCollector {
             let decoded = spans.map_err(|error| too_large(error, base_id))?;
             return Ok(stored(base_id, self.http.target(), decoded));
         }
-        Ok(Stored::default())
+        Ok(CollectorTrace::default())
     }
 
-    async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, _records: &[TraceRecord]) -> Result<(), DriverError> {
         Err(not_written(self.http.target(), TEMPO_NOT_WRITTEN))
     }
 
@@ -101,8 +101,8 @@ impl TempoCollector {
 /// Decodes JSON if the answer is JSON, by its content type or by how it begins.
 fn decoded(
     answer: &HttpAnswer,
-    decode: impl FnOnce(&[u8]) -> Result<Decoded, SpanError>,
-) -> Result<Decoded, SpanError> {
+    decode: impl FnOnce(&[u8]) -> Result<DecodedSpans, SpanError>,
+) -> Result<DecodedSpans, SpanError> {
     let is_protobuf = answer.content_type.contains("protobuf");
     let is_json = answer.content_type.contains("json") || answer.body.starts_with(b"{");
     if is_json && !is_protobuf { json::decode(&answer.body) } else { decode(&answer.body) }

@@ -28,7 +28,7 @@ const UNPACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// The packed part.
 #[derive(Serialize, Deserialize)]
-struct Packed {
+struct PackedProfile {
     points: Vec<String>,
     /// Name, file, line.
     functions: Vec<(String, String, u32)>,
@@ -85,7 +85,7 @@ fn pack(profile: &FunctionProfile, keep: usize) -> Vec<u8> {
     }
     let small = builder.finish();
     let waits = profile.waits.iter().take(200);
-    let packed = Packed {
+    let packed = PackedProfile {
         points: small.points,
         functions: small.functions.into_iter().map(|f| (f.name, f.file, f.line)).collect(),
         stacks: small.stacks.into_iter().map(|s| (s.point, s.frames, s.samples)).collect(),
@@ -153,7 +153,7 @@ pub fn decode(info: &Info) -> Result<Option<FunctionProfile>, CarriedError> {
     Ok(Some(builder.finish()))
 }
 
-fn unpack(text: &str) -> Result<Packed, CarriedError> {
+fn unpack(text: &str) -> Result<PackedProfile, CarriedError> {
     // Larger than any that is written: bounded before it is decoded.
     if text.len() > 2 * PACKED_BYTES_MAX {
         return Err(CarriedError::Damaged);

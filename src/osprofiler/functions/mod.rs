@@ -1,9 +1,9 @@
 //! The functions of one operation: how often each was seen at work on it, in a service that switches tasks.
 //!
-//! An operation is a trace point and everything below it, or what a `session::Profile` is put around. A sampler
-//! looks at the stacks of busy threads; which operation a stack belongs to is written into the stack itself
-//! (`numbers`), so a task keeps its functions when it moves between threads, and no other task that runs
-//! meanwhile is counted. While no operation is picked, the sampler stands still and a poll pays one comparison.
+//! An operation is a trace point and everything below it, or what a `session::ProfileSession` is put around. A sampler
+//! looks at the stacks of busy threads. Which operation a stack belongs to is written into the stack itself
+//! (`numbers`). So a task keeps its functions when it moves between threads, and no other task that runs meanwhile is
+//! counted. While no operation is picked, the sampler stands still and a poll pays one comparison.
 //!
 //! | file | holds |
 //! |---|---|

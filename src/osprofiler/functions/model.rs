@@ -86,7 +86,7 @@ pub struct FunctionProfile {
     pub functions: Vec<Function>,
     /// All stacks; no two are alike.
     pub stacks: Vec<Stack>,
-    /// Where tasks waited, as far as that was named.
+    /// Where tasks waited, if that was named.
     pub waits: Vec<Wait>,
     /// Samples whose stack was not kept, because there were too many different ones.
     pub left_out: u64,

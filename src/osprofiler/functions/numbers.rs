@@ -73,22 +73,24 @@ pub(crate) fn within<T>(number: Number, work: impl FnOnce() -> T) -> T {
 
 /// A digit that was found in a stack.
 #[derive(Clone, Copy)]
-enum Place {
+enum StackDigit {
     Low(usize),
     High(usize),
 }
 
 /// The numbers in stacks.
-pub(crate) struct Addresses(HashMap<usize, Place>);
+pub(crate) struct DigitAddresses(HashMap<usize, StackDigit>);
 
-impl Addresses {
+impl DigitAddresses {
     /// The addresses of this program.
     pub(crate) fn get() -> &'static Self {
-        static ADDRESSES: OnceLock<Addresses> = OnceLock::new();
+        static ADDRESSES: OnceLock<DigitAddresses> = OnceLock::new();
         ADDRESSES.get_or_init(|| {
             let mut places = HashMap::new();
             for value in 0..BASE {
-                for (digit, place) in [(LOW[value], Place::Low(value)), (HIGH[value], Place::High(value))] {
+                for (digit, place) in
+                    [(LOW[value], StackDigit::Low(value)), (HIGH[value], StackDigit::High(value))]
+                {
                     places.extend(return_address(digit).map(|address| (address, place)));
                 }
             }
@@ -96,7 +98,7 @@ impl Addresses {
         })
     }
 
-    /// Whether every digit was found: else nobody's samples can be told apart.
+    /// Whether every digit was found: else the samples of operations cannot be told apart.
     pub(crate) fn are_complete(&self) -> bool {
         self.0.len() == 2 * BASE
     }
@@ -108,13 +110,13 @@ impl Addresses {
         let mut low = None;
         for (index, &frame) in frames.iter().enumerate() {
             match (self.0.get(&frame), low) {
-                (Some(Place::Low(value)), _) => low = Some((*value, index)),
-                (Some(Place::High(high)), Some((value, index))) => {
+                (Some(StackDigit::Low(value)), _) => low = Some((*value, index)),
+                (Some(StackDigit::High(high)), Some((value, index))) => {
                     found.push((Number::of(*high, value), index));
                     low = None;
                 }
-                // A sample between the two functions is not in anybody's work.
-                (Some(Place::High(_)), None) | (None, _) => {}
+                // A sample between the two functions is in no number's work.
+                (Some(StackDigit::High(_)), None) | (None, _) => {}
             }
         }
         found

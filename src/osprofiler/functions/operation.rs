@@ -32,18 +32,18 @@ static CURRENT: RwLock<Option<Arc<Operations>>> = RwLock::new(None);
 /// Which operations are profiled.
 pub(crate) trait Pick: Send + Sync {
     /// Whether a point begins an operation.
-    fn picks(&self, candidate: &Candidate<'_>) -> bool;
+    fn picks(&self, candidate: &OperationCandidate<'_>) -> bool;
 }
 
 /// A point that could begin an operation.
-pub(crate) struct Candidate<'a> {
+pub(crate) struct OperationCandidate<'a> {
     pub(crate) name: &'a str,
     pub(crate) base_id: &'a str,
     pub(crate) signer: Option<&'a crate::signing::Signer>,
 }
 
 /// What an operation is.
-pub(crate) struct About {
+pub(crate) struct OperationDescription {
     pub(crate) name: String,
     pub(crate) base_id: String,
     pub(crate) point_id: String,
@@ -54,9 +54,9 @@ pub(crate) struct About {
 
 /// A piece of work whose functions are wanted.
 pub(crate) struct Operation {
-    pub(crate) about: About,
+    pub(crate) about: OperationDescription,
     pub(crate) id: u64,
-    ended: Mutex<Option<Ended>>,
+    ended: Mutex<Option<OperationEnd>>,
     leases: AtomicUsize,
     numbered: AtomicUsize,
     waits: Mutex<HashMap<&'static Location<'static>, (u64, u64)>>,
@@ -65,7 +65,7 @@ pub(crate) struct Operation {
 }
 
 #[derive(Clone, Copy)]
-struct Ended {
+struct OperationEnd {
     at: Instant,
     unix_ns: u64,
 }
@@ -74,14 +74,14 @@ struct Ended {
 pub(crate) struct Operations {
     pick: Box<dyn Pick>,
     live_max: usize,
-    table: Mutex<Table>,
+    table: Mutex<OperationTable>,
     /// The reader waits for the first operation.
     began: Condvar,
     next_id: AtomicU64,
     pub(crate) refused: AtomicU64,
 }
 
-struct Table {
+struct OperationTable {
     free: Vec<Number>,
     /// Their points are gone, but they may be in stacks that are not read yet.
     returned: Vec<Number>,
@@ -92,13 +92,13 @@ struct Table {
     live: Vec<Arc<Operation>>,
     /// How many have not ended.
     open: usize,
-    /// Who wants the next reading now has a ticket.
+    /// Each caller that wants the next reading now gets a ticket.
     tickets: u64,
     served: u64,
     stop: bool,
 }
 
-impl Table {
+impl OperationTable {
     fn is_urgent(&self) -> bool {
         self.served < self.tickets || self.stop || self.returned.len() >= RETURNED_MAX
     }
@@ -119,7 +119,7 @@ struct Lease {
 }
 
 /// A point's part in a profiled operation.
-pub(crate) struct Numbered {
+pub(crate) struct ProfiledPoint {
     /// That of the point above, or its own if it is the first.
     above: Arc<Lease>,
     /// Only a point that is polled needs a number.
@@ -127,11 +127,11 @@ pub(crate) struct Numbered {
     is_root: bool,
 }
 
-impl Numbered {
+impl ProfiledPoint {
     /// The number of a point that is opened: below `parent`'s, or as the first one of an operation that is picked.
     pub(crate) fn of_point(
         parent: Option<&Self>,
-        candidate: &Candidate<'_>,
+        candidate: &OperationCandidate<'_>,
         point_id: &str,
         reporter: Option<&Reporter>,
     ) -> Option<Self> {
@@ -145,7 +145,7 @@ impl Numbered {
         if !operations.pick.picks(candidate) {
             return None;
         }
-        operations.begin(About {
+        operations.begin(OperationDescription {
             name: candidate.name.to_owned(),
             base_id: candidate.base_id.to_owned(),
             point_id: point_id.to_owned(),
@@ -197,7 +197,7 @@ impl Operation {
     fn end(&self, unix_ns: u64) -> bool {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let first = ended.is_none();
-        ended.get_or_insert(Ended { at: Instant::now(), unix_ns });
+        ended.get_or_insert(OperationEnd { at: Instant::now(), unix_ns });
         first
     }
 
@@ -252,17 +252,17 @@ impl Operation {
 
 /// What the reader does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ReaderAction {
     /// Something lives.
     Sample,
-    /// Nothing lives, and somebody wants what is over.
+    /// Nothing lives, and what is over is wanted.
     Deliver,
     /// It is time to end.
     Stop,
 }
 
 /// What the reader takes after a reading.
-pub(crate) struct Taken {
+pub(crate) struct OperationBatch {
     /// Whose numbers are in the stacks.
     pub(crate) owners: HashMap<Number, Owner>,
     /// The operations that are over.
@@ -278,7 +278,7 @@ impl Operations {
         if current.is_some() {
             return None;
         }
-        let table = Table {
+        let table = OperationTable {
             free: unused().replace(Vec::new()).unwrap_or_else(|| Number::all().rev().collect()),
             returned: Vec::new(),
             resting: Vec::new(),
@@ -310,7 +310,7 @@ impl Operations {
         self.began.notify_all();
     }
 
-    /// After the last reading: what nobody holds is for the next sampler.
+    /// After the last reading: numbers that no point holds are for the next sampler.
     pub(crate) fn release(&self) {
         let mut table = self.table();
         let mut free = std::mem::take(&mut table.free);
@@ -320,7 +320,7 @@ impl Operations {
     }
 
     /// Begins an operation; `None` if too many live.
-    pub(crate) fn begin(self: &Arc<Self>, about: About) -> Option<Numbered> {
+    pub(crate) fn begin(self: &Arc<Self>, about: OperationDescription) -> Option<ProfiledPoint> {
         let operation = Arc::new(Operation {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             ended: Mutex::new(None),
@@ -348,21 +348,21 @@ impl Operations {
             self.began.notify_all();
         }
         let own = OnceLock::from(Arc::clone(&lease));
-        Some(Numbered { above: lease, own, is_root: true })
+        Some(ProfiledPoint { above: lease, own, is_root: true })
     }
 
-    /// Waits until an operation lives, somebody is in a hurry, or it is time to stop.
-    pub(crate) fn wait_for_work(&self) -> Next {
-        let idle = |table: &mut Table| table.live.is_empty() && !table.is_urgent();
+    /// Waits until an operation lives, a reading is urgent, or it is time to stop.
+    pub(crate) fn wait_for_work(&self) -> ReaderAction {
+        let idle = |table: &mut OperationTable| table.live.is_empty() && !table.is_urgent();
         let table = self.began.wait_while(self.table(), idle).unwrap_or_else(PoisonError::into_inner);
         match () {
-            () if table.stop => Next::Stop,
-            () if table.live.is_empty() => Next::Deliver,
-            () => Next::Sample,
+            () if table.stop => ReaderAction::Stop,
+            () if table.live.is_empty() => ReaderAction::Deliver,
+            () => ReaderAction::Sample,
         }
     }
 
-    /// Waits for `pause`, unless somebody is in a hurry. The number is for [`Operations::serve`].
+    /// Waits for `pause`, unless a reading is urgent. The number is for [`Operations::serve`].
     pub(crate) fn wait_for(&self, pause: Duration) -> u64 {
         let waited = self.began.wait_timeout_while(self.table(), pause, |table| !table.is_urgent());
         waited.unwrap_or_else(PoisonError::into_inner).0.tickets
@@ -380,14 +380,14 @@ impl Operations {
         table.tickets += 1;
         let mine = table.tickets;
         self.began.notify_all();
-        let waiting = |table: &mut Table| table.served < mine && !table.stop;
+        let waiting = |table: &mut OperationTable| table.served < mine && !table.stop;
         let waited = self.began.wait_timeout_while(table, limit, waiting);
         waited.unwrap_or_else(PoisonError::into_inner).0.served >= mine
     }
 
     /// What the reader needs once it has the stacks. Numbers returned before the last time are free after that: stacks
     /// that are seen meanwhile, and read next time, may have those that were returned since.
-    pub(crate) fn take_owners(&self) -> Taken {
+    pub(crate) fn take_owners(&self) -> OperationBatch {
         let mut table = self.table();
         let owners = table.owners.clone();
         for number in std::mem::take(&mut table.resting) {
@@ -399,7 +399,7 @@ impl Operations {
             std::mem::take(&mut table.live).into_iter().partition(|live| live.is_over());
         let any_lives = !live.is_empty();
         table.live = live;
-        Taken { owners, over, any_lives }
+        OperationBatch { owners, over, any_lives }
     }
 
     fn lease(self: &Arc<Self>, operation: &Arc<Operation>, point_id: &str) -> Option<Arc<Lease>> {
@@ -408,7 +408,7 @@ impl Operations {
 
     fn lease_in(
         self: &Arc<Self>,
-        table: &mut Table,
+        table: &mut OperationTable,
         operation: &Arc<Operation>,
         point_id: &str,
     ) -> Option<Arc<Lease>> {
@@ -423,7 +423,7 @@ impl Operations {
         Some(Arc::new(Lease { number, operation: Arc::clone(operation), operations: Arc::clone(self) }))
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, OperationTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -77,11 +77,11 @@ struct Location {
     id: u64,
     /// Inlined functions first, their caller last.
     #[prost(message, repeated, tag = "4")]
-    lines: Vec<Line>,
+    lines: Vec<PprofLine>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Line {
+struct PprofLine {
     #[prost(uint64, tag = "1")]
     function_id: u64,
     #[prost(int64, tag = "2")]
@@ -139,7 +139,7 @@ pub fn encode(profile: &FunctionProfile) -> std::io::Result<Vec<u8>> {
     });
     let functions: Vec<FunctionEntry> = functions.collect();
     let locations = profile.functions.iter().zip(1..).map(|(function, id)| {
-        let line = Line { function_id: id, line: i64::from(function.line) };
+        let line = PprofLine { function_id: id, line: i64::from(function.line) };
         Location { id, lines: vec![line] }
     });
     let samples = profile.stacks.iter().map(|stack| {
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
         lines.map(|line| self.function(line)).take(super::model::DEPTH_MAX * 4).collect()
     }
 
-    fn function(&self, line: &Line) -> Function {
+    fn function(&self, line: &PprofLine) -> Function {
         let Some(function) = self.functions.get(&line.function_id) else { return Function::named("?") };
         let text = |at: i64| text_at(self.profile, at).to_owned();
         let first = if function.first_line > 0 { function.first_line } else { line.line };

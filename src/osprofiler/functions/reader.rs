@@ -13,12 +13,12 @@ use uuid::Uuid;
 use super::carried;
 use super::directory::Directory;
 use super::model::{Builder, FunctionProfile};
-use super::numbers::{Addresses, Number};
-use super::operation::{Next, Operation, Operations, Owner, Taken};
+use super::numbers::{DigitAddresses, Number};
+use super::operation::{Operation, OperationBatch, Operations, Owner, ReaderAction};
 use super::sampler::{RawStacks, Sampler, is_cut};
 use super::symbols::{Symbols, are_missing};
 use crate::notifier::Reporter;
-use crate::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, Timestamp};
+use crate::record::{Info, START_SUFFIX, STOP_SUFFIX, Timestamp, TraceRecord};
 
 /// How long the timer runs between two readings.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -52,17 +52,17 @@ pub struct FunctionsReport {
 
 /// What the thread shares with the service.
 #[derive(Default)]
-pub(super) struct Outcome {
-    state: Mutex<State>,
+pub(super) struct SampleReaderOutput {
+    state: Mutex<SampleReaderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SampleReaderState {
     report: FunctionsReport,
     totals: BTreeMap<String, Builder>,
 }
 
-impl Outcome {
+impl SampleReaderOutput {
     pub(super) fn report(&self) -> FunctionsReport {
         self.state().report.clone()
     }
@@ -76,34 +76,34 @@ impl Outcome {
         self.state().report.last_error = Some(error);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SampleReaderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Samples of an operation that is not over.
-struct Growing {
+struct OperationSamples {
     builder: Builder,
     samples: u64,
     too_deep: u64,
 }
 
 /// What the thread has.
-pub(super) struct Reader {
+pub(super) struct SampleReader {
     pub(super) operations: Arc<Operations>,
-    pub(super) outcome: Arc<Outcome>,
+    pub(super) outcome: Arc<SampleReaderOutput>,
     pub(super) sampler: Sampler,
     pub(super) directory: Option<Directory>,
     pub(super) carried: bool,
     symbols: Symbols,
-    growing: HashMap<u64, Growing>,
+    growing: HashMap<u64, OperationSamples>,
     nameless: bool,
 }
 
-impl Reader {
+impl SampleReader {
     pub(super) fn new(
         operations: Arc<Operations>,
-        outcome: Arc<Outcome>,
+        outcome: Arc<SampleReaderOutput>,
         sampler: Sampler,
         directory: Option<Directory>,
         carried: bool,
@@ -117,8 +117,9 @@ impl Reader {
         loop {
             let next = self.operations.wait_for_work();
             // What lives at the end is not delivered, but what is over is.
-            let started = if next == Next::Sample { self.sampler.start() } else { Ok(()) };
-            let pause = if started.is_ok() && next == Next::Sample { READ_EVERY } else { Duration::ZERO };
+            let started = if next == ReaderAction::Sample { self.sampler.start() } else { Ok(()) };
+            let pause =
+                if started.is_ok() && next == ReaderAction::Sample { READ_EVERY } else { Duration::ZERO };
             if let Err(error) = started {
                 self.outcome.note(error.to_string());
                 // Without a sampler, operations are over without samples.
@@ -127,7 +128,7 @@ impl Reader {
             let tickets = self.operations.wait_for(pause);
             self.read();
             self.operations.serve(tickets);
-            if next == Next::Stop {
+            if next == ReaderAction::Stop {
                 return;
             }
         }
@@ -135,7 +136,7 @@ impl Reader {
 
     fn read(&mut self) {
         let stacks = self.sampler.read();
-        let Taken { owners, over, any_lives } = self.operations.take_owners();
+        let OperationBatch { owners, over, any_lives } = self.operations.take_owners();
         if !any_lives {
             self.sampler.stop();
         }
@@ -228,8 +229,12 @@ impl Reader {
     }
 }
 
-fn growing<'g>(all: &'g mut HashMap<u64, Growing>, operation: &Operation, hz: u32) -> &'g mut Growing {
-    all.entry(operation.id).or_insert_with(|| Growing {
+fn growing<'g>(
+    all: &'g mut HashMap<u64, OperationSamples>,
+    operation: &Operation,
+    hz: u32,
+) -> &'g mut OperationSamples {
+    all.entry(operation.id).or_insert_with(|| OperationSamples {
         builder: Builder::new(&operation.about.name, hz),
         samples: 0,
         too_deep: 0,
@@ -243,7 +248,7 @@ fn owners_of<'o>(
     owners: &'o HashMap<Number, Owner>,
 ) -> Vec<(&'o Owner, usize, Option<&'o str>)> {
     let mut found: Vec<(&Owner, usize, Option<&str>)> = Vec::new();
-    for (number, len) in Addresses::get().find(frames) {
+    for (number, len) in DigitAddresses::get().find(frames) {
         let Some(owner) = owners.get(&number) else { continue };
         let is_session = owner.operation.about.is_session;
         let same = found.iter().position(|(known, ..)| known.operation.id == owner.operation.id);
@@ -263,7 +268,7 @@ fn owners_of<'o>(
 fn send(operation: &Operation, reporter: &Reporter, profile: &FunctionProfile) {
     let at = Timestamp::from_unix_ns(operation.ended_unix_ns().unwrap_or_default());
     let trace_id = Uuid::new_v4().to_string();
-    let record = |suffix: &str, info: Info| Record {
+    let record = |suffix: &str, info: Info| TraceRecord {
         name: format!("{}{suffix}", carried::POINT_NAME).into(),
         base_id: operation.about.base_id.as_str().into(),
         trace_id: trace_id.as_str().into(),

@@ -1,11 +1,11 @@
 //! A profile of any piece of a service, as the guide for Nova takes it: `start`, `stop`, `dump_stats`.
 //!
 //! ```no_run
-//! # use osprofiler::functions::{session::Profile, settings::{FunctionsError, Settings}};
+//! # use osprofiler::functions::{session::ProfileSession, settings::{FunctionsError, Settings}};
 //! # async fn select_destinations() {}
 //! # async fn example() -> Result<(), FunctionsError> {
 //! let _sampler = Settings::new().start()?; // once, in `main`
-//! let profile = Profile::start("select_destinations")?;
+//! let profile = ProfileSession::start("select_destinations")?;
 //! profile.of(select_destinations()).await;
 //! profile.stop();
 //! profile.dump_stats("/tmp/select_destinations.prof")?;
@@ -13,7 +13,7 @@
 //! # }
 //! ```
 //!
-//! What is profiled must be named, with [`Profile::of`] for a future and [`Profile::run`] for a closure: between
+//! What is profiled must be named, with [`ProfileSession::of`] for a future and [`ProfileSession::run`] for a closure: between
 //! `start` and `stop` a thread of a service also does the work of others.
 
 use std::path::Path;
@@ -26,26 +26,26 @@ use pin_project_lite::pin_project;
 use super::directory::{Format, write_whole};
 use super::model::FunctionProfile;
 use super::numbers::{Number, within};
-use super::operation::{About, Numbered, Operations, current};
+use super::operation::{OperationDescription, Operations, ProfiledPoint, current};
 use super::settings::FunctionsError;
 use base::clock::RunClock;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session.
-pub struct Profile {
-    numbered: Numbered,
+pub struct ProfileSession {
+    numbered: ProfiledPoint,
     operations: std::sync::Arc<Operations>,
 }
 
-impl Profile {
+impl ProfileSession {
     /// Begins a session of this name.
     ///
     /// # Errors
     /// No sampler runs.
     pub fn start(name: &str) -> Result<Self, FunctionsError> {
         let operations = current().ok_or(FunctionsError::NotStarted)?;
-        let about = About {
+        let about = OperationDescription {
             name: name.to_owned(),
             base_id: String::new(),
             point_id: String::new(),
@@ -57,8 +57,8 @@ impl Profile {
     }
 
     /// A future whose functions belong to the session, wherever it is polled.
-    pub fn of<F: Future>(&self, work: F) -> Profiled<F> {
-        Profiled { work, number: self.number() }
+    pub fn of<F: Future>(&self, work: F) -> SessionFuture<F> {
+        SessionFuture { work, number: self.number() }
     }
 
     /// Runs a closure whose functions belong to the session.
@@ -86,7 +86,7 @@ impl Profile {
         operation.delivered().cloned().flatten().ok_or(FunctionsError::TimedOut)
     }
 
-    /// Writes the functions for Python's `pstats`; see [`Profile::functions`].
+    /// Writes the functions for Python's `pstats`; see [`ProfileSession::functions`].
     ///
     /// # Errors
     /// As there, or the file cannot be written.
@@ -97,7 +97,7 @@ impl Profile {
     /// The same in another format.
     ///
     /// # Errors
-    /// As [`Profile::dump_stats`].
+    /// As [`ProfileSession::dump_stats`].
     pub fn dump(&self, path: impl AsRef<Path>, format: Format) -> Result<(), FunctionsError> {
         let functions = self.functions()?;
         let path = path.as_ref();
@@ -110,23 +110,23 @@ impl Profile {
     }
 }
 
-impl Drop for Profile {
+impl Drop for ProfileSession {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 pin_project! {
-    /// A future of a session; made by [`Profile::of`].
+    /// A future of a session; made by [`ProfileSession::of`].
     #[must_use = "futures do nothing unless they are awaited"]
-    pub struct Profiled<F> {
+    pub struct SessionFuture<F> {
         #[pin]
         work: F,
         number: Number,
     }
 }
 
-impl<F: Future> Future for Profiled<F> {
+impl<F: Future> Future for SessionFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::directory::Directory;
 use super::model::FunctionProfile;
-use super::operation::{Candidate, Operations, Pick};
-use super::reader::{Outcome, Reader};
+use super::operation::{OperationCandidate, Operations, Pick};
+use super::reader::{SampleReader, SampleReaderOutput};
 use super::sampler::Sampler;
 use crate::signing::Signer;
 use base::secret::Secret;
@@ -41,7 +41,7 @@ struct Picks {
 }
 
 impl Pick for Picks {
-    fn picks(&self, candidate: &Candidate<'_>) -> bool {
+    fn picks(&self, candidate: &OperationCandidate<'_>) -> bool {
         self.names.iter().any(|name| name == candidate.name)
             || self.base_ids.iter().any(|id| id == candidate.base_id)
             || candidate
@@ -134,9 +134,14 @@ impl Settings {
         let picking = !self.picks.is_empty();
         let operations = Operations::install(Box::new(self.picks), self.live_max, picking);
         let operations = operations.ok_or(SamplerError::Running)?;
-        let outcome = Arc::<Outcome>::default();
-        let reader =
-            Reader::new(Arc::clone(&operations), Arc::clone(&outcome), sampler, directory, self.carried);
+        let outcome = Arc::<SampleReaderOutput>::default();
+        let reader = SampleReader::new(
+            Arc::clone(&operations),
+            Arc::clone(&outcome),
+            sampler,
+            directory,
+            self.carried,
+        );
         let thread = std::thread::Builder::new().name("functions".to_owned()).stack_size(STACK_BYTES);
         match thread.spawn(move || reader.run()) {
             Ok(thread) => Ok(Functions { operations, outcome, thread: Some(thread) }),
@@ -183,7 +188,7 @@ pub enum FunctionsError {
 /// The running sampler; dropping this ends it.
 pub struct Functions {
     operations: Arc<Operations>,
-    outcome: Arc<Outcome>,
+    outcome: Arc<SampleReaderOutput>,
     thread: Option<JoinHandle<()>>,
 }
 

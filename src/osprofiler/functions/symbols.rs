@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use super::model::Function;
 
-/// What makes operations known, and what catches their panics, is nobody's function. Paths start like this.
+/// What makes operations known, and what catches their panics, is not one of their functions. Paths start like this.
 const PLUMBING: [&str; 8] = [
     "osprofiler::functions::",
     "osprofiler::trace::current::",
@@ -49,7 +49,7 @@ impl Symbols {
     }
 }
 
-/// Whether the program has no names: those of libraries are there in any case.
+/// Whether the program has no names. The names of libraries are there in any case.
 pub(super) fn are_missing() -> bool {
     resolve((are_missing as fn() -> bool) as usize + 1).is_empty()
 }

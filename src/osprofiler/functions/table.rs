@@ -1,4 +1,4 @@
-//! A profile as a table: for each function its own samples, and those of what it called.
+//! A profile as a table: for each function its own samples, and the samples of what it called.
 //!
 //! A function that is on a stack several times (recursion) is counted once for that stack.
 
@@ -8,7 +8,7 @@ use super::model::FunctionProfile;
 
 /// A function's samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct FunctionSamples {
     /// Its index in [`FunctionProfile::functions`].
     pub function: u32,
     /// Samples in which it was at work itself.
@@ -23,14 +23,16 @@ pub struct Row {
 
 /// The rows of a profile, most cumulative samples first. `point` keeps only the stacks of that point.
 #[must_use]
-pub fn rows(profile: &FunctionProfile, point: Option<u32>) -> Vec<Row> {
-    let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
+pub fn rows(profile: &FunctionProfile, point: Option<u32>) -> Vec<FunctionSamples> {
+    let mut rows: BTreeMap<u32, FunctionSamples> = BTreeMap::new();
     let stacks = profile.stacks.iter().filter(|stack| point.is_none() || stack.point == point);
     for stack in stacks {
         let mut seen = HashSet::new();
         let mut seen_calls = HashSet::new();
         for (depth, &function) in stack.frames.iter().enumerate() {
-            let row = rows.entry(function).or_insert_with(|| Row { function, ..Row::default() });
+            let row = rows
+                .entry(function)
+                .or_insert_with(|| FunctionSamples { function, ..FunctionSamples::default() });
             let own = if depth + 1 == stack.frames.len() { stack.samples } else { 0 };
             row.own += own;
             if seen.insert(function) {
@@ -46,7 +48,7 @@ pub fn rows(profile: &FunctionProfile, point: Option<u32>) -> Vec<Row> {
             calls.1 += cumulative;
         }
     }
-    let mut rows: Vec<Row> = rows.into_values().collect();
+    let mut rows: Vec<FunctionSamples> = rows.into_values().collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.cumulative), std::cmp::Reverse(row.own), row.function));
     rows
 }

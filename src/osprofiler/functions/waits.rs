@@ -16,9 +16,9 @@ use crate::trace::current;
 use base::clock::saturating_nanos;
 
 pin_project! {
-    /// A future whose waits have a place; made by [`Waits::waits`].
+    /// A future whose waits have a place; made by [`WaitExtension::waits`].
     #[must_use = "futures do nothing unless they are awaited"]
-    pub struct Waiting<F> {
+    pub struct WaitFuture<F> {
         #[pin]
         work: F,
         place: &'static Location<'static>,
@@ -27,17 +27,17 @@ pin_project! {
 }
 
 /// Futures whose waits can be named.
-pub trait Waits: Future + Sized {
+pub trait WaitExtension: Future + Sized {
     /// Notes how long the future waits here, if it belongs to a profiled operation.
     #[track_caller]
-    fn waits(self) -> Waiting<Self> {
-        Waiting { work: self, place: Location::caller(), since: None }
+    fn waits(self) -> WaitFuture<Self> {
+        WaitFuture { work: self, place: Location::caller(), since: None }
     }
 }
 
-impl<F: Future> Waits for F {}
+impl<F: Future> WaitExtension for F {}
 
-impl<F: Future> Future for Waiting<F> {
+impl<F: Future> Future for WaitFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Decoded, Event, Faults, Few, First, Kind, Link, SPANS_MAX, Span, SpanError, read};
+use super::{
+    BoundedList, DecodedSpans, Faults, SPANS_MAX, SpanError, SpanEvent, SpanKind, SpanLink, TraceSpan,
+    TruncatedList, read,
+};
 use crate::record::Info;
 use crate::summary::TraceSummary;
 
@@ -23,20 +26,20 @@ const LISTED_TRACES_MAX: usize = 100_000;
 const LISTED_SPANS_MAX: usize = 10_000;
 
 #[derive(Deserialize)]
-struct Traces {
+struct JaegerTraces {
     #[serde(default)]
-    data: Few<Trace, SPANS_MAX>,
+    data: BoundedList<JaegerTrace, SPANS_MAX>,
     /// Of a file that has a single trace.
     #[serde(default)]
-    spans: Few<JaegerSpan, SPANS_MAX>,
+    spans: BoundedList<JaegerSpan, SPANS_MAX>,
     #[serde(default)]
     processes: Option<HashMap<String, Process>>,
 }
 
 #[derive(Deserialize)]
-struct Trace {
+struct JaegerTrace {
     #[serde(default)]
-    spans: Few<JaegerSpan, SPANS_MAX>,
+    spans: BoundedList<JaegerSpan, SPANS_MAX>,
     #[serde(default)]
     processes: Option<HashMap<String, Process>>,
 }
@@ -46,7 +49,7 @@ struct Process {
     #[serde(rename = "serviceName", default)]
     service_name: String,
     #[serde(default)]
-    tags: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+    tags: BoundedList<Tag, PARTS_OF_A_SPAN_MAX>,
 }
 
 #[derive(Deserialize)]
@@ -60,15 +63,15 @@ struct JaegerSpan {
     #[serde(rename = "operationName", default)]
     operation_name: String,
     #[serde(default)]
-    references: Few<Reference, PARTS_OF_A_SPAN_MAX>,
+    references: BoundedList<Reference, PARTS_OF_A_SPAN_MAX>,
     #[serde(rename = "startTime", default)]
     start_us: Value,
     #[serde(rename = "duration", default)]
     duration_us: Value,
     #[serde(default)]
-    tags: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+    tags: BoundedList<Tag, PARTS_OF_A_SPAN_MAX>,
     #[serde(default)]
-    logs: Few<Log, PARTS_OF_A_SPAN_MAX>,
+    logs: BoundedList<Log, PARTS_OF_A_SPAN_MAX>,
     #[serde(rename = "processID", default)]
     process_id: String,
     #[serde(default)]
@@ -98,13 +101,13 @@ struct Tag {
 struct Log {
     #[serde(default)]
     timestamp: Value,
-    fields: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+    fields: BoundedList<Tag, PARTS_OF_A_SPAN_MAX>,
 }
 
 #[derive(Deserialize)]
 struct Services {
     #[serde(default)]
-    data: Few<String, SERVICES_MAX>,
+    data: BoundedList<String, SERVICES_MAX>,
 }
 
 /// The spans of all traces of an answer, or of a file that was saved; none if it holds none. What of it cannot be read is
@@ -112,10 +115,10 @@ struct Services {
 ///
 /// # Errors
 /// No JSON of that shape, or too many spans.
-pub fn decode(body: &[u8]) -> Result<Decoded, SpanError> {
-    let Traces { data, spans, processes } = serde_json::from_slice(body).map_err(SpanError::Json)?;
-    let mut decoded = Decoded::default();
-    for trace in data.0.into_iter().chain([Trace { spans, processes }]) {
+pub fn decode(body: &[u8]) -> Result<DecodedSpans, SpanError> {
+    let JaegerTraces { data, spans, processes } = serde_json::from_slice(body).map_err(SpanError::Json)?;
+    let mut decoded = DecodedSpans::default();
+    for trace in data.0.into_iter().chain([JaegerTrace { spans, processes }]) {
         decode_spans(trace.spans.0, trace.processes, &mut decoded)?;
     }
     Ok(decoded)
@@ -125,7 +128,7 @@ pub fn decode(body: &[u8]) -> Result<Decoded, SpanError> {
 fn decode_spans(
     shown: Vec<JaegerSpan>,
     processes: Option<HashMap<String, Process>>,
-    decoded: &mut Decoded,
+    decoded: &mut DecodedSpans,
 ) -> Result<(), SpanError> {
     let nobody = Arc::new(Info::new());
     let processes = processes.unwrap_or_default().into_iter();
@@ -148,12 +151,12 @@ fn decode_spans(
 #[derive(Deserialize)]
 struct Listing {
     #[serde(default)]
-    data: First<Listed, LISTED_TRACES_MAX>,
+    data: TruncatedList<ListingEntry, LISTED_TRACES_MAX>,
 }
 
 #[derive(Deserialize)]
 struct ListedTrace {
-    spans: First<JaegerSpan, LISTED_SPANS_MAX>,
+    spans: TruncatedList<JaegerSpan, LISTED_SPANS_MAX>,
     #[serde(default)]
     processes: Option<HashMap<String, Process>>,
 }
@@ -161,7 +164,7 @@ struct ListedTrace {
 /// A trace of a listing, made while the listing is read: not all spans of all traces are in memory.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "ListedTrace")]
-pub struct Listed {
+pub struct ListingEntry {
     /// The trace.
     pub trace_id: u128,
     /// When the last of its spans started, in nanoseconds since the Unix epoch.
@@ -170,11 +173,11 @@ pub struct Listed {
     pub summary: Option<TraceSummary>,
 }
 
-impl TryFrom<ListedTrace> for Listed {
+impl TryFrom<ListedTrace> for ListingEntry {
     type Error = SpanError;
 
     fn try_from(trace: ListedTrace) -> Result<Self, SpanError> {
-        let mut decoded = Decoded::default();
+        let mut decoded = DecodedSpans::default();
         decode_spans(trace.spans.elements, trace.processes, &mut decoded)?;
         if let (Some(first), true) = (&decoded.faults.first, decoded.spans.is_empty()) {
             return Err(SpanError::Id(first.clone()));
@@ -196,7 +199,7 @@ impl TryFrom<ListedTrace> for Listed {
 ///
 /// # Errors
 /// No JSON of that shape, or an id that is none.
-pub fn decode_listing(body: &[u8]) -> Result<Vec<Listed>, SpanError> {
+pub fn decode_listing(body: &[u8]) -> Result<Vec<ListingEntry>, SpanError> {
     serde_json::from_slice::<Listing>(body).map(|listing| listing.data.elements).map_err(SpanError::Json)
 }
 
@@ -221,12 +224,12 @@ fn resource(process: Process) -> Info {
     resource
 }
 
-fn decode_span(span: JaegerSpan, resource: &Arc<Info>, faults: &mut Faults) -> Result<Span, SpanError> {
+fn decode_span(span: JaegerSpan, resource: &Arc<Info>, faults: &mut Faults) -> Result<TraceSpan, SpanError> {
     let trace_id = hex_id(&span.trace_id)?;
     let span_id = hex_span_id(&span.span_id)?;
     let mut attributes = object(span.tags.0);
     let mut take = |key: &str| attributes.swap_remove(key).map(super::meaning::text);
-    let kind = take("span.kind").map(|kind| Kind::from_name(&kind)).unwrap_or_default();
+    let kind = take("span.kind").map(|kind| SpanKind::from_name(&kind)).unwrap_or_default();
     let scope = take("otel.scope.name").or_else(|| take("otel.library.name")).unwrap_or_default();
     let status = take("otel.status_code");
     let message = take("otel.status_description");
@@ -234,14 +237,18 @@ fn decode_span(span: JaegerSpan, resource: &Arc<Info>, faults: &mut Faults) -> R
         take(key);
     }
     let start_ns = time_ns("startTime", &span.start_us, faults).map_or(0, |ns| ns.max(0).unsigned_abs());
-    // Without a start, nobody knows when it ended.
+    // Without a start, its end is not known.
     let length_ns = time_ns("duration", &span.duration_us, faults).filter(|_| start_ns > 0);
     let events = span.logs.0.into_iter().map(|log| {
         let mut attributes = object(log.fields.0);
         let name = attributes.swap_remove("event").map(super::meaning::text).unwrap_or_default();
-        Event { name, time_ns: microseconds(&log.timestamp).unwrap_or(0).max(0).unsigned_abs(), attributes }
+        SpanEvent {
+            name,
+            time_ns: microseconds(&log.timestamp).unwrap_or(0).max(0).unsigned_abs(),
+            attributes,
+        }
     });
-    Ok(Span {
+    Ok(TraceSpan {
         trace_id,
         span_id,
         parent_id: parent(&span.references.0, span.parent_span_id.as_deref(), trace_id)?,
@@ -272,14 +279,14 @@ fn parent(references: &[Reference], old: Option<&str>, trace_id: u128) -> Result
 }
 
 /// The spans that it follows, in this trace or in others. References that are none cost nothing else.
-fn links(references: &[Reference], trace_id: u128) -> Vec<Link> {
+fn links(references: &[Reference], trace_id: u128) -> Vec<SpanLink> {
     let follows = references.iter().filter(|reference| reference.ref_type == "FOLLOWS_FROM");
     let link = |reference: &Reference| {
         let trace_id = match reference.trace_id.as_str() {
             "" => trace_id,
             text => hex_id(text).ok()?,
         };
-        Some(Link { trace_id, span_id: hex_span_id(&reference.span_id).ok()? })
+        Some(SpanLink { trace_id, span_id: hex_span_id(&reference.span_id).ok()? })
     };
     follows.filter_map(link).collect()
 }

@@ -7,15 +7,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Decoded, Few, SPANS_MAX, SpanError, protobuf, translate};
+use super::{BoundedList, DecodedSpans, SPANS_MAX, SpanError, protobuf, translate};
 
 /// The spans of an answer; none if it holds none. What of it cannot be read is counted.
 ///
 /// # Errors
 /// No JSON object, or too many spans.
-pub fn decode(body: &[u8]) -> Result<Decoded, SpanError> {
-    let translate::Translated { bytes, faults, partial } = translate::of_answer(body)?;
-    let mut decoded = Decoded { spans: Vec::new(), faults, partial };
+pub fn decode(body: &[u8]) -> Result<DecodedSpans, SpanError> {
+    let translate::TranslatedRequest { bytes, faults, partial } = translate::of_answer(body)?;
+    let mut decoded = DecodedSpans { spans: Vec::new(), faults, partial };
     protobuf::decode_into(&bytes, &mut decoded)?;
     Ok(decoded)
 }
@@ -26,9 +26,9 @@ fn unsigned(value: &Value) -> u64 {
 
 /// What a search of Tempo found.
 #[derive(Debug, Default, Deserialize)]
-pub struct Found {
+pub struct TempoSearchAnswer {
     #[serde(default)]
-    traces: Few<FoundTrace, SPANS_MAX>,
+    traces: BoundedList<FoundTrace, SPANS_MAX>,
 }
 
 /// A trace that a search of Tempo found.
@@ -48,7 +48,7 @@ pub struct FoundTrace {
 /// # Errors
 /// No JSON of that shape, or an id that is none.
 pub fn decode_search(body: &[u8]) -> Result<Vec<(u128, u64, Option<String>)>, SpanError> {
-    let found: Found = serde_json::from_slice(body).map_err(SpanError::Json)?;
+    let found: TempoSearchAnswer = serde_json::from_slice(body).map_err(SpanError::Json)?;
     let traces = found.traces.0.into_iter().map(|trace| {
         // Tempo leaves leading zeros out.
         let id = super::jaeger::hex_id(&trace.trace_id)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Event, Kind, Span};
+use super::{SpanEvent, SpanKind, TraceSpan};
 use crate::record::Info;
 
 /// The name of a point, where it does not follow from the span's.
@@ -104,7 +104,7 @@ impl Attributes<'_> {
 }
 
 /// Reads a span.
-pub(super) fn meaning(span: &Span) -> Meaning {
+pub(super) fn meaning(span: &TraceSpan) -> Meaning {
     let mut attributes = Attributes(span.attributes.iter().collect());
     let own_name = attributes.take_text(&[NAME]);
     let whole_start = attributes.take(&[START_INFO]).and_then(object);
@@ -117,13 +117,13 @@ pub(super) fn meaning(span: &Span) -> Meaning {
     let (mut start, mut stop) = (Info::new(), Info::new());
     let failed = failure(span, &mut attributes, &mut stop);
     let known_name = work(span, &mut attributes, &mut start, &mut stop);
-    // What nobody waits for.
+    // What no caller waits for.
     match span.kind {
-        Kind::Producer => drop(start.insert(KIND.to_owned(), PRODUCER.into())),
-        Kind::Consumer => drop(start.insert(KIND.to_owned(), CONSUMER.into())),
+        SpanKind::Producer => drop(start.insert(KIND.to_owned(), PRODUCER.into())),
+        SpanKind::Consumer => drop(start.insert(KIND.to_owned(), CONSUMER.into())),
         // OSProfiler gives kinds by names of points.
-        Kind::Server if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), SERVER.into())),
-        Kind::Client if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), CLIENT.into())),
+        SpanKind::Server if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), SERVER.into())),
+        SpanKind::Client if !is_of_osprofiler(span) => drop(start.insert(KIND.to_owned(), CLIENT.into())),
         _ => {}
     }
     keep_the_rest(span, attributes, failed, &mut start);
@@ -142,12 +142,12 @@ pub(super) fn meaning(span: &Span) -> Meaning {
 }
 
 /// The base_id that a span names, if it names one.
-pub(super) fn named_base_id(span: &Span) -> Option<&str> {
+pub(super) fn named_base_id(span: &TraceSpan) -> Option<&str> {
     span.attributes.get(BASE_ID)?.as_str()
 }
 
 /// The error of a span, in the form of a stop record, and the event that reported it.
-fn failure(span: &Span, attributes: &mut Attributes<'_>, stop: &mut Info) -> Option<usize> {
+fn failure(span: &TraceSpan, attributes: &mut Attributes<'_>, stop: &mut Info) -> Option<usize> {
     let marked = matches!(attributes.take(&["error"]), Some(Value::Bool(true)))
         || span.attributes.get("error").is_some_and(|error| error == "true");
     let error_type = attributes.get("error.type").cloned();
@@ -175,7 +175,12 @@ fn failure(span: &Span, attributes: &mut Attributes<'_>, stop: &mut Info) -> Opt
 }
 
 /// What the span did. Returns the point's name, if OSProfiler named the span.
-fn work(span: &Span, attributes: &mut Attributes<'_>, start: &mut Info, stop: &mut Info) -> Option<String> {
+fn work(
+    span: &TraceSpan,
+    attributes: &mut Attributes<'_>,
+    start: &mut Info,
+    stop: &mut Info,
+) -> Option<String> {
     let result = attributes.take(&["result"]);
     let status = attributes.take(&["status_code", "http.response.status_code", "http.status_code"]);
     if let Some(db) = database(attributes) {
@@ -235,9 +240,9 @@ fn database(attributes: &mut Attributes<'_>) -> Option<Map<String, Value>> {
     Some(db)
 }
 
-fn http(span: &Span, attributes: &mut Attributes<'_>) -> Option<(&'static str, Map<String, Value>)> {
-    let of_a_client =
-        attributes.get("http.hostname").is_some() || matches!(span.kind, Kind::Client | Kind::Producer);
+fn http(span: &TraceSpan, attributes: &mut Attributes<'_>) -> Option<(&'static str, Map<String, Value>)> {
+    let of_a_client = attributes.get("http.hostname").is_some()
+        || matches!(span.kind, SpanKind::Client | SpanKind::Producer);
     let method = attributes.take(&["http.request.method", "http.method"]);
     let mut path = attributes.take_text(&["http.path", "url.path"]);
     if method.is_none() && path.is_none() {
@@ -310,14 +315,14 @@ fn tell(stop: &mut Info, what: &str, key: &str, value: Option<Value>) {
     }
 }
 
-fn keep_the_rest(span: &Span, Attributes(rest): Attributes<'_>, told: Option<usize>, start: &mut Info) {
+fn keep_the_rest(span: &TraceSpan, Attributes(rest): Attributes<'_>, told: Option<usize>, start: &mut Info) {
     if !rest.is_empty() {
         let rest = rest.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         start.insert("attributes".to_owned(), Value::Object(rest));
     }
     let events: Vec<Value> = (span.events.iter().enumerate())
         .filter(|(index, _)| Some(*index) != told)
-        .map(|(_, Event { name, attributes, .. })| json!({"name": name, "attributes": attributes}))
+        .map(|(_, SpanEvent { name, attributes, .. })| json!({"name": name, "attributes": attributes}))
         .collect();
     if !events.is_empty() {
         start.insert("events".to_owned(), Value::Array(events));
@@ -330,7 +335,7 @@ fn host(resource: &Info) -> Option<Value> {
 
 /// The attributes of a span's resource that are worth keeping, bounded; `None` without any, and for a span of
 /// OSProfiler's, whose record has all that was reported.
-pub(super) fn resource(span: &Span) -> Option<Value> {
+pub(super) fn resource(span: &TraceSpan) -> Option<Value> {
     if is_of_osprofiler(span) {
         return None;
     }
@@ -351,7 +356,7 @@ pub(super) fn resource(span: &Span) -> Option<Value> {
 }
 
 /// Whether OSProfiler's driver, or ours, made this span of a record.
-fn is_of_osprofiler(span: &Span) -> bool {
+fn is_of_osprofiler(span: &TraceSpan) -> bool {
     span.resource.contains_key(PROJECT)
         || span.resource.contains_key(SERVICE)
         || &*span.scope == PYTHON_SCOPE
@@ -359,8 +364,8 @@ fn is_of_osprofiler(span: &Span) -> bool {
 }
 
 /// Whether two spans have the same reporter, with the same attributes that are kept.
-pub(super) fn is_same_resource(one: &Span, other: &Span) -> bool {
-    let reporter = |span: &Span| {
+pub(super) fn is_same_resource(one: &TraceSpan, other: &TraceSpan) -> bool {
+    let reporter = |span: &TraceSpan| {
         let of = |key: &str| span.resource.get(key).cloned();
         (of("service.name"), of("service.namespace"), host(&span.resource))
     };
@@ -369,7 +374,7 @@ pub(super) fn is_same_resource(one: &Span, other: &Span) -> bool {
 }
 
 /// The reporter's project and service.
-fn origin(span: &Span, named_by_osprofiler: bool) -> (Option<String>, Option<String>) {
+fn origin(span: &TraceSpan, named_by_osprofiler: bool) -> (Option<String>, Option<String>) {
     let says = |key: &str| span.resource.get(key).cloned().map(text);
     if span.resource.contains_key(PROJECT) || span.resource.contains_key(SERVICE) {
         return (says(PROJECT), says(SERVICE));
@@ -378,7 +383,7 @@ fn origin(span: &Span, named_by_osprofiler: bool) -> (Option<String>, Option<Str
     if &*span.scope != PYTHON_SCOPE && !named_by_osprofiler {
         return (says("service.namespace"), service);
     }
-    // The Python driver joins project and service, either of which may be None.
+    // The Python driver joins project and service; either may be None.
     let told = |part: &str| (part != "None").then(|| part.to_owned());
     match service.as_deref().map(|service| service.split_once('-').ok_or(service)) {
         Some(Ok((project, service))) => (told(project), told(service)),

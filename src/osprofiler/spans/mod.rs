@@ -14,6 +14,7 @@
 pub mod jaeger;
 pub mod json;
 pub mod meaning;
+pub mod otlp;
 pub mod protobuf;
 pub mod read;
 pub mod schema;
@@ -37,7 +38,7 @@ pub const PARTS_MAX: usize = 2_000_000;
 
 /// What kind of work a span is, with OTLP's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     /// Not specified.
     #[default]
     Unspecified = 0,
@@ -55,7 +56,7 @@ pub enum Kind {
 
 /// A span, whatever format it came in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Span {
+pub struct TraceSpan {
     /// The trace.
     pub trace_id: u128,
     /// The span.
@@ -65,7 +66,7 @@ pub struct Span {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: SpanKind,
     /// Nanoseconds since the Unix epoch; 0 if it is not known, as in OTLP.
     pub start_ns: u64,
     /// Nanoseconds since the Unix epoch; 0 if it is not known. It comes from outside and may be before the start.
@@ -73,10 +74,10 @@ pub struct Span {
     /// What it says about itself.
     pub attributes: Info,
     /// What happened in it.
-    pub events: Vec<Event>,
+    pub events: Vec<SpanEvent>,
     /// Spans that it is about without being below them, such as the one that sent a message; they may be in other
     /// traces.
-    pub links: Vec<Link>,
+    pub links: Vec<SpanLink>,
     /// The message of its status, if the status is ERROR.
     pub error: Option<String>,
     /// Who reports: shared by many spans.
@@ -87,7 +88,7 @@ pub struct Span {
 
 /// A link to a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct SpanLink {
     /// Its trace.
     pub trace_id: u128,
     /// The span.
@@ -96,7 +97,7 @@ pub struct Link {
 
 /// Something that happened in a span.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Event {
+pub struct SpanEvent {
     /// Its name.
     pub name: String,
     /// Nanoseconds since the Unix epoch.
@@ -107,9 +108,9 @@ pub struct Event {
 
 /// What an answer or a file holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decoded {
+pub struct DecodedSpans {
     /// Its spans.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TraceSpan>,
     /// What of it cannot be read.
     pub faults: Faults,
     /// That it is only a part of the trace, and why, if the backend says so.
@@ -152,7 +153,7 @@ pub enum SpanError {
     Id(String),
 }
 
-impl Kind {
+impl SpanKind {
     /// The kind of OTLP's number.
     #[must_use]
     pub fn from_number(number: i64) -> Self {
@@ -213,19 +214,19 @@ fn hash(text: &str) -> u128 {
 
 /// A list in JSON of at most `N` elements, so that a short text cannot become a lot of memory.
 #[derive(Debug)]
-pub(crate) struct Few<T, const N: usize>(pub(crate) Vec<T>);
+pub(crate) struct BoundedList<T, const N: usize>(pub(crate) Vec<T>);
 
-impl<T, const N: usize> Default for Few<T, N> {
+impl<T, const N: usize> Default for BoundedList<T, N> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Few<T, N> {
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for BoundedList<T, N> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor<T, const N: usize>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>, const N: usize> serde::de::Visitor<'de> for Visitor<T, N> {
-            type Value = Few<T, N>;
+            type Value = BoundedList<T, N>;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(formatter, "a list of at most {N} elements")
@@ -239,45 +240,45 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Few<T, N> {
                     }
                     elements.push(element);
                 }
-                Ok(Few(elements))
+                Ok(BoundedList(elements))
             }
 
             // Go programs write an empty list as null.
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Few::default())
+                Ok(BoundedList::default())
             }
         }
         deserializer.deserialize_any(Visitor(std::marker::PhantomData))
     }
 }
 
-/// A list in JSON of which the first `N` elements are kept and the others skipped, for what may be
-/// shown in part.
+/// A list in JSON that keeps its first `N` elements and skips the others, for what may be shown in
+/// part.
 #[derive(Debug)]
-pub(crate) struct First<T, const N: usize> {
+pub(crate) struct TruncatedList<T, const N: usize> {
     pub(crate) elements: Vec<T>,
     /// Whether there were others.
     pub(crate) is_cut: bool,
 }
 
-impl<T, const N: usize> Default for First<T, N> {
+impl<T, const N: usize> Default for TruncatedList<T, N> {
     fn default() -> Self {
         Self { elements: Vec::new(), is_cut: false }
     }
 }
 
-impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for First<T, N> {
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for TruncatedList<T, N> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor<T, const N: usize>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>, const N: usize> serde::de::Visitor<'de> for Visitor<T, N> {
-            type Value = First<T, N>;
+        struct TruncatedListVisitor<T, const N: usize>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const N: usize> serde::de::Visitor<'de> for TruncatedListVisitor<T, N> {
+            type Value = TruncatedList<T, N>;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str("a list")
             }
 
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut first = First::default();
+                let mut first = TruncatedList::default();
                 while first.elements.len() < N {
                     let Some(element) = list.next_element()? else { return Ok(first) };
                     first.elements.push(element);
@@ -289,9 +290,9 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for First<T, N> 
             }
 
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(First::default())
+                Ok(TruncatedList::default())
             }
         }
-        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+        deserializer.deserialize_any(TruncatedListVisitor(std::marker::PhantomData))
     }
 }

@@ -11,7 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use prost::Message;
 use serde_json::{Map, Value};
 
-use super::{Decoded, Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
+use super::otlp::{
+    AnyValue, ExportAnswer, KeyValue, OtlpList, OtlpObject, OtlpResource, OtlpScope, OtlpValue, varint,
+};
+use super::{DecodedSpans, PARTS_MAX, SPANS_MAX, SpanError, SpanEvent, SpanKind, SpanLink, TraceSpan};
 use crate::record::Info;
 use base::hex;
 use base::parallel;
@@ -24,7 +27,7 @@ const FLAGS: u32 = 0x101;
 const STATUS_ERROR: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
-struct Traces {
+struct OtlpTraces {
     #[prost(message, repeated, tag = "1")]
     resource_spans: Vec<ResourceSpans>,
 }
@@ -32,30 +35,17 @@ struct Traces {
 #[derive(Clone, PartialEq, Message)]
 struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
-    resource: Option<Attributes>,
+    resource: Option<OtlpResource>,
     #[prost(message, repeated, tag = "2")]
     scope_spans: Vec<ScopeSpans>,
-}
-
-/// `Resource`.
-#[derive(Clone, PartialEq, Message)]
-struct Attributes {
-    #[prost(message, repeated, tag = "1")]
-    attributes: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    scope: Option<Scope>,
+    scope: Option<OtlpScope>,
     #[prost(message, repeated, tag = "2")]
     spans: Vec<OtlpSpan>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Scope {
-    #[prost(string, tag = "1")]
-    name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -81,7 +71,7 @@ struct OtlpSpan {
     #[prost(message, repeated, tag = "13")]
     links: Vec<OtlpLink>,
     #[prost(message, optional, tag = "15")]
-    status: Option<Status>,
+    status: Option<OtlpStatus>,
     #[prost(fixed32, tag = "16")]
     flags: u32,
 }
@@ -105,69 +95,11 @@ struct OtlpLink {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Status {
+struct OtlpStatus {
     #[prost(string, tag = "2")]
     message: String,
     #[prost(int32, tag = "3")]
     code: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct KeyValue {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(message, optional, tag = "2")]
-    value: Option<AnyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct AnyValue {
-    #[prost(oneof = "Any", tags = "1, 2, 3, 4, 5, 6, 7")]
-    value: Option<Any>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum Any {
-    #[prost(string, tag = "1")]
-    Text(String),
-    #[prost(bool, tag = "2")]
-    Bool(bool),
-    #[prost(int64, tag = "3")]
-    Int(i64),
-    #[prost(double, tag = "4")]
-    Double(f64),
-    #[prost(message, tag = "5")]
-    List(List),
-    #[prost(message, tag = "6")]
-    Object(Object),
-    #[prost(bytes, tag = "7")]
-    Bytes(Vec<u8>),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct List {
-    #[prost(message, repeated, tag = "1")]
-    values: Vec<AnyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Object {
-    #[prost(message, repeated, tag = "1")]
-    values: Vec<KeyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ExportAnswer {
-    #[prost(message, optional, tag = "1")]
-    partial_success: Option<PartialSuccess>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PartialSuccess {
-    #[prost(int64, tag = "1")]
-    rejected_spans: i64,
-    #[prost(string, tag = "2")]
-    error_message: String,
 }
 
 /// `TraceByIDResponse`.
@@ -175,7 +107,7 @@ struct PartialSuccess {
 struct TempoAnswer {
     #[prost(bytes = "vec", optional, tag = "1")]
     trace: Option<Vec<u8>>,
-    /// 1 for a trace of which this is a part.
+    /// 1 if this is only a part of a trace.
     #[prost(int32, tag = "3")]
     status: i32,
     /// Why it is a part.
@@ -185,7 +117,7 @@ struct TempoAnswer {
 
 /// The body of a request to `/v1/traces`.
 #[must_use]
-pub fn encode(spans: &[Span]) -> Vec<u8> {
+pub fn encode(spans: &[TraceSpan]) -> Vec<u8> {
     let mut groups: Vec<(&Arc<Info>, &str, Vec<OtlpSpan>)> = Vec::new();
     for span in spans {
         let known = groups.iter_mut().find(|(resource, scope, _)| {
@@ -197,10 +129,13 @@ pub fn encode(spans: &[Span]) -> Vec<u8> {
         }
     }
     let resource_spans = groups.into_iter().map(|(resource, scope, spans)| ResourceSpans {
-        resource: Some(Attributes { attributes: encode_object(resource) }),
-        scope_spans: vec![ScopeSpans { scope: Some(Scope { name: scope.to_owned() }), spans }],
+        resource: Some(OtlpResource { attributes: encode_object(resource) }),
+        scope_spans: vec![ScopeSpans {
+            scope: Some(OtlpScope { name: scope.to_owned(), version: String::new() }),
+            spans,
+        }],
     });
-    Traces { resource_spans: resource_spans.collect() }.encode_to_vec()
+    OtlpTraces { resource_spans: resource_spans.collect() }.encode_to_vec()
 }
 
 /// How many spans a backend refused, and why, by its answer to a request.
@@ -219,7 +154,7 @@ pub fn decode_answer(body: &[u8]) -> Result<Option<(i64, String)>, SpanError> {
 ///
 /// # Errors
 /// No protobuf of that shape, an id that is none, or too many spans.
-pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+pub fn decode(body: &[u8]) -> Result<Vec<TraceSpan>, SpanError> {
     let mut spans = Vec::new();
     each_span(body, |span| {
         spans.push(span?);
@@ -232,8 +167,8 @@ pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
 ///
 /// # Errors
 /// No protobuf of that shape, or too many spans.
-pub(super) fn decode_into(body: &[u8], decoded: &mut Decoded) -> Result<(), SpanError> {
-    let mut take = |span: Result<Span, SpanError>| match span {
+pub(super) fn decode_into(body: &[u8], decoded: &mut DecodedSpans) -> Result<(), SpanError> {
+    let mut take = |span: Result<TraceSpan, SpanError>| match span {
         Ok(span) => decoded.spans.push(span),
         Err(error) => decoded.faults.add(|| error.to_string()),
     };
@@ -260,7 +195,7 @@ const SPANS_OF_THREAD_MIN: usize = 1_000;
 
 fn each_span(
     body: &[u8],
-    mut take: impl FnMut(Result<Span, SpanError>) -> Result<(), SpanError>,
+    mut take: impl FnMut(Result<TraceSpan, SpanError>) -> Result<(), SpanError>,
 ) -> Result<(), SpanError> {
     for (spans, resource, scope) in groups(body)? {
         spans.into_iter().try_for_each(|span| take(decode_span(span, &resource, &scope)))?;
@@ -272,9 +207,9 @@ fn each_span(
 type Group = (Vec<OtlpSpan>, Arc<Info>, Arc<str>);
 
 fn groups(body: &[u8]) -> Result<impl Iterator<Item = Group>, SpanError> {
-    let mut counts = Counts::default();
-    counts.add(body, Level::Traces)?;
-    let traces = Traces::decode(body).map_err(SpanError::Protobuf)?;
+    let mut counts = MessageCounts::default();
+    counts.add(body, MessageLevel::Traces)?;
+    let traces = OtlpTraces::decode(body).map_err(SpanError::Protobuf)?;
     Ok(traces.resource_spans.into_iter().flat_map(|group| {
         let resource = Arc::new(decode_object(group.resource.unwrap_or_default().attributes));
         group.scope_spans.into_iter().map(move |scoped| {
@@ -288,8 +223,8 @@ fn groups(body: &[u8]) -> Result<impl Iterator<Item = Group>, SpanError> {
 ///
 /// # Errors
 /// No protobuf of that shape, or too many spans.
-pub fn decode_tempo(body: &[u8]) -> Result<Decoded, SpanError> {
-    let mut decoded = Decoded::default();
+pub fn decode_tempo(body: &[u8]) -> Result<DecodedSpans, SpanError> {
+    let mut decoded = DecodedSpans::default();
     decode_into(body, &mut decoded)?;
     Ok(decoded)
 }
@@ -298,14 +233,14 @@ pub fn decode_tempo(body: &[u8]) -> Result<Decoded, SpanError> {
 ///
 /// # Errors
 /// As [`decode_tempo`].
-pub fn decode_tempo_v2(body: &[u8]) -> Result<Decoded, SpanError> {
+pub fn decode_tempo_v2(body: &[u8]) -> Result<DecodedSpans, SpanError> {
     let answer = TempoAnswer::decode(body).map_err(SpanError::Protobuf)?;
     let mut decoded = decode_tempo(answer.trace.as_deref().unwrap_or_default())?;
     decoded.partial = (answer.status == 1).then_some(answer.message);
     Ok(decoded)
 }
 
-fn encode_span(span: &Span) -> OtlpSpan {
+fn encode_span(span: &TraceSpan) -> OtlpSpan {
     let events = span.events.iter().map(|event| OtlpEvent {
         time_ns: event.time_ns,
         name: event.name.clone(),
@@ -327,7 +262,7 @@ fn encode_span(span: &Span) -> OtlpSpan {
         attributes: encode_object(&span.attributes),
         events: events.collect(),
         links: links.collect(),
-        status: error.map(|message| Status { message: message.clone(), code: STATUS_ERROR }),
+        status: error.map(|message| OtlpStatus { message: message.clone(), code: STATUS_ERROR }),
         flags: FLAGS,
     }
 }
@@ -341,20 +276,22 @@ fn encode_object(object: &Info) -> Vec<KeyValue> {
 fn encode_value(value: &Value) -> AnyValue {
     let value = match value {
         Value::Null => None,
-        Value::Bool(value) => Some(Any::Bool(*value)),
-        Value::String(text) => Some(Any::Text(text.clone())),
+        Value::Bool(value) => Some(OtlpValue::Bool(*value)),
+        Value::String(text) => Some(OtlpValue::Text(text.clone())),
         Value::Number(number) => Some(match number.as_i64() {
-            Some(number) => Any::Int(number),
-            None => Any::Double(number.as_f64().unwrap_or_default()),
+            Some(number) => OtlpValue::Int(number),
+            None => OtlpValue::Double(number.as_f64().unwrap_or_default()),
         }),
-        Value::Array(values) => Some(Any::List(List { values: values.iter().map(encode_value).collect() })),
-        Value::Object(object) => Some(Any::Object(Object { values: encode_object(object) })),
+        Value::Array(values) => {
+            Some(OtlpValue::List(OtlpList { values: values.iter().map(encode_value).collect() }))
+        }
+        Value::Object(object) => Some(OtlpValue::Object(OtlpObject { values: encode_object(object) })),
     };
     AnyValue { value }
 }
 
-fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result<Span, SpanError> {
-    let events = span.events.into_iter().map(|event| Event {
+fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result<TraceSpan, SpanError> {
+    let events = span.events.into_iter().map(|event| SpanEvent {
         name: event.name,
         time_ns: event.time_ns,
         attributes: decode_object(event.attributes),
@@ -366,17 +303,17 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
     // A link that is no link costs nothing else.
     let links = span.links.iter().filter_map(|link| {
         let trace_id = u128::from_be_bytes(<[u8; 16]>::try_from(&*link.trace_id).ok()?);
-        Some(Link { trace_id, span_id: id(&link.span_id).ok()? })
+        Some(SpanLink { trace_id, span_id: id(&link.span_id).ok()? })
     });
     let no_parent = parent.iter().all(|byte| *byte == 0);
-    Ok(Span {
+    Ok(TraceSpan {
         trace_id: <[u8; 16]>::try_from(&*span.trace_id)
             .map(u128::from_be_bytes)
             .map_err(|_| malformed_id(&span.trace_id))?,
         span_id: id(&span.span_id)?,
         parent_id: if no_parent { None } else { Some(id(parent)?) },
         name: span.name,
-        kind: Kind::from_number(i64::from(span.kind)),
+        kind: SpanKind::from_number(i64::from(span.kind)),
         start_ns: span.start_ns,
         end_ns: span.end_ns,
         attributes: decode_object(span.attributes),
@@ -403,19 +340,19 @@ fn decode_object(pairs: Vec<KeyValue>) -> Map<String, Value> {
 fn decode_value(value: AnyValue) -> Value {
     match value.value {
         None => Value::Null,
-        Some(Any::Text(text)) => Value::String(text),
-        Some(Any::Bool(value)) => Value::Bool(value),
-        Some(Any::Int(number)) => number.into(),
-        Some(Any::Double(number)) => number.into(),
-        Some(Any::List(list)) => list.values.into_iter().map(decode_value).collect(),
-        Some(Any::Object(object)) => Value::Object(decode_object(object.values)),
-        Some(Any::Bytes(bytes)) => Value::String(STANDARD.encode(bytes)),
+        Some(OtlpValue::Text(text)) => Value::String(text),
+        Some(OtlpValue::Bool(value)) => Value::Bool(value),
+        Some(OtlpValue::Int(number)) => number.into(),
+        Some(OtlpValue::Double(number)) => number.into(),
+        Some(OtlpValue::List(list)) => list.values.into_iter().map(decode_value).collect(),
+        Some(OtlpValue::Object(object)) => Value::Object(decode_object(object.values)),
+        Some(OtlpValue::Bytes(bytes)) => Value::String(STANDARD.encode(bytes)),
     }
 }
 
 /// The place of a field in the messages.
 #[derive(Clone, Copy)]
-enum Level {
+enum MessageLevel {
     Traces,
     Resource,
     Scope,
@@ -425,26 +362,26 @@ enum Level {
 
 /// How many messages a body has, counted without keeping any.
 #[derive(Default)]
-struct Counts {
+struct MessageCounts {
     spans: usize,
     parts: usize,
 }
 
-impl Counts {
+impl MessageCounts {
     /// Counts the messages below `body`. The decoder reports bytes that are not protobuf.
-    fn add(&mut self, mut body: &[u8], level: Level) -> Result<(), SpanError> {
+    fn add(&mut self, mut body: &[u8], level: MessageLevel) -> Result<(), SpanError> {
         while let Some((number, content)) = field(&mut body) {
             let below = match (level, number) {
-                (Level::Traces, 1) => Level::Resource,
-                (Level::Resource, 2) => Level::Scope,
-                (Level::Scope, 2) => Level::Span,
-                (Level::Part, _) => continue,
-                _ => Level::Part,
+                (MessageLevel::Traces, 1) => MessageLevel::Resource,
+                (MessageLevel::Resource, 2) => MessageLevel::Scope,
+                (MessageLevel::Scope, 2) => MessageLevel::Span,
+                (MessageLevel::Part, _) => continue,
+                _ => MessageLevel::Part,
             };
             match below {
-                Level::Span => self.spans += 1,
+                MessageLevel::Span => self.spans += 1,
                 // Every element of a list may be as small as a field of an attribute.
-                Level::Part => self.parts += 1 + content.len() / 8,
+                MessageLevel::Part => self.parts += 1 + content.len() / 8,
                 _ => self.parts += 1,
             }
             if self.spans > SPANS_MAX || self.parts > PARTS_MAX.saturating_mul(4) {
@@ -472,19 +409,4 @@ fn field<'a>(body: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let (content, rest) = body.split_at_checked(len)?;
     *body = rest;
     Some((key >> 3, if key & 7 == 2 { content } else { &[] }))
-}
-
-fn varint(body: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..70).step_by(7) {
-        let (byte, rest) = body.split_first()?;
-        *body = rest;
-        if shift < 64 {
-            value |= u64::from(byte & 0x7f) << shift;
-        }
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }

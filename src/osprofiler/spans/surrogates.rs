@@ -1,5 +1,5 @@
-//! Halves of surrogate pairs in JSON: an SDK that cuts texts after so many UTF-16 units writes `"abc\ud83d"`, which is no
-//! text in UTF-8. One such value must not cost all spans of a request.
+//! Halves of surrogate pairs in JSON: an SDK that cuts texts after a number of UTF-16 units writes `"abc\ud83d"`, which
+//! is no text in UTF-8. One such value must not cost all spans of a request.
 
 /// What stands for a half, as in JSON.
 const REPLACEMENT: &[u8] = b"\\ufffd";

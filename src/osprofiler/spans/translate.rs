@@ -1,12 +1,12 @@
-//! OTLP's JSON as protobuf, so that spans take the same way whatever they came as: there is one reader for what a receiver
-//! is sent, what a backend answers, and what is in a file.
+//! OTLP's JSON as protobuf, so that spans take the same way whatever they came as. There is one reader for what a
+//! receiver is sent, what a backend answers, and what is in a file.
 //!
 //! Nothing of a span is lost, links and flags included. No tree of values is built: the fields are written while the
 //! text is read, and the output is not longer than the input. The depth is bounded by the JSON reader.
 //!
-//! [`to_protobuf`] is for a receiver: whatever is invalid is an error, so that the sender learns of it. `of_answer` is for
-//! answers of backends and for files, from which as much as possible is wanted: a value that cannot be read is left out and
-//! counted, ids may be in base64, and the names of Tempo and of older releases are known.
+//! [`to_protobuf`] is for a receiver: whatever is invalid is an error, so that the sender learns of it. `of_answer` is
+//! for answers of backends and for files, from which as much as possible is wanted. A value that cannot be read is left
+//! out and counted, ids may be in base64, and the names of Tempo and of older releases are known.
 //!
 //! Source: the OTLP specification 1.9, "JSON Protobuf Encoding": names in lowerCamelCase, ids in hexadecimal digits,
 //! 64-bit numbers as texts or numbers, enums as numbers; unknown names are ignored. Names of enums are read, too, and so are
@@ -21,7 +21,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::schema::{self, Field, Kind, Schema};
+use super::schema::{self, MessageField, MessageFieldKind, Schema};
 use super::{Faults, SpanError, surrogates};
 use base::hex;
 use base::parallel;
@@ -54,7 +54,7 @@ fn strictly(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
 
 /// An answer that was translated.
 #[derive(Debug, Default)]
-pub(super) struct Translated {
+pub(super) struct TranslatedRequest {
     /// The request in protobuf.
     pub(super) bytes: Vec<u8>,
     /// Values that cannot be read, which are left out.
@@ -67,7 +67,7 @@ pub(super) struct Translated {
 ///
 /// # Errors
 /// If it is not JSON, or no object.
-pub(super) fn of_answer(body: &[u8]) -> Result<Translated, SpanError> {
+pub(super) fn of_answer(body: &[u8]) -> Result<TranslatedRequest, SpanError> {
     let at_once = body.len() >= BYTES_AT_ONCE_MIN;
     // An error in a part does not know where in the whole it is.
     of_answer_with(body, at_once)
@@ -79,16 +79,20 @@ pub(super) fn of_answer(body: &[u8]) -> Result<Translated, SpanError> {
 const BYTES_AT_ONCE_MIN: usize = 1 << 20;
 const SPANS_OF_THREAD_MIN: usize = 1_000;
 
-fn of_answer_with(body: &[u8], at_once: bool) -> Result<Translated, SpanError> {
+fn of_answer_with(body: &[u8], at_once: bool) -> Result<TranslatedRequest, SpanError> {
     let mut output = Output { at_once, ..Output::lenient() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let (mut status, mut message) = (IsPartial(false), None);
     deserializer
-        .deserialize_map(Answer { output: &mut output, status: &mut status, message: &mut message })
+        .deserialize_map(TempoAnswerVisitor {
+            output: &mut output,
+            status: &mut status,
+            message: &mut message,
+        })
         .and_then(|()| deserializer.end())
         .map_err(SpanError::Json)?;
     let partial = status.0.then(|| message.unwrap_or_default());
-    Ok(Translated { bytes: output.bytes, faults: output.faults.unwrap_or_default(), partial })
+    Ok(TranslatedRequest { bytes: output.bytes, faults: output.faults.unwrap_or_default(), partial })
 }
 
 /// Protobuf that is being written.
@@ -107,7 +111,7 @@ impl Output {
 }
 
 /// The outermost object of an answer: the request, or around it what Tempo says of it.
-struct Answer<'o> {
+struct TempoAnswerVisitor<'o> {
     output: &'o mut Output,
     status: &'o mut IsPartial,
     message: &'o mut Option<String>,
@@ -124,7 +128,7 @@ impl<'de> serde::Deserialize<'de> for IsPartial {
     }
 }
 
-impl<'de> Visitor<'de> for Answer<'_> {
+impl<'de> Visitor<'de> for TempoAnswerVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,9 +141,13 @@ impl<'de> Visitor<'de> for Answer<'_> {
             let schema = &schema::REQUEST;
             match (&*name, schema.named(&name).or_else(|| schema.named_before(&name))) {
                 (_, Some(field)) => {
-                    map.next_value_seed(Content { field, in_list: false, output: &mut *known.output })?;
+                    map.next_value_seed(FieldValueSeed {
+                        field,
+                        in_list: false,
+                        output: &mut *known.output,
+                    })?;
                 }
-                ("trace", None) => map.next_value_seed(Inner(&mut *known.output))?,
+                ("trace", None) => map.next_value_seed(NestedRequestSeed(&mut *known.output))?,
                 ("status", None) => *self.status = map.next_value()?,
                 ("message", None) => {
                     let message: serde_json::Value = map.next_value()?;
@@ -153,9 +161,9 @@ impl<'de> Visitor<'de> for Answer<'_> {
 }
 
 /// The request within an answer, or null for a trace that is not known.
-struct Inner<'o>(&'o mut Output);
+struct NestedRequestSeed<'o>(&'o mut Output);
 
-impl<'de> DeserializeSeed<'de> for Inner<'_> {
+impl<'de> DeserializeSeed<'de> for NestedRequestSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -163,7 +171,7 @@ impl<'de> DeserializeSeed<'de> for Inner<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Inner<'_> {
+impl<'de> Visitor<'de> for NestedRequestSeed<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,7 +204,9 @@ impl<'de> Visitor<'de> for Message<'_> {
         let is_lenient = self.output.faults.is_some();
         while let Some(field) = map.next_key_seed(Name { schema: self.schema, is_lenient })? {
             match field {
-                Some(field) => map.next_value_seed(Content { field, in_list: false, output: self.output })?,
+                Some(field) => {
+                    map.next_value_seed(FieldValueSeed { field, in_list: false, output: self.output })?
+                }
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -212,7 +222,7 @@ struct Name {
 }
 
 impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Option<&'static Field>;
+    type Value = Option<&'static MessageField>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
@@ -220,7 +230,7 @@ impl<'de> DeserializeSeed<'de> for Name {
 }
 
 impl Visitor<'_> for Name {
-    type Value = Option<&'static Field>;
+    type Value = Option<&'static MessageField>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a name")
@@ -233,13 +243,13 @@ impl Visitor<'_> for Name {
 }
 
 /// A field's value, or an element of it.
-struct Content<'o> {
-    field: &'static Field,
+struct FieldValueSeed<'o> {
+    field: &'static MessageField,
     in_list: bool,
     output: &'o mut Output,
 }
 
-impl<'de> DeserializeSeed<'de> for Content<'_> {
+impl<'de> DeserializeSeed<'de> for FieldValueSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -247,7 +257,7 @@ impl<'de> DeserializeSeed<'de> for Content<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Content<'_> {
+impl<'de> Visitor<'de> for FieldValueSeed<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -266,20 +276,22 @@ impl<'de> Visitor<'de> for Content<'_> {
         }
         let Self { field, output, .. } = self;
         if output.at_once
-            && matches!(field.kind, Kind::Message(schema) if std::ptr::eq(schema, &schema::SPAN))
+            && matches!(field.kind, MessageFieldKind::Message(schema) if std::ptr::eq(schema, &schema::SPAN))
         {
             return at_once(field, output, list);
         }
-        while list.next_element_seed(Content { field, in_list: true, output: &mut *output })?.is_some() {}
+        while list.next_element_seed(FieldValueSeed { field, in_list: true, output: &mut *output })?.is_some()
+        {
+        }
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        if matches!(self.field.kind, Kind::Fixed64 | Kind::Int64) {
+        if matches!(self.field.kind, MessageFieldKind::Fixed64 | MessageFieldKind::Int64) {
             return self.halves(map);
         }
         let schema = match self.field.kind {
-            Kind::Message(schema) if self.is_in_place() => schema,
+            MessageFieldKind::Message(schema) if self.is_in_place() => schema,
             _ => {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 return self.unexpected(&"an object");
@@ -296,7 +308,7 @@ impl<'de> Visitor<'de> for Content<'_> {
 
     fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
         match self.field.kind {
-            Kind::Bool => self.varint(u64::from(value)),
+            MessageFieldKind::Bool => self.varint(u64::from(value)),
             _ => self.unexpected(&value),
         }
     }
@@ -311,7 +323,7 @@ impl<'de> Visitor<'de> for Content<'_> {
 
     fn visit_f64<E: Error>(mut self, value: f64) -> Result<(), E> {
         match self.field.kind {
-            Kind::Double => self.double(value),
+            MessageFieldKind::Double => self.double(value),
             // Every such number is an i128, too.
             _ if value.fract() == 0.0 && value.abs() < 2_f64.powi(65) => self.integer(value as i128),
             _ if value.fract() == 0.0 && self.is_any_integer() => self.beyond_integers(value),
@@ -321,24 +333,27 @@ impl<'de> Visitor<'de> for Content<'_> {
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
         match self.field.kind {
-            Kind::Text => self.bytes(text.as_bytes()),
-            Kind::Id => match self.id(text) {
+            MessageFieldKind::Text => self.bytes(text.as_bytes()),
+            MessageFieldKind::Id => match self.id(text) {
                 Some(id) => self.bytes(&id),
                 None => self.unexpected(&text),
             },
-            Kind::Bytes => match BASE64.decode(text).or_else(|_| BASE64_OF_URLS.decode(text)) {
+            MessageFieldKind::Bytes => match BASE64.decode(text).or_else(|_| BASE64_OF_URLS.decode(text)) {
                 Ok(bytes) => self.bytes(&bytes),
                 Err(_) => self.unexpected(&text),
             },
-            Kind::Enum(names) => match names.iter().position(|name| *name == text) {
+            MessageFieldKind::Enum(names) => match names.iter().position(|name| *name == text) {
                 Some(number) => self.varint(number as u64),
                 None => self.unexpected(&text),
             },
-            Kind::Double => match text.parse() {
+            MessageFieldKind::Double => match text.parse() {
                 Ok(value) => self.double(value),
                 Err(_) => self.unexpected(&text),
             },
-            Kind::Int64 | Kind::Uint32 | Kind::Fixed64 | Kind::Fixed32 => {
+            MessageFieldKind::Int64
+            | MessageFieldKind::Uint32
+            | MessageFieldKind::Fixed64
+            | MessageFieldKind::Fixed32 => {
                 match (text.parse(), text.parse()) {
                     (Ok(number), _) => self.integer(number),
                     // With an exponent.
@@ -346,14 +361,14 @@ impl<'de> Visitor<'de> for Content<'_> {
                     _ => self.unexpected(&text),
                 }
             }
-            Kind::Bool | Kind::Message(_) => self.unexpected(&text),
+            MessageFieldKind::Bool | MessageFieldKind::Message(_) => self.unexpected(&text),
         }
     }
 }
 
 /// The elements of a list, each written by itself.
 fn at_once<'de, A: SeqAccess<'de>>(
-    field: &'static Field,
+    field: &'static MessageField,
     output: &mut Output,
     mut list: A,
 ) -> Result<(), A::Error> {
@@ -364,7 +379,7 @@ fn at_once<'de, A: SeqAccess<'de>>(
     let written = |range: Range<usize>| {
         let mut output = Output::lenient();
         for element in &elements[range] {
-            let content = Content { field, in_list: true, output: &mut output };
+            let content = FieldValueSeed { field, in_list: true, output: &mut output };
             content.deserialize(&mut serde_json::Deserializer::from_str(element.get()))?;
         }
         Ok::<_, serde_json::Error>(output)
@@ -380,21 +395,23 @@ fn at_once<'de, A: SeqAccess<'de>>(
     Ok(())
 }
 
-impl Content<'_> {
+impl FieldValueSeed<'_> {
     fn integer<E: Error>(mut self, number: i128) -> Result<(), E> {
         let signed = i64::try_from(number).ok();
         let unsigned = u64::try_from(number).ok();
         let short = u32::try_from(number).ok();
         match (self.field.kind, signed, unsigned, short) {
-            (Kind::Int64, Some(number), _, _) => self.varint(number.cast_unsigned()),
-            (Kind::Enum(_), Some(number), _, _) if i32::try_from(number).is_ok() => {
+            (MessageFieldKind::Int64, Some(number), _, _) => self.varint(number.cast_unsigned()),
+            (MessageFieldKind::Enum(_), Some(number), _, _) if i32::try_from(number).is_ok() => {
                 self.varint(number.cast_unsigned())
             }
-            (Kind::Uint32, _, _, Some(number)) => self.varint(u64::from(number)),
-            (Kind::Double, ..) => self.double(number as f64),
-            (Kind::Int64, None, ..) if self.is_any_integer() => self.beyond_integers(number as f64),
-            (Kind::Fixed64, _, Some(number), _) => self.fixed(FIXED64, &number.to_le_bytes()),
-            (Kind::Fixed32, _, _, Some(number)) => self.fixed(FIXED32, &number.to_le_bytes()),
+            (MessageFieldKind::Uint32, _, _, Some(number)) => self.varint(u64::from(number)),
+            (MessageFieldKind::Double, ..) => self.double(number as f64),
+            (MessageFieldKind::Int64, None, ..) if self.is_any_integer() => {
+                self.beyond_integers(number as f64)
+            }
+            (MessageFieldKind::Fixed64, _, Some(number), _) => self.fixed(FIXED64, &number.to_le_bytes()),
+            (MessageFieldKind::Fixed32, _, _, Some(number)) => self.fixed(FIXED32, &number.to_le_bytes()),
             _ => self.unexpected(&number),
         }
     }
@@ -406,7 +423,7 @@ impl Content<'_> {
 
     /// A whole number that 64 bits do not hold, as JavaScript's SDK writes it.
     fn beyond_integers<E: Error>(self, value: f64) -> Result<(), E> {
-        Content { field: schema::any_double(), ..self }.double(value)
+        FieldValueSeed { field: schema::any_double(), ..self }.double(value)
     }
 
     /// A number of 64 bits as two of 32, which may have a sign, as JavaScript's protobuf library has it.
@@ -426,12 +443,12 @@ impl Content<'_> {
         };
         let number = (u64::from(high) << 32) | u64::from(low);
         match self.field.kind {
-            Kind::Int64 => self.integer(i128::from(number.cast_signed())),
+            MessageFieldKind::Int64 => self.integer(i128::from(number.cast_signed())),
             _ => self.integer(i128::from(number)),
         }
     }
 
-    /// The bytes of an id. Of one that is none, its text, if it is not an error: whoever reads the spans then names it.
+    /// The bytes of an id. If it is none and that is no error, its text: the reader of the spans then names it.
     fn id(&self, text: &str) -> Option<Vec<u8>> {
         if self.output.faults.is_none() {
             return digits(text);

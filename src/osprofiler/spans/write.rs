@@ -13,8 +13,8 @@ use super::meaning::{
     BASE_ID, HOST, MISSING, NAME, PARENT_ID, PROJECT, SERVICE, START_INFO, STOP_INFO, TRACE_ID,
     UNKNOWN_SERVICE, meaning, verb,
 };
-use super::{Event, Kind, Span, span_id, trace_id};
-use crate::record::{Info, Record, point_name};
+use super::{SpanEvent, SpanKind, TraceSpan, span_id, trace_id};
+use crate::record::{Info, TraceRecord, point_name};
 use crate::text::Text;
 
 /// The scope of the spans made here.
@@ -25,7 +25,7 @@ pub const SCOPE: &str = "osprofiler";
 /// Of a point without a stop (or without a start) the span has no duration, and the attribute
 /// `osprofiler.missing` names the record that is missing.
 #[must_use]
-pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
+pub fn span(start: Option<&TraceRecord>, stop: Option<&TraceRecord>) -> Option<TraceSpan> {
     let first = start.or(stop)?;
     let start_ns = time_ns(start.or(stop)?)?;
     let end_ns = time_ns(stop.or(start)?)?.max(start_ns);
@@ -33,7 +33,7 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
     let info = start.map_or(Cow::Borrowed(&empty), |record| record.info.read());
     let info = &*info;
     let point = point_name(&first.name);
-    let mut span = Span {
+    let mut span = TraceSpan {
         trace_id: trace_id(&first.base_id),
         span_id: span_id(&first.trace_id),
         parent_id: (first.parent_id != first.base_id).then(|| span_id(&first.parent_id)),
@@ -60,17 +60,17 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
     Some(span)
 }
 
-fn time_ns(record: &Record) -> Option<u64> {
+fn time_ns(record: &TraceRecord) -> Option<u64> {
     Some(u64::try_from(record.timestamp_us()?).unwrap_or(0).saturating_mul(1_000))
 }
 
-fn kind(point: &str) -> Kind {
+fn kind(point: &str) -> SpanKind {
     if point.contains("wsgi") {
-        Kind::Server
+        SpanKind::Server
     } else if ["db", "http", "api"].iter().any(|part| point.contains(part)) {
-        Kind::Client
+        SpanKind::Client
     } else {
-        Kind::Internal
+        SpanKind::Internal
     }
 }
 
@@ -113,7 +113,7 @@ fn start_attributes(info: &Info) -> Info {
     attributes
 }
 
-fn add_stop(span: &mut Span, info: &Info, end_ns: u64) {
+fn add_stop(span: &mut TraceSpan, info: &Info, end_ns: u64) {
     let said = |what: &str, key: &str| info.get(what)?.get(key).and_then(scalar);
     let result = said("db", "result").or_else(|| said("function", "result"));
     result.map(|result| span.attributes.insert("result".to_owned(), result));
@@ -127,10 +127,10 @@ fn add_stop(span: &mut Span, info: &Info, end_ns: u64) {
     span.error =
         Some(message.as_ref().map(|message| super::meaning::text(message.clone())).unwrap_or_default());
     message.map(|message| attributes.insert("message".to_owned(), message));
-    span.events.push(Event { name: "log".to_owned(), time_ns: end_ns, attributes });
+    span.events.push(SpanEvent { name: "log".to_owned(), time_ns: end_ns, attributes });
 }
 
-fn add_ids(span: &mut Span, record: &Record) {
+fn add_ids(span: &mut TraceSpan, record: &TraceRecord) {
     let mut keep = |name: &str, id: &str| span.attributes.insert(name.to_owned(), id.into());
     if Uuid::parse_str(&record.base_id).map_or(true, |id| id.is_nil() || id.to_string() != record.base_id) {
         keep(BASE_ID, &record.base_id);
@@ -142,7 +142,12 @@ fn add_ids(span: &mut Span, record: &Record) {
 }
 
 /// Keeps what reading the span would not give back.
-fn add_what_is_lost(span: &mut Span, point: &str, start: Option<&Record>, stop: Option<&Record>) {
+fn add_what_is_lost(
+    span: &mut TraceSpan,
+    point: &str,
+    start: Option<&TraceRecord>,
+    stop: Option<&TraceRecord>,
+) {
     let read = meaning(span);
     let mut keep = |name: &str, value: String| span.attributes.insert(name.to_owned(), value.into());
     if read.name != point {
@@ -157,13 +162,13 @@ fn add_what_is_lost(span: &mut Span, point: &str, start: Option<&Record>, stop: 
     }
 }
 
-fn resource(record: &Record, stop: Option<&Record>) -> Info {
+fn resource(record: &TraceRecord, stop: Option<&TraceRecord>) -> Info {
     let parts: Vec<&str> =
         [&record.project, &record.service].into_iter().flatten().map(Text::as_str).collect();
     let name = if parts.is_empty() { UNKNOWN_SERVICE.to_owned() } else { parts.join("-") };
     let mut resource = Info::new();
     resource.insert("service.name".to_owned(), name.into());
-    let host = record.host().or_else(|| stop.and_then(Record::host));
+    let host = record.host().or_else(|| stop.and_then(TraceRecord::host));
     let host = host.as_deref();
     for (key, value) in
         [(PROJECT, record.project.as_deref()), (SERVICE, record.service.as_deref()), (HOST, host)]

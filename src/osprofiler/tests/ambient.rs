@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::{MemoryNotifier, identity, outline, stop_info, trace};
 use crate::http_client;
 use crate::notifier::{self, Notifier, Reporter};
-use crate::profiler::{self, InTrace};
-use crate::record::Record;
+use crate::profiler::{self, TraceExtension};
+use crate::record::TraceRecord;
 use crate::report::TraceTree;
-use crate::trace::Trace;
+use crate::trace::TraceHandle;
 use base::secret::Secret;
 
 /// The process's notifier is one for all tests: each test that sets it waits for the others.
@@ -73,7 +73,7 @@ fn a_profiler_writes_osprofilers_records() {
     assert_eq!((records[0].project.as_deref(), records[0].service.as_deref()), (Some("demo"), Some("api")));
     for record in &records {
         let json = serde_json::to_vec(record).unwrap();
-        assert_eq!(&Record::decode(&json).unwrap(), record);
+        assert_eq!(&TraceRecord::decode(&json).unwrap(), record);
     }
     let tree = TraceTree::build(&records);
     assert_eq!(tree.points[1].error.as_ref().unwrap().etype, "E");
@@ -94,7 +94,7 @@ fn without_a_notifier_traces_are_passed_on() {
     profiler::clean();
     assert!(profiler::get().is_none() && http_client::headers().is_none());
     // An unsigned trace sends no headers.
-    let unsigned = Trace::init(&Secret::new(""), None, None);
+    let unsigned = TraceHandle::init(&Secret::new(""), None, None);
     assert!(unsigned.run(http_client::headers).is_none());
 }
 
@@ -279,13 +279,13 @@ fn unstopped_points_are_bounded_and_their_stops_match() {
 fn a_notifier_can_neither_fail_its_work_nor_report_on_itself() {
     let seen = Arc::new(MemoryNotifier::default());
     let inner = Arc::clone(&seen);
-    let notifier = move |record: Record| {
+    let notifier = move |record: TraceRecord| {
         assert!(profiler::get().is_none());
         profiler::trace_sync("notifying", (), || ());
         inner.notify(record);
         resume_unwind(Box::new("it always does"));
     };
-    let root = Trace::start(Uuid::new_v4(), None, identity(), Arc::new(notifier));
+    let root = TraceHandle::start(Uuid::new_v4(), None, identity(), Arc::new(notifier));
     root.run(|| {
         profiler::start("a", ());
         profiler::trace_sync("b", (), || ());

@@ -13,8 +13,8 @@ use tower_service::Service;
 use super::{MemoryNotifier, outline, stop_info, trace};
 use crate::db::Statement;
 use crate::http_client::TracingClientLayer;
-use crate::profiler::{self, InTrace};
-use crate::record::Record;
+use crate::profiler::{self, TraceExtension};
+use crate::record::TraceRecord;
 use crate::rpc;
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;
@@ -55,7 +55,7 @@ async fn call(request: Request<()>) -> Result<Response<HeaderMap>, String> {
     TracingClientLayer.layer(Echo).call(request).await
 }
 
-fn without_host(records: &[Record], at: usize) -> Value {
+fn without_host(records: &[TraceRecord], at: usize) -> Value {
     let mut info = (*records[at].info).clone();
     for key in ["host", "busy_us", "idle_us"] {
         info.remove(key);
@@ -207,15 +207,15 @@ proptest! {
 }
 
 #[derive(Debug)]
-struct Failed;
+struct ExecuteError;
 
-impl fmt::Display for Failed {
+impl fmt::Display for ExecuteError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("execute")
     }
 }
 
-impl std::error::Error for Failed {
+impl std::error::Error for ExecuteError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&fmt::Error)
     }
@@ -225,11 +225,11 @@ impl std::error::Error for Failed {
 async fn database_calls_are_told_as_by_osprofiler() {
     let notifier = Arc::new(MemoryNotifier::default());
     let work = async {
-        let rows = Statement::new("SELECT 1").run(async { Ok::<_, Failed>(vec![1, 2]) }).await;
+        let rows = Statement::new("SELECT 1").run(async { Ok::<_, ExecuteError>(vec![1, 2]) }).await;
         assert_eq!(rows.unwrap(), [1, 2]);
         let shown = Statement::new(String::from("SELECT ?")).show_params(|| json!([7])).named("db.main");
-        shown.run_counted(async { Ok::<_, Failed>(vec![1, 2]) }).await.unwrap();
-        let failed = Statement::new("x".repeat(20_000)).run(async { Err::<(), _>(Failed) }).await;
+        shown.run_counted(async { Ok::<_, ExecuteError>(vec![1, 2]) }).await.unwrap();
+        let failed = Statement::new("x".repeat(20_000)).run(async { Err::<(), _>(ExecuteError) }).await;
         assert!(failed.is_err());
     };
     work.in_trace(trace(&notifier, None)).await;
@@ -246,6 +246,6 @@ async fn database_calls_are_told_as_by_osprofiler() {
     let expected = json!({"etype": etype, "message": "execute", "db": details});
     assert_eq!(without_host(&records, 5), expected);
     let untraced = Statement::new("SELECT 1").show_params(|| unreachable!("nobody sees them"));
-    untraced.run(async { Ok::<_, Failed>(()) }).await.unwrap();
+    untraced.run(async { Ok::<_, ExecuteError>(()) }).await.unwrap();
     assert_eq!(stop_info(&records, "db.main")["db"]["rows"], 2);
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::record;
 use crate::driver::{Collector, DriverError, TRACE_RECORDS_MAX};
 use crate::notifier::{Notifier, NotifierReport, QueueNotifier};
-use crate::record::Record;
+use crate::record::TraceRecord;
 use base::secret::Secret;
 
 const REDIS_VARIABLE: &str = "BENCH_TEST_REDIS_URL";
@@ -26,7 +26,7 @@ fn sqlite_url(directory: &tempfile::TempDir) -> Secret {
     Secret::new(format!("sqlite://{}", directory.path().join("traces.db").display()))
 }
 
-fn records(base_id: &str, count: u32) -> Vec<Record> {
+fn records(base_id: &str, count: u32) -> Vec<TraceRecord> {
     (0..count)
         .map(|n| {
             let mut record = record("a-start", &n.to_string(), "é\"'", n);

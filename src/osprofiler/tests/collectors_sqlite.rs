@@ -7,7 +7,7 @@ use sqlx::SqlitePool;
 
 use super::record;
 use crate::driver::{Collector, DriverError, TraceQuery, TraceSummary};
-use crate::record::{Record, TRACE_BYTES_MAX};
+use crate::record::{TRACE_BYTES_MAX, TraceRecord};
 use base::secret::Secret;
 
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 100 };
@@ -22,7 +22,7 @@ async fn run(pool: &SqlitePool, sql: &'static str) {
     sqlx::query(sql).execute(pool).await.unwrap();
 }
 
-fn trace(base_id: &str, from_us: u32, etype: Option<&str>) -> Vec<Record> {
+fn trace(base_id: &str, from_us: u32, etype: Option<&str>) -> Vec<TraceRecord> {
     let mut records = vec![
         record("wsgi-start", "a", base_id, from_us),
         record("db-start", "b", "a", from_us + 1),

@@ -3,10 +3,10 @@
 use super::record;
 use crate::driver::{Collector, TraceQuery};
 use crate::notifier::{Notifier as _, QueueNotifier};
-use crate::record::Record;
+use crate::record::TraceRecord;
 use base::secret::Secret;
 
-fn records() -> Vec<Record> {
+fn records() -> Vec<TraceRecord> {
     let mut records = vec![
         record("wsgi-start", "p", "base", 1),
         record("odd \"name\"\nof two lines-start", "q", "p", 2),
@@ -34,7 +34,7 @@ async fn json_lines_are_written_whole_and_read_back() {
 
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().count(), 5, "{text}");
-    assert!(text.lines().all(|line| serde_json::from_str::<Record>(line).is_ok()), "{text}");
+    assert!(text.lines().all(|line| serde_json::from_str::<TraceRecord>(line).is_ok()), "{text}");
     // Others may write to the file.
     std::fs::write(&path, format!("nothing\n{{\"name\": 1}}\n{text}{{\"cut\": ")).unwrap();
     let base_id = records()[0].base_id.clone();

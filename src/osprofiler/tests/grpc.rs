@@ -19,21 +19,21 @@ use tower_service::Service;
 use super::{MemoryNotifier, identity};
 use crate::http_client::TracingClientLayer;
 use crate::notifier::Notifier;
-use crate::profiler::{self, InTrace as _};
+use crate::profiler::{self, TraceExtension as _};
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;
 use crate::web::ProfilerLayer;
 use base::secret::Secret;
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Answers the name that it is given, after a point; the empty name is not found.
 #[derive(Clone)]
-struct Get;
+struct GetMethod;
 
-impl tonic::server::UnaryService<String> for Get {
+impl tonic::server::UnaryService<String> for GetMethod {
     type Response = String;
-    type Future = Boxed<Result<Response<String>, Status>>;
+    type Future = BoxedFuture<Result<Response<String>, Status>>;
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
         Box::pin(async move {
@@ -55,7 +55,7 @@ where
 {
     type Response = http::Response<Body>;
     type Error = Infallible;
-    type Future = Boxed<Result<Self::Response, Infallible>>;
+    type Future = BoxedFuture<Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -64,7 +64,7 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         Box::pin(async move {
             let codec = ProstCodec::<String, String>::default();
-            Ok(tonic::server::Grpc::new(codec).unary(Get, request).await)
+            Ok(tonic::server::Grpc::new(codec).unary(GetMethod, request).await)
         })
     }
 }

@@ -62,7 +62,7 @@ fn signed_pack_is_that_of_osprofiler_where_both_ids_are_there() {
 
 #[test]
 fn headers_are_unpacked_as_by_osprofiler() {
-    // `signed_unpack` leaves the judgement of keys to the middleware; here both are one step.
+    // `signed_unpack` leaves keys to the middleware; here both are one step.
     let judged_later = [
         "json extra keys (signed_unpack does not judge keys)",
         "json empty object",

@@ -9,9 +9,9 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::instrument::{InstrumentLayer, WhileTraced};
-use crate::profiler::{self, InTrace};
-use crate::record::Record;
+use crate::instrument::{InstrumentLayer, TracedSpanFilter};
+use crate::profiler::{self, TraceExtension};
+use crate::record::TraceRecord;
 
 #[instrument(ret, err)]
 fn divide(dividend: i64, divisor: i64) -> Result<i64, String> {
@@ -40,7 +40,7 @@ async fn handler(id: u32) {
 }
 
 /// Runs `work` in a trace under a subscriber with `layer`, and returns the records.
-fn recorded<L, F>(layer: L, work: F) -> Vec<Record>
+fn recorded<L, F>(layer: L, work: F) -> Vec<TraceRecord>
 where
     L: Layer<Registry> + Send + Sync,
     F: Future<Output = ()>,
@@ -53,7 +53,7 @@ where
     notifier.records()
 }
 
-fn start_info(records: &[Record], name: &str) -> Value {
+fn start_info(records: &[TraceRecord], name: &str) -> Value {
     let name = format!("{name}-start");
     Value::Object((*records.iter().find(|record| record.name == name).unwrap().info).clone())
 }
@@ -87,7 +87,7 @@ fn if_so_asked_only_traced_spans_are_made() {
         tokio::spawn(async { assert!(tracing::info_span!("untraced").is_disabled()) }).await.unwrap();
         tokio::spawn(query("SELECT 3").in_current_trace()).await.unwrap();
     };
-    let records = recorded(InstrumentLayer::new().and_then(WhileTraced), work);
+    let records = recorded(InstrumentLayer::new().and_then(TracedSpanFilter), work);
     let expected =
         ["handler", "  explicit", "    db", "  scope", "    db", "  divide Err: no", "traced", "db"];
     assert_eq!(outline(&records), expected);
@@ -99,7 +99,7 @@ fn arguments_and_results_are_shown_as_asked() {
         let _ = divide(6, 3);
         secret("hunter2");
     };
-    let show = |records: &[Record], name: &str| {
+    let show = |records: &[TraceRecord], name: &str| {
         (
             start_info(records, name)["function"]["kwargs"].clone(),
             stop_info(records, name)["function"].clone(),
@@ -257,17 +257,18 @@ fn a_guard_held_over_an_await_traps_nobody_else() {
 
 #[test]
 fn panics_and_huge_values_are_told_within_bounds() {
-    struct Huge;
-    impl std::fmt::Debug for Huge {
+    struct EndlessValue;
+    impl std::fmt::Debug for EndlessValue {
         fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            // Would never end if nobody stopped it.
+            // Would never end if it were not stopped.
             loop {
                 formatter.write_str("é\u{1F600}")?;
             }
         }
     }
     let records = recorded(InstrumentLayer::new(), async {
-        let span = tracing::info_span!("huge", value = ?Huge, text = "x".repeat(5_000), nan = f64::NAN);
+        let span =
+            tracing::info_span!("huge", value = ?EndlessValue, text = "x".repeat(5_000), nan = f64::NAN);
         let panicking = move || span.in_scope(|| std::panic::resume_unwind(Box::new(())));
         let ended: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking));
         assert!(ended.is_err());

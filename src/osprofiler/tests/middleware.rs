@@ -14,7 +14,7 @@ use crate::http_client::TracingClientLayer;
 use crate::notifier::Notifier;
 use crate::profiler;
 use crate::signing::Signer;
-use crate::trace::Trace;
+use crate::trace::TraceHandle;
 use crate::verifying::ServerKeys;
 use crate::web::{ProfilerLayer, Switch, onward_headers};
 use base::secret::Secret;
@@ -33,9 +33,9 @@ impl Service<Request<()>> for Handler {
     }
 
     fn call(&mut self, request: Request<()>) -> Self::Future {
-        let trace = request.extensions().get::<Trace>();
+        let trace = request.extensions().get::<TraceHandle>();
         // It is the current one too, already here.
-        assert_eq!(trace.map(Trace::id), profiler::get().as_ref().map(Trace::id));
+        assert_eq!(trace.map(TraceHandle::id), profiler::get().as_ref().map(TraceHandle::id));
         std::future::ready(Ok(Response::new(trace.and_then(onward_headers))))
     }
 }
@@ -88,11 +88,11 @@ fn signed_request() -> Request<()> {
 
 /// Fails, or never answers.
 #[derive(Clone)]
-struct Broken {
+struct BrokenService {
     answers: bool,
 }
 
-impl Service<Request<()>> for Broken {
+impl Service<Request<()>> for BrokenService {
     type Response = Response<()>;
     type Error = std::fmt::Error;
     type Future = std::pin::Pin<Box<dyn Future<Output = Result<Response<()>, std::fmt::Error>>>>;
@@ -110,10 +110,10 @@ impl Service<Request<()>> for Broken {
 async fn failed_and_abandoned_requests_close_their_point() {
     let notifier = Arc::new(MemoryNotifier::default());
     let layer = layer("K", &notifier);
-    assert!(layer.layer(Broken { answers: true }).call(signed_request()).await.is_err());
+    assert!(layer.layer(BrokenService { answers: true }).call(signed_request()).await.is_err());
     let stop: Value = Value::Object((*notifier.records()[1].info).clone());
     assert_eq!(stop["etype"], "core::fmt::Error");
-    drop(layer.layer(Broken { answers: false }).call(signed_request()));
+    drop(layer.layer(BrokenService { answers: false }).call(signed_request()));
     assert_eq!(notifier.names(), ["wsgi-start", "wsgi-stop", "wsgi-start", "wsgi-stop"]);
 }
 
@@ -169,9 +169,9 @@ async fn switches_and_settings_decide_together() {
 
 /// Answers as tonic does when a call fails before its first message.
 #[derive(Clone)]
-struct Failing;
+struct FailingService;
 
-impl Service<Request<()>> for Failing {
+impl Service<Request<()>> for FailingService {
     type Response = Response<()>;
     type Error = Infallible;
     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
@@ -194,8 +194,8 @@ impl Service<Request<()>> for Failing {
 async fn grpc_calls_are_rpc_points_of_client_and_server() {
     let notifier = Arc::new(MemoryNotifier::default());
     let keys = ServerKeys::parse("KEY");
-    let server =
-        ProfilerLayer::new(keys, identity(), Arc::clone(&notifier) as Arc<dyn Notifier>).layer(Failing);
+    let server = ProfilerLayer::new(keys, identity(), Arc::clone(&notifier) as Arc<dyn Notifier>)
+        .layer(FailingService);
     let mut client = TracingClientLayer.layer(server);
     let trace = super::trace(&notifier, Signer::new(&Secret::new("KEY")));
     for path in ["/compute.Servers/Get", "/compute.Servers/Fail"] {

@@ -41,23 +41,23 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::notifier::Notifier;
-use super::record::{Identity, Record};
+use super::record::{ServiceIdentity, TraceRecord};
 use super::report::{Point, TraceTree};
 use super::signing::Signer;
-use super::trace::Trace;
+use super::trace::TraceHandle;
 
 /// Keeps what it gets.
 #[derive(Default)]
-struct MemoryNotifier(Mutex<Vec<Record>>);
+struct MemoryNotifier(Mutex<Vec<TraceRecord>>);
 
 impl Notifier for MemoryNotifier {
-    fn notify(&self, record: Record) {
+    fn notify(&self, record: TraceRecord) {
         self.0.lock().unwrap().push(record);
     }
 }
 
 impl MemoryNotifier {
-    fn records(&self) -> Vec<Record> {
+    fn records(&self) -> Vec<TraceRecord> {
         self.0.lock().unwrap().clone()
     }
 
@@ -66,16 +66,16 @@ impl MemoryNotifier {
     }
 }
 
-fn identity() -> Arc<Identity> {
-    Arc::new(Identity { project: "demo".into(), service: "api".into(), host: "vm".into() })
+fn identity() -> Arc<ServiceIdentity> {
+    Arc::new(ServiceIdentity { project: "demo".into(), service: "api".into(), host: "vm".into() })
 }
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../tests/vectors/osprofiler-vectors.json")).unwrap()
 }
 
-fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> Record {
-    Record {
+fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> TraceRecord {
+    TraceRecord {
         name: name.into(),
         base_id: "base".into(),
         trace_id: trace_id.into(),
@@ -88,12 +88,12 @@ fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> Record {
 }
 
 /// A trace that starts here and is recorded by `notifier`.
-fn trace(notifier: &Arc<MemoryNotifier>, signer: Option<Signer>) -> Trace {
-    Trace::start(Uuid::new_v4(), signer, identity(), Arc::clone(notifier) as Arc<dyn Notifier>)
+fn trace(notifier: &Arc<MemoryNotifier>, signer: Option<Signer>) -> TraceHandle {
+    TraceHandle::start(Uuid::new_v4(), signer, identity(), Arc::clone(notifier) as Arc<dyn Notifier>)
 }
 
 /// The tree as text: a point on each line, indented, with its error if it has one.
-fn outline(records: &[Record]) -> Vec<String> {
+fn outline(records: &[TraceRecord]) -> Vec<String> {
     let points = TraceTree::build(records).points;
     let line = |point: &Point| {
         let error = point.error.as_ref().map(|error| format!(" {}: {}", error.etype, error.message));
@@ -103,7 +103,7 @@ fn outline(records: &[Record]) -> Vec<String> {
 }
 
 /// The stop's info of the only point with this name.
-fn stop_info(records: &[Record], name: &str) -> Value {
+fn stop_info(records: &[TraceRecord], name: &str) -> Value {
     let name = format!("{name}-stop");
     let stops: Vec<_> = records.iter().filter(|record| record.name == name).collect();
     assert_eq!(stops.len(), 1, "{name}");

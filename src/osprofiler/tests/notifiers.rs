@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{MemoryNotifier, record};
-use crate::driver::{Answer, Collector, Driver, DriverError, Stored, TraceQuery, TraceSummary};
+use crate::driver::{Collector, CollectorTrace, Driver, DriverAnswer, DriverError, TraceQuery, TraceSummary};
 use crate::notifier::{FanOut, Notifier, NotifierReport, QueueNotifier};
-use crate::record::Record;
+use crate::record::TraceRecord;
 
 /// A collector in memory that can be taken down.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ fn refused() -> DriverError {
 }
 
 impl Driver for Memory {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+    fn write<'a>(&'a self, records: &'a [TraceRecord]) -> DriverAnswer<'a, ()> {
         Box::pin(async move {
             self.attempts.fetch_add(1, Ordering::Relaxed);
             if self.hangs.load(Ordering::Relaxed) {
@@ -40,15 +40,15 @@ impl Driver for Memory {
         })
     }
 
-    fn records<'a>(&'a self, _: &'a str) -> Answer<'a, Stored> {
-        Box::pin(async { Ok(Stored::default()) })
+    fn records<'a>(&'a self, _: &'a str) -> DriverAnswer<'a, CollectorTrace> {
+        Box::pin(async { Ok(CollectorTrace::default()) })
     }
 
-    fn list<'a>(&'a self, _: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+    fn list<'a>(&'a self, _: &'a TraceQuery) -> DriverAnswer<'a, Vec<TraceSummary>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> DriverAnswer<'_, ()> {
         Box::pin(async { if self.down.load(Ordering::Relaxed) { Err(refused()) } else { Ok(()) } })
     }
 
@@ -103,7 +103,7 @@ async fn a_flush_waits_until_everything_is_stored() {
 async fn what_does_not_fit_is_dropped_and_counted() {
     let (memory, notifier) = start(3);
     memory.hangs.store(true, Ordering::Relaxed);
-    // Nobody takes records out before this task waits.
+    // No records are taken out before this task waits.
     notify(&notifier, &["a", "b", "c", "d", "e"]);
     assert_eq!(notifier.dropped(), 2);
     tokio::task::yield_now().await;
@@ -153,7 +153,7 @@ async fn shutdown_with_a_dead_collector_ends_and_counts() {
 #[test]
 fn a_record_goes_to_every_notifier_though_one_panics() {
     let memory = Arc::new(MemoryNotifier::default());
-    let panicking: Arc<dyn Notifier> = Arc::new(|_: Record| std::panic::resume_unwind(Box::new(())));
+    let panicking: Arc<dyn Notifier> = Arc::new(|_: TraceRecord| std::panic::resume_unwind(Box::new(())));
     let all = FanOut::new(vec![
         Arc::clone(&memory) as Arc<dyn Notifier>,
         panicking,

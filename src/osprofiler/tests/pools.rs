@@ -8,8 +8,8 @@ use sqlx::Executor as _;
 use sqlx::sqlite::SqlitePoolOptions;
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::profiler::InTrace as _;
-use crate::record::Record;
+use crate::profiler::TraceExtension as _;
+use crate::record::TraceRecord;
 use crate::sqlx::{TracedPool, traced};
 
 async fn pool() -> TracedPool<sqlx::Sqlite> {
@@ -22,13 +22,13 @@ async fn pool() -> TracedPool<sqlx::Sqlite> {
 }
 
 /// The records of what `work` does in a trace.
-async fn records(work: impl Future<Output = ()>) -> Vec<Record> {
+async fn records(work: impl Future<Output = ()>) -> Vec<TraceRecord> {
     let notifier = Arc::new(MemoryNotifier::default());
     work.in_trace(trace(&notifier, None)).await;
     notifier.records()
 }
 
-fn statements(records: &[Record]) -> Vec<&str> {
+fn statements(records: &[TraceRecord]) -> Vec<&str> {
     let starts = records.iter().filter(|record| record.name == "db-start");
     starts.map(|record| record.info["db"]["statement"].as_str().unwrap()).collect()
 }

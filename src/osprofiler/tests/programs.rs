@@ -15,70 +15,70 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{MemoryNotifier, trace};
 use crate::instrument::InstrumentLayer;
-use crate::profiler::{self, InTrace};
-use crate::record::Record;
+use crate::profiler::{self, TraceExtension};
+use crate::record::TraceRecord;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ProgramStep {
     /// `start` and `stop` around steps.
-    Explicit(Vec<Step>),
-    Scope(Vec<Step>),
+    Explicit(Vec<ProgramStep>),
+    Scope(Vec<ProgramStep>),
     Sync(u8),
-    Span(Vec<Step>),
+    Span(Vec<ProgramStep>),
     /// A span that is not a point.
-    Filtered(Vec<Step>),
+    Filtered(Vec<ProgramStep>),
     /// Tasks that are waited for.
-    Tasks(Vec<Vec<Step>>),
+    Tasks(Vec<Vec<ProgramStep>>),
     /// Futures side by side in one task.
-    Join(Vec<Step>, Vec<Step>),
+    Join(Vec<ProgramStep>, Vec<ProgramStep>),
     Blocking(u8),
     /// A scope that is dropped after this many polls.
-    Cancelled(Vec<Step>, u8),
+    Cancelled(Vec<ProgramStep>, u8),
     /// A scope that panics in the end, in a task of its own.
-    Panic(Vec<Step>),
+    Panic(Vec<ProgramStep>),
     SyncPanic(u8),
     /// A scope in which a point is started and never stopped.
-    Unstopped(Vec<Step>),
+    Unstopped(Vec<ProgramStep>),
     /// `stop` without `start`, in a flow of its own.
     ExtraStop,
     Yield,
 }
 
-fn steps(with_tasks: bool) -> impl Strategy<Value = Vec<Step>> {
+fn steps(with_tasks: bool) -> impl Strategy<Value = Vec<ProgramStep>> {
     let leaf = prop_oneof![
-        (0_u8..4).prop_map(Step::Sync),
-        (0_u8..4).prop_map(Step::SyncPanic),
-        Just(Step::ExtraStop),
-        Just(Step::Yield),
-        Just(Step::Yield),
+        (0_u8..4).prop_map(ProgramStep::Sync),
+        (0_u8..4).prop_map(ProgramStep::SyncPanic),
+        Just(ProgramStep::ExtraStop),
+        Just(ProgramStep::Yield),
+        Just(ProgramStep::Yield),
     ];
     let step = leaf.prop_recursive(5, 40, 4, move |step| {
         let steps = || prop::collection::vec(step.clone(), 0..4);
         let inline = prop_oneof![
-            steps().prop_map(Step::Explicit),
-            steps().prop_map(Step::Scope),
-            steps().prop_map(Step::Span),
-            steps().prop_map(Step::Filtered),
-            (steps(), steps()).prop_map(|(a, b)| Step::Join(a, b)),
-            steps().prop_map(Step::Unstopped),
+            steps().prop_map(ProgramStep::Explicit),
+            steps().prop_map(ProgramStep::Scope),
+            steps().prop_map(ProgramStep::Span),
+            steps().prop_map(ProgramStep::Filtered),
+            (steps(), steps()).prop_map(|(a, b)| ProgramStep::Join(a, b)),
+            steps().prop_map(ProgramStep::Unstopped),
         ];
         if !with_tasks {
             return inline.boxed();
         }
         prop_oneof![
             3 => inline,
-            1 => prop::collection::vec(steps(), 1..4).prop_map(Step::Tasks),
-            1 => (0_u8..4).prop_map(Step::Blocking),
-            1 => steps().prop_map(Step::Panic),
+            1 => prop::collection::vec(steps(), 1..4).prop_map(ProgramStep::Tasks),
+            1 => (0_u8..4).prop_map(ProgramStep::Blocking),
+            1 => steps().prop_map(ProgramStep::Panic),
         ]
         .boxed()
     });
     prop::collection::vec(step, 0..5)
 }
 
-fn program() -> impl Strategy<Value = Vec<Step>> {
+fn program() -> impl Strategy<Value = Vec<ProgramStep>> {
     // What is cancelled waits for no tasks: those would go on without their parent.
-    let cancelled = (steps(false), 0_u8..6).prop_map(|(steps, polls)| Step::Cancelled(steps, polls));
+    let cancelled = (steps(false), 0_u8..6).prop_map(|(steps, polls)| ProgramStep::Cancelled(steps, polls));
     (steps(true), prop::collection::vec(cancelled, 0..3)).prop_map(|(mut steps, cancelled)| {
         steps.extend(cancelled);
         steps
@@ -87,9 +87,9 @@ fn program() -> impl Strategy<Value = Vec<Step>> {
 
 /// Names points so that a record tells which point should be its parent.
 #[derive(Default)]
-struct Names(AtomicUsize);
+struct PointNames(AtomicUsize);
 
-impl Names {
+impl PointNames {
     /// The new point's number and name.
     fn next(&self, parent: usize) -> (usize, String) {
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
@@ -97,7 +97,7 @@ impl Names {
     }
 }
 
-fn sync(names: &Names, parent: usize, depth: u8) {
+fn sync(names: &PointNames, parent: usize, depth: u8) {
     let (number, name) = names.next(parent);
     profiler::trace_sync(&name, (), || {
         if depth > 0 {
@@ -107,7 +107,11 @@ fn sync(names: &Names, parent: usize, depth: u8) {
 }
 
 /// Runs steps below the point numbered `parent`.
-fn run(names: Arc<Names>, steps: Vec<Step>, parent: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn run(
+    names: Arc<PointNames>,
+    steps: Vec<ProgramStep>,
+    parent: usize,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         for step in steps {
             one(&names, step, parent).await;
@@ -115,41 +119,47 @@ fn run(names: Arc<Names>, steps: Vec<Step>, parent: usize) -> Pin<Box<dyn Future
     })
 }
 
-async fn one(names: &Arc<Names>, step: Step, parent: usize) {
-    let below = |steps: Vec<Step>| {
+async fn one(names: &Arc<PointNames>, step: ProgramStep, parent: usize) {
+    let below = |steps: Vec<ProgramStep>| {
         let (number, name) = names.next(parent);
         (name, run(Arc::clone(names), steps, number))
     };
     match step {
-        Step::Explicit(steps) => {
+        ProgramStep::Explicit(steps) => {
             let (name, work) = below(steps);
             profiler::start(&name, ());
             work.await;
             profiler::stop(());
         }
-        Step::Scope(steps) => {
+        ProgramStep::Scope(steps) => {
             let (name, work) = below(steps);
             profiler::trace(name, (), work).await;
         }
-        Step::Sync(depth) => sync(names, parent, depth),
-        Step::Span(steps) => {
+        ProgramStep::Sync(depth) => sync(names, parent, depth),
+        ProgramStep::Span(steps) => {
             let (name, work) = below(steps);
             work.instrument(tracing::info_span!("span", osprofiler.name = name)).await;
         }
-        Step::Filtered(steps) => {
+        ProgramStep::Filtered(steps) => {
             run(Arc::clone(names), steps, parent).instrument(tracing::trace_span!("filtered")).await;
         }
-        Step::Yield => tokio::task::yield_now().await,
-        Step::Tasks(_) | Step::Join(..) | Step::Blocking(_) => concurrent(names, step, parent).await,
-        Step::Cancelled(..) | Step::Panic(_) | Step::SyncPanic(_) | Step::Unstopped(_) | Step::ExtraStop => {
+        ProgramStep::Yield => tokio::task::yield_now().await,
+        ProgramStep::Tasks(_) | ProgramStep::Join(..) | ProgramStep::Blocking(_) => {
+            concurrent(names, step, parent).await
+        }
+        ProgramStep::Cancelled(..)
+        | ProgramStep::Panic(_)
+        | ProgramStep::SyncPanic(_)
+        | ProgramStep::Unstopped(_)
+        | ProgramStep::ExtraStop => {
             irregular(names, step, parent).await;
         }
     }
 }
 
-async fn concurrent(names: &Arc<Names>, step: Step, parent: usize) {
+async fn concurrent(names: &Arc<PointNames>, step: ProgramStep, parent: usize) {
     match step {
-        Step::Tasks(tasks) => {
+        ProgramStep::Tasks(tasks) => {
             let spawn = |steps| {
                 let work = run(Arc::clone(names), steps, parent).in_current_trace();
                 tokio::spawn(work.with_current_subscriber())
@@ -159,11 +169,11 @@ async fn concurrent(names: &Arc<Names>, step: Step, parent: usize) {
                 task.await.unwrap();
             }
         }
-        Step::Join(first, second) => {
+        ProgramStep::Join(first, second) => {
             let side = |steps| run(Arc::clone(names), steps, parent).in_current_trace();
             tokio::join!(side(first), side(second));
         }
-        Step::Blocking(depth) => {
+        ProgramStep::Blocking(depth) => {
             let names = Arc::clone(names);
             let work = profiler::inherited(move || sync(&names, parent, depth));
             tokio::task::spawn_blocking(work).await.unwrap();
@@ -172,13 +182,13 @@ async fn concurrent(names: &Arc<Names>, step: Step, parent: usize) {
     }
 }
 
-async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
-    let below = |steps: Vec<Step>| {
+async fn irregular(names: &Arc<PointNames>, step: ProgramStep, parent: usize) {
+    let below = |steps: Vec<ProgramStep>| {
         let (number, name) = names.next(parent);
         (name, run(Arc::clone(names), steps, number))
     };
     match step {
-        Step::Cancelled(steps, polls) => {
+        ProgramStep::Cancelled(steps, polls) => {
             let (name, work) = below(steps);
             let mut work = Box::pin(profiler::trace(name, (), async {
                 work.await;
@@ -193,7 +203,7 @@ async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
             })
             .await;
         }
-        Step::Panic(steps) => {
+        ProgramStep::Panic(steps) => {
             let (name, work) = below(steps);
             let work = profiler::trace(name, (), async {
                 work.await;
@@ -202,7 +212,7 @@ async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
             let ended: Result<(), _> = tokio::spawn(work.with_current_subscriber()).await;
             assert!(ended.unwrap_err().is_panic());
         }
-        Step::SyncPanic(depth) => {
+        ProgramStep::SyncPanic(depth) => {
             let panicking = || {
                 sync(names, parent, depth);
                 let (_, name) = names.next(parent);
@@ -211,7 +221,7 @@ async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
             let panicked: Result<(), _> = catch_unwind(AssertUnwindSafe(panicking));
             assert!(panicked.is_err());
         }
-        Step::Unstopped(steps) => {
+        ProgramStep::Unstopped(steps) => {
             let (number, name) = names.next(parent);
             let names = Arc::clone(names);
             let work = async move {
@@ -221,21 +231,21 @@ async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
             };
             profiler::trace(name, (), work).await;
         }
-        Step::ExtraStop => async { profiler::stop(()) }.in_current_trace().await,
+        ProgramStep::ExtraStop => async { profiler::stop(()) }.in_current_trace().await,
         _ => unreachable!("{step:?} is for another function"),
     }
 }
 
-/// Each start has one stop, parents are open while children start, and everybody has the parent
-/// that its name tells.
-fn check(records: &[Record], root: &str) {
-    struct Seen {
+/// Each start has one stop, parents are open while children start, and each point has the parent that
+/// its name tells.
+fn check(records: &[TraceRecord], root: &str) {
+    struct PointLifetime {
         number: String,
         start: usize,
         stop: Option<usize>,
     }
-    let mut seen: HashMap<&str, Seen> =
-        HashMap::from([(root, Seen { number: "0".into(), start: 0, stop: Some(usize::MAX) })]);
+    let mut seen: HashMap<&str, PointLifetime> =
+        HashMap::from([(root, PointLifetime { number: "0".into(), start: 0, stop: Some(usize::MAX) })]);
     for (at, record) in records.iter().enumerate() {
         let (name, kind) = record.name.rsplit_once('-').unwrap();
         let (number, parent) = name.split_once(':').unwrap();
@@ -243,7 +253,7 @@ fn check(records: &[Record], root: &str) {
             let above = seen.get(record.parent_id.as_str()).expect("the parent has started");
             assert_eq!(above.number, parent, "{}", record.name);
             assert!(above.stop.is_none_or(|stop| stop > at), "the parent of {} has ended", record.name);
-            let new = Seen { number: number.to_owned(), start: at, stop: None };
+            let new = PointLifetime { number: number.to_owned(), start: at, stop: None };
             assert!(seen.insert(&record.trace_id, new).is_none(), "{} started twice", record.name);
         } else {
             let point = seen.get_mut(record.trace_id.as_str()).expect("it has started");

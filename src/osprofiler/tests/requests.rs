@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::profiler::{self, InTrace as _};
+use crate::profiler::{self, TraceExtension as _};
 use crate::reqwest::traced;
 use crate::signing::Signer;
 use crate::verifying::ServerKeys;

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::record::Info;
 use crate::report::TraceTree;
 use crate::spans::meaning::RESOURCE;
-use crate::spans::{Span, read};
+use crate::spans::{TraceSpan, read};
 
 fn info(value: Value) -> Info {
     value.as_object().cloned().unwrap_or_default()
 }
 
-fn span(span_id: u64, parent_id: Option<u64>, resource: &Arc<Info>) -> Span {
+fn span(span_id: u64, parent_id: Option<u64>, resource: &Arc<Info>) -> TraceSpan {
     let (start_ns, end_ns) = (span_id * 1_000_000, 100_000_000 - span_id * 1_000_000);
     let resource = Arc::clone(resource);
-    Span {
+    TraceSpan {
         trace_id: 1,
         span_id,
         parent_id,
@@ -24,7 +24,7 @@ fn span(span_id: u64, parent_id: Option<u64>, resource: &Arc<Info>) -> Span {
         start_ns,
         end_ns,
         resource,
-        ..Span::default()
+        ..TraceSpan::default()
     }
 }
 

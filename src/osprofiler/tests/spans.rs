@@ -8,17 +8,18 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::record::{Info, Record, TRACE_RECORDS_MAX, Timestamp};
+use crate::record::{Info, TRACE_RECORDS_MAX, Timestamp, TraceRecord};
 use crate::report::TraceTree;
 use crate::spans::{
-    Decoded, Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write,
+    DecodedSpans, SpanError, SpanEvent, SpanKind, TraceSpan, jaeger, json, protobuf, read, span_id, trace_id,
+    write,
 };
 
 fn request() -> Value {
     serde_json::from_str(include_str!("../../../tests/vectors/otlp/otlp-request.json")).unwrap()
 }
 
-fn python_spans() -> Vec<Span> {
+fn python_spans() -> Vec<TraceSpan> {
     let vector = request();
     let bodies = vector["requests"].as_array().unwrap().iter();
     bodies
@@ -33,8 +34,8 @@ fn info(value: Value) -> Info {
     value.as_object().cloned().unwrap()
 }
 
-fn record(name: &str, ids: [&str; 3], us: u64, info: Info) -> Record {
-    Record {
+fn record(name: &str, ids: [&str; 3], us: u64, info: Info) -> TraceRecord {
+    TraceRecord {
         name: name.into(),
         base_id: ids[0].into(),
         trace_id: ids[1].into(),
@@ -106,7 +107,7 @@ fn spans_are_those_of_the_python_driver() {
         );
         assert_eq!((&ours.name, ours.kind), (&them.name, them.kind));
         assert_eq!(without_ours(&ours.attributes), them.attributes, "{name}");
-        let events = |span: &Span| -> Vec<(String, Info)> {
+        let events = |span: &TraceSpan| -> Vec<(String, Info)> {
             span.events.iter().map(|event| (event.name.clone(), event.attributes.clone())).collect()
         };
         assert_eq!(events(&ours), events(them));
@@ -153,7 +154,7 @@ fn spans_of_the_python_driver_become_the_tree_that_was() {
     assert!(tree.points.iter().all(|point| point.service.as_deref() == Some("api")));
     assert_eq!(tree.points[1].info["db"]["params"], json!(["p", 1]));
 
-    // A root below the client's point keeps the link, as far as 64 bits tell.
+    // A root below the client's point keeps the part of the link that 64 bits hold.
     let remote = read::records("146968e4-0a64-4170-a965-b9226d4e6bc3", &spans);
     assert_eq!(remote[0].parent_id, "af9f8f8148dfcbff");
     // One whose header said that the parent is base_id: the library leaves it out; others send it.
@@ -192,7 +193,7 @@ fn any_info() -> impl Strategy<Value = Info> {
     prop::collection::vec((key, any_value()), 0..4).prop_map(|pairs| pairs.into_iter().collect())
 }
 
-fn any_point() -> impl Strategy<Value = [Record; 2]> {
+fn any_point() -> impl Strategy<Value = [TraceRecord; 2]> {
     let id = || prop_oneof!["[a-z]{0,3}", any::<u128>().prop_map(|id| Uuid::from_u128(id).to_string())];
     let name = prop_oneof!["[a-z-]{0,8}", "(wsgi|db|http|rpc|restart|WSGI_GET_/)"];
     let origin = || prop::option::of("[a-z-]{0,4}");
@@ -203,7 +204,7 @@ fn any_point() -> impl Strategy<Value = [Record; 2]> {
                 record(&format!("{name}-start"), ids, 3, start),
                 record(&format!("{name}-stop"), ids, 3 + us, stop),
             ];
-            point.map(|record| Record {
+            point.map(|record| TraceRecord {
                 project: project.as_deref().map(Into::into),
                 service: service.as_deref().map(Into::into),
                 ..record
@@ -213,7 +214,7 @@ fn any_point() -> impl Strategy<Value = [Record; 2]> {
 }
 
 /// A span as Jaeger shows it.
-fn as_jaeger(span: &Span) -> Value {
+fn as_jaeger(span: &TraceSpan) -> Value {
     let tags = |attributes: &Info| -> Vec<Value> {
         let tag = |(key, value): (&String, &Value)| {
             let kind = match value {
@@ -295,11 +296,11 @@ proptest! {
             Some(&record("db-start", ["b", "t", "p"], 1, info(json!({"db": {"statement": "SELECT 1"}})))),
             Some(&record("db-stop", ["b", "t", "p"], 2, info(json!({"etype": "E", "message": "m"})))),
         ).unwrap();
-        let check = |mut body: Vec<u8>, decode: fn(&[u8]) -> Result<Decoded, SpanError>| {
+        let check = |mut body: Vec<u8>, decode: fn(&[u8]) -> Result<DecodedSpans, SpanError>| {
             let (at, cut) = (at % body.len(), cut % body.len());
             let _ = decode(&body[..cut]);
             body[at] = byte;
-            if let Ok(Decoded { spans, .. }) = decode(&body) {
+            if let Ok(DecodedSpans { spans, .. }) = decode(&body) {
                 let _ = TraceTree::build(&read::records("b", &spans));
                 let _: Vec<_> = spans.iter().map(|span| read::base_id(span.trace_id, &spans)).collect();
             }
@@ -315,9 +316,9 @@ proptest! {
         spans in prop::collection::vec((0..4_u64, prop::option::of(0..4_u64), any::<u64>(), any::<u64>(), 0..6_i64), 0..12)
     ) {
         let wanted = trace_id("b");
-        let spans: Vec<Span> = spans.into_iter().map(|(id, parent, start_ns, end_ns, kind)| Span {
-            trace_id: wanted, span_id: id, parent_id: parent, start_ns, end_ns, kind: Kind::from_number(kind),
-            name: "x".into(), ..Span::default()
+        let spans: Vec<TraceSpan> = spans.into_iter().map(|(id, parent, start_ns, end_ns, kind)| TraceSpan {
+            trace_id: wanted, span_id: id, parent_id: parent, start_ns, end_ns, kind: SpanKind::from_number(kind),
+            name: "x".into(), ..TraceSpan::default()
         }).collect();
         let records = read::records("b", &spans);
         prop_assert!(records.len() <= spans.len() * 2);
@@ -362,7 +363,7 @@ const TEMPO: &str = r#"{"batches": [{"resource": {"attributes": [
 #[test]
 fn traces_of_any_opentelemetry_service_are_good_trees() {
     let base_id = Uuid::from_u128(1).to_string();
-    let check = |spans: &[Span]| {
+    let check = |spans: &[TraceSpan]| {
         let tree = TraceTree::build(&read::records(&base_id, spans));
         let points: Vec<_> = tree
             .points
@@ -444,7 +445,7 @@ fn answers_of_jaeger_are_read() {
     for nothing in
         [r#"{"data": null, "errors": [{"code": 404, "msg": "trace not found"}]}"#, r#"{"data": []}"#, "{}"]
     {
-        assert_eq!(jaeger::decode(nothing.as_bytes()).unwrap(), Decoded::default());
+        assert_eq!(jaeger::decode(nothing.as_bytes()).unwrap(), DecodedSpans::default());
     }
     let bad = r#"{"data": [{"spans": [{"traceID": "x y", "spanID": "1"}]}]}"#;
     let bad = jaeger::decode(bad.as_bytes()).unwrap();
@@ -458,43 +459,43 @@ fn answers_of_jaeger_are_read() {
 
 #[test]
 fn spans_that_share_an_id_are_told_apart() {
-    let span = |name: &str, kind, start_ns| Span {
+    let span = |name: &str, kind, start_ns| TraceSpan {
         trace_id: trace_id("b"),
         span_id: 5,
         name: name.into(),
         kind,
         start_ns,
         end_ns: start_ns + 1_000,
-        ..Span::default()
+        ..TraceSpan::default()
     };
     // Zipkin's way; the server's span came first. One of them was delivered twice.
-    let mut below = span("db", Kind::Client, 3_000);
+    let mut below = span("db", SpanKind::Client, 3_000);
     (below.span_id, below.parent_id) = (6, Some(5));
     let spans = [
-        span("server", Kind::Server, 2_000),
-        span("client", Kind::Client, 1_000),
-        span("client", Kind::Client, 1_000),
+        span("server", SpanKind::Server, 2_000),
+        span("client", SpanKind::Client, 1_000),
+        span("client", SpanKind::Client, 1_000),
         below,
     ];
     let tree = TraceTree::build(&read::records("b", &spans));
     let names: Vec<_> = tree.points.iter().map(|point| (point.depth, &*point.name)).collect();
     assert_eq!(names, [(0, "client"), (1, "server"), (2, "db")]);
     // The service that reports a span decides which of the two it is below.
-    let of = |service: &str, mut span: Span| {
+    let of = |service: &str, mut span: TraceSpan| {
         span.resource = Arc::new(Info::from_iter([("service.name".to_owned(), json!(service))]));
         span
     };
     for (service, depth) in [("a", 1), ("b", 2), ("c", 2)] {
-        let mut below = span("below", Kind::Internal, 3_000);
+        let mut below = span("below", SpanKind::Internal, 3_000);
         (below.span_id, below.parent_id) = (6, Some(5));
-        let [client, server] = [("client", Kind::Client, 1_000), ("server", Kind::Server, 2_000)]
+        let [client, server] = [("client", SpanKind::Client, 1_000), ("server", SpanKind::Server, 2_000)]
             .map(|(name, kind, start_ns)| span(name, kind, start_ns));
         let spans = [of(service, below), of("b", server), of("a", client)];
         let tree = TraceTree::build(&read::records("b", &spans));
         let names: Vec<_> = tree.points.iter().map(|point| (point.depth, &*point.name)).collect();
         assert_eq!(names, [(0, "client"), (1, "server"), (depth, "below")], "{service}");
     }
-    let flood: Vec<Span> = (0..100).map(|n| span("x", Kind::Client, n * 10)).collect();
+    let flood: Vec<TraceSpan> = (0..100).map(|n| span("x", SpanKind::Client, n * 10)).collect();
     assert!(read::records("b", &flood).len() <= 32);
 }
 
@@ -551,8 +552,8 @@ fn records_of_odd_times_and_names_are_written() {
     let start = record("x-start", ["b", "t", "b"], 7, Info::new());
     let span = write::span(Some(&start), Some(&stop)).unwrap();
     assert_eq!(span.start_ns, span.end_ns);
-    let event = Event::default();
-    let span = Span { events: vec![event], resource: Arc::default(), ..span };
+    let event = SpanEvent::default();
+    let span = TraceSpan { events: vec![event], resource: Arc::default(), ..span };
     assert_eq!(protobuf::decode(&protobuf::encode(std::slice::from_ref(&span))).unwrap(), [span]);
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::report::TraceTree;
-use crate::spans::{Kind, Link, Span, jaeger, json as otlp_json, protobuf, read, trace_id};
+use crate::spans::{SpanKind, SpanLink, TraceSpan, jaeger, json as otlp_json, protobuf, read, trace_id};
 
 const BASE_ID: &str = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
 /// The trace of a consumer.
 const OTHER: u128 = 77;
 
-fn span(trace_id: u128, span_id: u64, parent_id: Option<u64>, links: &[(u128, u64)]) -> Span {
-    Span {
+fn span(trace_id: u128, span_id: u64, parent_id: Option<u64>, links: &[(u128, u64)]) -> TraceSpan {
+    TraceSpan {
         trace_id,
         span_id,
         parent_id,
@@ -21,15 +21,15 @@ fn span(trace_id: u128, span_id: u64, parent_id: Option<u64>, links: &[(u128, u6
         end_ns: span_id * 1_000_000 + 500_000,
         links: links
             .iter()
-            .map(|(trace_id, span_id)| Link { trace_id: *trace_id, span_id: *span_id })
+            .map(|(trace_id, span_id)| SpanLink { trace_id: *trace_id, span_id: *span_id })
             .collect(),
         resource: Arc::default(),
-        ..Span::default()
+        ..TraceSpan::default()
     }
 }
 
 /// Each point as depth, name, and what it says of a link.
-fn tree(spans: &[Span]) -> Vec<(usize, String, Value)> {
+fn tree(spans: &[TraceSpan]) -> Vec<(usize, String, Value)> {
     let tree = TraceTree::build(&read::records(BASE_ID, spans));
     let point = |point: &crate::report::Point| {
         (point.depth, point.name.to_string(), point.info.get(read::LINK).cloned().unwrap_or_default())
@@ -134,8 +134,8 @@ fn links_are_read_in_every_format() {
 
 #[test]
 fn points_say_whether_they_send_or_receive_messages() {
-    for (kind, says) in [(Kind::Producer, json!("producer")), (Kind::Consumer, json!("consumer"))] {
-        let span = Span { kind, ..span(trace_id(BASE_ID), 1, None, &[]) };
+    for (kind, says) in [(SpanKind::Producer, json!("producer")), (SpanKind::Consumer, json!("consumer"))] {
+        let span = TraceSpan { kind, ..span(trace_id(BASE_ID), 1, None, &[]) };
         assert_eq!(read::records(BASE_ID, &[span])[0].info["kind"], says);
     }
     assert!(!read::records(BASE_ID, &[span(trace_id(BASE_ID), 1, None, &[])])[0].info.contains_key("kind"));

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::record;
 use crate::compat::compat_report;
-use crate::record::{Record, Timestamp};
+use crate::record::{Timestamp, TraceRecord};
 use crate::report::{DETAIL_LEN_MAX, TraceTree};
 
 /// Records as the list in redis has them, newest first, in the order that this crate reads.
-fn decode(raw: &Value) -> Vec<Record> {
+fn decode(raw: &Value) -> Vec<TraceRecord> {
     let raw = raw.as_array().unwrap();
-    raw.iter().rev().map(|json| Record::decode(json.as_str().unwrap().as_bytes()).unwrap()).collect()
+    raw.iter().rev().map(|json| TraceRecord::decode(json.as_str().unwrap().as_bytes()).unwrap()).collect()
 }
 
 fn check(name: &str, raw: &Value, expected: &Value) {
@@ -82,7 +82,7 @@ fn trees_of_real_services_have_every_point_once_in_microseconds() {
         }
         assert_eq!(exceptions, case["exceptions"], "{name}: {:?}", errors.collect::<Vec<_>>());
         check_invariants(&tree);
-        // A request and its database points do not overlap, so that self times sum to the whole.
+        // A request and its database points do not overlap, so that own times sum to the whole.
         let root = &tree.points[0];
         let sum: u64 = tree.points.iter().filter_map(|point| point.self_us).sum();
         assert_eq!(Some(sum), root.duration_us, "{name}");
@@ -168,7 +168,7 @@ fn cycles_duplicates_and_great_depths_are_laid_out() {
     let seen: Vec<_> = tree.points.iter().map(|point| (point.trace_id.as_str(), point.depth)).collect();
     assert_eq!(seen, [("s", 0), ("a", 0), ("c", 1), ("b", 2)]);
 
-    let deep: Vec<Record> = (0..10_000)
+    let deep: Vec<TraceRecord> = (0..10_000)
         .flat_map(|n| {
             let (id, parent) = (format!("{n}"), format!("{}", n as i64 - 1));
             [record("x-start", &id, &parent, n), record("x-stop", &id, &parent, 50_000 - n)]
@@ -181,7 +181,7 @@ fn cycles_duplicates_and_great_depths_are_laid_out() {
     assert_eq!(report["stats"]["x"]["count"], 10_000);
     assert!(report.to_string().len() > 1_000_000);
 
-    let wide: Vec<Record> = (0..100_000).map(|n| record("x-start", &format!("{n}"), "0", n)).collect();
+    let wide: Vec<TraceRecord> = (0..100_000).map(|n| record("x-start", &format!("{n}"), "0", n)).collect();
     assert_eq!(TraceTree::build(&wide).points.len(), 100_000);
 }
 
@@ -198,7 +198,7 @@ fn no_records_make_an_empty_report() {
 #[test]
 fn broken_records_are_refused() {
     let good = r#"{"name": "a-start", "base_id": "b", "trace_id": "t", "parent_id": "p", "timestamp": "2026-11-20T22:52:01.123456"}"#;
-    assert_eq!(Record::decode(good.as_bytes()).unwrap().timestamp_us(), Some(1_795_215_121_123_456));
+    assert_eq!(TraceRecord::decode(good.as_bytes()).unwrap().timestamp_us(), Some(1_795_215_121_123_456));
     for (from, to) in [
         ("\"name\"", "\"nome\""),
         ("\"b\"", "1"),
@@ -209,10 +209,10 @@ fn broken_records_are_refused() {
         ("{", "["),
         ("}", ", \"info\": []}"),
     ] {
-        assert!(Record::decode(good.replacen(from, to, 1).as_bytes()).is_err(), "{from} -> {to}");
+        assert!(TraceRecord::decode(good.replacen(from, to, 1).as_bytes()).is_err(), "{from} -> {to}");
     }
-    assert!(Record::decode("[".repeat(100_000).as_bytes()).is_err());
-    assert!(Record::decode(&vec![b' '; 5 * 1024 * 1024]).is_err());
+    assert!(TraceRecord::decode("[".repeat(100_000).as_bytes()).is_err());
+    assert!(TraceRecord::decode(&vec![b' '; 5 * 1024 * 1024]).is_err());
 }
 
 fn check_invariants(tree: &TraceTree) {
@@ -236,7 +236,7 @@ proptest! {
             (0_u8..12, 0_u8..12, 0_u32..1000, "[a-]{0,3}(-start|-stop|)"), 0..60,
         )
     ) {
-        let records: Vec<Record> = records
+        let records: Vec<TraceRecord> = records
             .into_iter()
             .map(|(id, parent, us, name)| record(&name, &id.to_string(), &parent.to_string(), us))
             .collect();
@@ -253,7 +253,7 @@ proptest! {
 
     #[test]
     fn decoding_a_record_never_panics(bytes: Vec<u8>, timestamp in "[0-9T:. Z+-]{0,30}") {
-        let _ = Record::decode(&bytes);
+        let _ = TraceRecord::decode(&bytes);
         let mut odd = record("a-start", "t", "p", 0);
         odd.timestamp = timestamp.into();
         let _ = (odd.timestamp_us(), TraceTree::build(std::slice::from_ref(&odd)), compat_report(&[odd]));

@@ -1,7 +1,7 @@
 //! The current point of the running task or thread.
 //!
-//! Each thread has a stack of frames; a frame is pushed when a future is polled, a span entered or
-//! a closure run, and taken off again before its owner lets go of the thread. So a frame is never
+//! Each thread has a stack of frames. A frame is pushed when a future is polled, a span entered or a
+//! closure run. It is taken off again before its owner lets go of the thread. So a frame is never
 //! seen by work that it does not belong to: a task's own part, its [`Flow`], travels with the task.
 //! Frames of another task that happen to lie below (a `LocalSet` polled within a traced future) are
 //! told apart by tokio's task id.
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{CANCELLED, Scope, Trace, UNSTOPPED, elapsed_ns, failure};
+use super::{CANCELLED, PointScope, TraceHandle, UNSTOPPED, elapsed_ns, failure};
 use crate::record::{Info, IntoInfo};
 use base::clock::Nanos;
 
@@ -34,7 +34,7 @@ struct Stack {
 }
 
 struct Frame {
-    token: Token,
+    token: FrameToken,
     #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans are looked for"))]
     span: Option<u64>,
     task: Option<tokio::task::Id>,
@@ -44,15 +44,15 @@ struct Frame {
 
 /// Names a frame of this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token(u64);
+pub(crate) struct FrameToken(u64);
 
 /// The state that a piece of work carries with it: its stack of points, and how long it was at work.
 pub(crate) struct Flow {
     /// The point that others are opened under; `None` once the profiler was cleaned.
-    trace: Option<Trace>,
+    trace: Option<TraceHandle>,
     /// Closed when the flow ends.
-    point: Option<Scope>,
-    started: Vec<Started>,
+    point: Option<PointScope>,
+    started: Vec<StartedPoint>,
     /// How many points were not opened because of [`OPEN_MAX`].
     unopened: u64,
     busy_ns: Nanos,
@@ -66,14 +66,14 @@ pub(crate) struct Flow {
 }
 
 /// A point opened by [`start`].
-struct Started {
-    scope: Scope,
+struct StartedPoint {
+    scope: PointScope,
     busy_before_ns: Nanos,
 }
 
 impl Flow {
     /// Work that belongs to `trace` but is not a separate point.
-    pub(crate) fn follow(trace: Trace) -> Box<Self> {
+    pub(crate) fn follow(trace: TraceHandle) -> Box<Self> {
         Box::new(Self {
             trace: Some(trace),
             point: None,
@@ -88,7 +88,7 @@ impl Flow {
     }
 
     /// A closure that is a point.
-    pub(crate) fn of_sync_point(scope: Scope) -> Box<Self> {
+    pub(crate) fn of_sync_point(scope: PointScope) -> Box<Self> {
         let mut flow = Self::of_point(scope);
         flow.never_waits = true;
         flow
@@ -96,7 +96,7 @@ impl Flow {
 
     #[cfg(feature = "tracing")]
     /// As [`Flow::follow`], for a span whose own flow is in use.
-    pub(crate) fn stand_in(trace: Trace) -> Box<Self> {
+    pub(crate) fn stand_in(trace: TraceHandle) -> Box<Self> {
         let mut flow = Self::follow(trace);
         flow.stands_in = true;
         flow
@@ -108,7 +108,7 @@ impl Flow {
     }
 
     /// Work that is a point.
-    pub(crate) fn of_point(scope: Scope) -> Box<Self> {
+    pub(crate) fn of_point(scope: PointScope) -> Box<Self> {
         let mut flow = Self::follow(scope.trace().clone());
         flow.point = Some(scope);
         flow
@@ -134,7 +134,7 @@ impl Flow {
         self.busy_ns + self.since.map_or(0, elapsed_ns)
     }
 
-    fn current(&self) -> Option<&Trace> {
+    fn current(&self) -> Option<&TraceHandle> {
         self.started.last().map(|started| started.scope.trace()).or(self.trace.as_ref())
     }
 }
@@ -143,7 +143,7 @@ impl Drop for Flow {
     /// Closes what is open, innermost first.
     fn drop(&mut self) {
         let busy_ns = self.busy_ns();
-        while let Some(Started { mut scope, busy_before_ns }) = self.started.pop() {
+        while let Some(StartedPoint { mut scope, busy_before_ns }) = self.started.pop() {
             scope.was_busy(busy_ns.saturating_sub(busy_before_ns));
             scope.did_not_panic();
             scope.trace().note(UNSTOPPED, true.into());
@@ -156,7 +156,7 @@ impl Drop for Flow {
 }
 
 /// The point that is current here.
-pub(crate) fn current() -> Option<Trace> {
+pub(crate) fn current() -> Option<TraceHandle> {
     with_flow(|flow| flow.current().cloned()).flatten()
 }
 
@@ -182,13 +182,13 @@ pub(crate) fn start(name: &str, info: impl IntoInfo) {
     let mut scope = Some(parent.enter(name, Some(info.into_info())));
     with_flow(|flow| {
         let busy_before_ns = flow.busy_ns();
-        flow.started.extend(scope.take().map(|scope| Started { scope, busy_before_ns }));
+        flow.started.extend(scope.take().map(|scope| StartedPoint { scope, busy_before_ns }));
     });
 }
 
 /// Closes what [`start`] opened last in this flow, if anything.
 pub(crate) fn stop(info: impl IntoInfo) {
-    let Some(Started { mut scope, busy_before_ns }) = with_flow(Flow::pop).flatten() else { return };
+    let Some(StartedPoint { mut scope, busy_before_ns }) = with_flow(Flow::pop).flatten() else { return };
     let busy_ns = with_flow(|flow| flow.busy_ns()).unwrap_or(busy_before_ns);
     scope.was_busy(busy_ns.saturating_sub(busy_before_ns));
     scope.trace().add(info.into_info());
@@ -202,7 +202,7 @@ impl Flow {
         full
     }
 
-    fn pop(&mut self) -> Option<Started> {
+    fn pop(&mut self) -> Option<StartedPoint> {
         if self.unopened > 0 {
             self.unopened -= 1;
             return None;
@@ -217,21 +217,21 @@ pub(crate) fn clean() {
         flow.unopened = 0;
         (flow.trace.take(), std::mem::take(&mut flow.started))
     });
-    for Started { scope, .. } in forgotten.into_iter().flat_map(|(_, started)| started).rev() {
+    for StartedPoint { scope, .. } in forgotten.into_iter().flat_map(|(_, started)| started).rev() {
         scope.trace().note(UNSTOPPED, true.into());
     }
 }
 
 /// Makes a flow the current one. If the thread is ending (`None`) it is closed instead.
-pub(crate) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<Token> {
+pub(crate) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<FrameToken> {
     push(span, &mut Some(flow))
 }
 
 /// Removes a flow; `None` if it has already been removed.
 ///
 /// What lies above it was entered while the flow was current and not left in time (a span's guard
-/// held over an await): that is taken off too, so that no other task finds it here.
-pub(crate) fn uninstall(token: Token) -> Option<Box<Flow>> {
+/// held over an await). That is taken off too, so that no other task finds it here.
+pub(crate) fn uninstall(token: FrameToken) -> Option<Box<Flow>> {
     remove(|frame| frame.token == token)
 }
 
@@ -257,10 +257,10 @@ pub(crate) fn untraced<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Reads from what the work returned what its point's stop has to say.
-pub(crate) type Outcome<T> = fn(&T) -> Option<Info>;
+pub(crate) type StopInfoReader<T> = fn(&T) -> Option<Info>;
 
 /// Runs `work` as the flow, which ends with it; a panic is noted and goes on.
-pub(crate) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<Outcome<T>>) -> T {
+pub(crate) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<StopInfoReader<T>>) -> T {
     let (result, flow) = within(flow, work);
     if let (Some(flow), Some(info)) = (&flow, outcome.and_then(|outcome| outcome(&result))) {
         flow.note(info);
@@ -271,7 +271,7 @@ pub(crate) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<
 /// As [`run`], for a flow that goes on; it is gone if the thread is ending.
 pub(crate) fn within<T>(flow: Box<Flow>, work: impl FnOnce() -> T) -> (T, Option<Box<Flow>>) {
     #[cfg(feature = "functions")]
-    let number = flow.trace.as_ref().and_then(Trace::number);
+    let number = flow.trace.as_ref().and_then(TraceHandle::number);
     #[cfg(feature = "functions")]
     let work = || match number {
         Some(number) => crate::functions::numbers::within(number, work),
@@ -311,10 +311,10 @@ fn with_flow<T>(read: impl FnOnce(&mut Flow) -> T) -> Option<T> {
     seen.ok().flatten()
 }
 
-fn push(span: Option<u64>, flow: &mut Option<Box<Flow>>) -> Option<Token> {
+fn push(span: Option<u64>, flow: &mut Option<Box<Flow>>) -> Option<FrameToken> {
     let pushed = STACK.try_with(|stack| {
         let mut stack = stack.try_borrow_mut().ok()?;
-        let token = Token(stack.next_token);
+        let token = FrameToken(stack.next_token);
         stack.next_token += 1;
         let mut flow = flow.take();
         if let Some(flow) = &mut flow {

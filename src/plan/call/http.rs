@@ -12,11 +12,11 @@ use config::body::Lines;
 use config::step::{self, credentials::Credentials};
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::template::Text;
-use text::yaml::Node;
+use text::template::CompiledText;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
-use crate::body::Body;
+use crate::body::BodyTemplate;
 use crate::compiler::Compiler;
 use crate::deployment::{DEFAULT_TARGET, is_awaited};
 use crate::headers::{holds_secret, request_header_line};
@@ -24,22 +24,19 @@ use crate::references::UNKNOWN;
 
 /// A request of HTTP.
 pub struct HttpCall {
-    /// The method.
     pub method: Method,
-    /// The base URL.
     pub base: BaseUrl,
     /// The path as written, which is appended to the base URL's.
-    pub path: Text,
+    pub path: CompiledText,
     /// Whether the path may be rendered as a complete URL. The request then goes to that URL's host.
     pub may_be_whole: bool,
     /// Query parameters.
-    pub query: Vec<(String, Text)>,
+    pub query: Vec<(String, CompiledText)>,
     /// The action's own headers; a name with several lines is there for each of them.
-    pub headers: Vec<(HeaderName, Text)>,
+    pub headers: Vec<(HeaderName, CompiledText)>,
     /// Those whose lines are partly templates: they are rendered together, because their order counts. Mostly none.
     pub mixed_headers: Vec<HeaderName>,
-    /// The body.
-    pub body: Body,
+    pub body: BodyTemplate,
     /// Whether the body is compressed with gzip.
     pub gzip: bool,
     /// Whether credentials are sent: those of the iteration's user, or the deployment's if no users were made.
@@ -66,7 +63,7 @@ impl HttpCall {
         !self.mixed_headers.is_empty() && self.mixed_headers.contains(name)
     }
 
-    /// See [`Call::explained`](super::Call::explained).
+    /// See [`Call::explained`](super::ProtocolCall::explained).
     pub(super) fn explained(&self, label: &str) -> (String, Vec<String>) {
         let mut details = Vec::new();
         if !self.query.is_empty() {
@@ -78,12 +75,12 @@ impl HttpCall {
             details.push(format!("headers {}", names.collect::<Vec<_>>().join(", ")));
         }
         match &self.body {
-            Body::Empty => {}
-            Body::Json(_) => details.push("JSON body".to_owned()),
-            Body::Form(_) => details.push("form".to_owned()),
-            Body::Text(_) => details.push("body".to_owned()),
-            Body::File(_) => details.push("file".to_owned()),
-            Body::Multipart(_) => details.push("multipart body".to_owned()),
+            BodyTemplate::Empty => {}
+            BodyTemplate::Json(_) => details.push("JSON body".to_owned()),
+            BodyTemplate::Form(_) => details.push("form".to_owned()),
+            BodyTemplate::Text(_) => details.push("body".to_owned()),
+            BodyTemplate::File(_) => details.push("file".to_owned()),
+            BodyTemplate::Multipart(_) => details.push("multipart body".to_owned()),
         }
         if !self.authorised {
             details.push("no credentials added".to_owned());
@@ -95,9 +92,9 @@ impl HttpCall {
     }
 }
 
-/// The headers of which some lines are templates and others not.
-fn mixed(headers: &[(HeaderName, Text)]) -> Vec<HeaderName> {
-    let changes = |(_, text): &&(HeaderName, Text)| text.literal().is_none();
+/// The headers that have both lines with templates and lines without.
+fn mixed(headers: &[(HeaderName, CompiledText)]) -> Vec<HeaderName> {
+    let changes = |(_, text): &&(HeaderName, CompiledText)| text.literal().is_none();
     let mut mixed: Vec<HeaderName> = headers.iter().filter(changes).map(|(name, _)| name.clone()).collect();
     mixed.retain(|name| headers.iter().any(|(other, text)| other == name && text.literal().is_some()));
     mixed.dedup();
@@ -120,7 +117,7 @@ impl Compiler<'_> {
         &mut self,
         step: &step::Step,
         (key, method, written): (&str, &Method, &str),
-        node: &Node,
+        node: &YamlNode,
     ) -> Option<HttpCall> {
         let place = at(node, &[key]);
         let label = label(step, (key, method, written));
@@ -161,9 +158,9 @@ impl Compiler<'_> {
         })
     }
 
-    /// Refuses the deployment's credentials in what a request sends to `base`, which is not a target: a scenario may be
-    /// by somebody who must not have them.
-    fn without_credentials(&mut self, key: &str, node: &Node, base: &BaseUrl) {
+    /// Refuses the deployment's credentials in what a request sends to `base`, which is not a target: the author of a
+    /// scenario may be one who must not have them.
+    fn without_credentials(&mut self, key: &str, node: &YamlNode, base: &BaseUrl) {
         let Some(deployment) = self.deployment else { return };
         // This may be the host of a target whose URL is not known offline.
         let unknown = BaseUrl::parse(UNKNOWN).ok();
@@ -178,7 +175,7 @@ impl Compiler<'_> {
     }
 
     /// The headers that an action has of its own; a list of values is a line for each.
-    fn headers(&mut self, step: &step::Step, node: &Node) -> Vec<(HeaderName, Text)> {
+    fn headers(&mut self, step: &step::Step, node: &YamlNode) -> Vec<(HeaderName, CompiledText)> {
         let mut headers = Vec::new();
         for (name, lines) in step.headers.iter().flatten() {
             let place = at(node, &["headers", name]);
@@ -201,7 +198,12 @@ impl Compiler<'_> {
     }
 
     /// Adds the headers that all requests to a target have, unless the action has its own.
-    fn target_headers(&mut self, step: &step::Step, headers: &mut Vec<(HeaderName, Text)>, node: &Node) {
+    fn target_headers(
+        &mut self,
+        step: &step::Step,
+        headers: &mut Vec<(HeaderName, CompiledText)>,
+        node: &YamlNode,
+    ) {
         let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
         let of_target = self.deployment.map(|deployment| deployment.lookup.headers(name)).unwrap_or_default();
         for (name, value) in of_target {
@@ -216,8 +218,8 @@ impl Compiler<'_> {
         &mut self,
         step: &step::Step,
         written: &'t str,
-        node: &Node,
-        place: &Node,
+        node: &YamlNode,
+        place: &YamlNode,
     ) -> Option<(BaseUrl, &'t str, bool)> {
         match url::split_absolute(written) {
             Err(complaint) => {
@@ -261,7 +263,12 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn named_target(&mut self, step: &step::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
+    pub(super) fn named_target(
+        &mut self,
+        step: &step::Step,
+        node: &YamlNode,
+        place: &YamlNode,
+    ) -> Option<BaseUrl> {
         let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
         let Some(deployment) = self.deployment else { return BaseUrl::parse("http://127.0.0.1").ok() };
         if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
@@ -297,7 +304,7 @@ impl Compiler<'_> {
     pub(super) fn http_requests<'s>(
         &mut self,
         step: &'s step::Step,
-        node: &Node,
+        node: &YamlNode,
     ) -> Vec<(&'static str, Method, &'s str)> {
         let mut methods = methods(step);
         if let Some(written) = &step.request {

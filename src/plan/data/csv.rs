@@ -64,7 +64,7 @@ pub(super) fn fields<'r>(
     line: u64,
     scratch: &'r mut Vec<String>,
 ) -> Result<Vec<&'r str>, Problem> {
-    enum Part<'r> {
+    enum CsvField<'r> {
         Plain(&'r str),
         Unescaped(usize),
     }
@@ -83,9 +83,9 @@ pub(super) fn fields<'r>(
             let text = &quoted[..length];
             parts.push(if escaped {
                 scratch.push(text.replace("\"\"", "\""));
-                Part::Unescaped(scratch.len() - 1)
+                CsvField::Unescaped(scratch.len() - 1)
             } else {
-                Part::Plain(text)
+                CsvField::Plain(text)
             });
             &quoted[length + 1..]
         } else {
@@ -97,7 +97,7 @@ pub(super) fn fields<'r>(
             if text.contains('\r') {
                 return Err(quotes("a carriage return inside a value without quotes"));
             }
-            parts.push(Part::Plain(text));
+            parts.push(CsvField::Plain(text));
             &rest[end..]
         };
         match after.strip_prefix(delimiter) {
@@ -110,8 +110,8 @@ pub(super) fn fields<'r>(
     Ok(parts
         .into_iter()
         .map(|part| match part {
-            Part::Plain(text) => text,
-            Part::Unescaped(at) => &scratch[at],
+            CsvField::Plain(text) => text,
+            CsvField::Unescaped(at) => &scratch[at],
         })
         .collect())
 }
@@ -131,12 +131,12 @@ fn quoted_length(text: &str) -> Option<(usize, bool)> {
 
 /// A row as a map from column to text.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct CsvRow {
     pub(super) columns: Arc<Columns>,
     pub(super) fields: Vec<Value>,
 }
 
-impl Object for Row {
+impl Object for CsvRow {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map
     }

@@ -5,36 +5,36 @@ use std::sync::Arc;
 use config::data::{DataMap, OnEnd, Order, Per};
 use text::template::Value;
 
-use super::Row;
-use super::stored::{Stored, json_row};
+use super::FeederRow;
+use super::stored::{RowFile, json_row};
 use terms::allocation::{Allocation, Taker};
 
 /// Rows with a name, and who gets which.
 #[derive(Debug)]
 pub struct Feeder {
     allocation: Allocation,
-    rows: Rows,
+    rows: RowSource,
 }
 
 #[derive(Debug)]
-enum Rows {
-    Inline(Vec<Arc<Row>>),
-    Stored(Box<Stored>),
+enum RowSource {
+    Inline(Vec<Arc<FeederRow>>),
+    Stored(Box<RowFile>),
 }
 
 impl Feeder {
     pub(super) fn inline(name: &str, map: &DataMap, rows: &[serde_json::Value]) -> Self {
-        Self::new(name, map, Rows::Inline(rows.iter().map(|row| Arc::new(json_row(row))).collect()))
+        Self::new(name, map, RowSource::Inline(rows.iter().map(|row| Arc::new(json_row(row))).collect()))
     }
 
-    pub(super) fn stored(name: &str, map: &DataMap, stored: Stored) -> Self {
-        Self::new(name, map, Rows::Stored(Box::new(stored)))
+    pub(super) fn stored(name: &str, map: &DataMap, stored: RowFile) -> Self {
+        Self::new(name, map, RowSource::Stored(Box::new(stored)))
     }
 
-    fn new(name: &str, map: &DataMap, rows: Rows) -> Self {
+    fn new(name: &str, map: &DataMap, rows: RowSource) -> Self {
         let count = match &rows {
-            Rows::Inline(rows) => rows.len() as u64,
-            Rows::Stored(stored) => stored.rows(),
+            RowSource::Inline(rows) => rows.len() as u64,
+            RowSource::Stored(stored) => stored.rows(),
         };
         let (order, per) = (map.order.unwrap_or(Order::Sequential), map.per.unwrap_or(Per::Iteration));
         let on_end = map.on_end.unwrap_or(OnEnd::Repeat);
@@ -63,8 +63,8 @@ impl Feeder {
     #[must_use]
     pub fn columns(&self) -> Option<&[Arc<str>]> {
         match &self.rows {
-            Rows::Inline(_) => None,
-            Rows::Stored(stored) => stored.columns(),
+            RowSource::Inline(_) => None,
+            RowSource::Stored(stored) => stored.columns(),
         }
     }
 
@@ -106,12 +106,12 @@ impl Feeder {
             return Err(format!("data `{name}` has {} rows, and none is left for this {who}", self.rows()));
         };
         match &self.rows {
-            Rows::Inline(rows) => {
+            RowSource::Inline(rows) => {
                 let row = rows.get(usize::try_from(at).unwrap_or(usize::MAX));
                 row.map(|row| (row.value.clone(), row.secrets.clone()))
                     .ok_or_else(|| format!("data `{name}` has no row {at}"))
             }
-            Rows::Stored(stored) => {
+            RowSource::Stored(stored) => {
                 let row = stored.row(at).map_err(|error| format!("data `{name}`: {error}"))?;
                 Ok((row.value, row.secrets))
             }

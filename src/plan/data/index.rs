@@ -19,7 +19,7 @@ pub(super) struct Index {
 
 /// Where to find a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RowLocation {
     /// The bytes to read.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -63,13 +63,13 @@ impl Index {
     }
 
     /// Where row `number` is; `None` if there are fewer.
-    pub(super) fn place(&self, number: u64) -> Option<Place> {
+    pub(super) fn place(&self, number: u64) -> Option<RowLocation> {
         if number >= self.rows {
             return None;
         }
         let at = usize::try_from(number / self.stride).ok()?;
         let end = self.offsets.get(at + 1).map_or(self.end, offset);
-        Some(Place { start: offset(self.offsets.get(at)?), end, skip: number % self.stride })
+        Some(RowLocation { start: offset(self.offsets.get(at)?), end, skip: number % self.stride })
     }
 }
 

@@ -20,18 +20,18 @@ use config::data::{Data, DataMap, Format, OnEnd, Per};
 use config::scenario::Scenario;
 use text::diagnostics::Fault;
 use text::template::Value;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::Workload;
+use super::WorkloadPlan;
 use super::compiler::Compiler;
 use records::Problem;
-use stored::Stored;
-use terms::runner::{Model, Open};
+use stored::RowFile;
+use terms::runner::{Model, OpenModel};
 
 /// A row that an iteration takes.
 #[derive(Debug)]
-pub struct Row {
+pub struct FeederRow {
     /// Its value in templates.
     pub value: Value,
     /// The values in it that messages must not show.
@@ -40,7 +40,7 @@ pub struct Row {
 
 impl Compiler<'_> {
     /// Opens the scenario's data and checks every row.
-    pub(super) fn data(&mut self, file: &Path, value: &Scenario, root: &Node) -> Vec<Arc<Feeder>> {
+    pub(super) fn data(&mut self, file: &Path, value: &Scenario, root: &YamlNode) -> Vec<Arc<Feeder>> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let mut feeders = Vec::new();
         for (name, written) in value.data.iter().flatten() {
@@ -72,7 +72,7 @@ impl Compiler<'_> {
         feeders
     }
 
-    fn feeder(&mut self, name: &str, map: &DataMap, folder: &Path, node: &Node) -> Option<Feeder> {
+    fn feeder(&mut self, name: &str, map: &DataMap, folder: &Path, node: &YamlNode) -> Option<Feeder> {
         if (map.per, map.on_end) == (Some(Per::User), Some(OnEnd::Stop)) {
             let fault = Fault::error(key_span(node, "on_end"), "`on_end: stop` together with `per: user`");
             self.faults.push(fault.help("write `on_end: error`: a user without a row cannot do anything"));
@@ -106,7 +106,7 @@ impl Compiler<'_> {
         name: &str,
         map: &DataMap,
         file: &str,
-        (folder, node): (&Path, &Node),
+        (folder, node): (&Path, &YamlNode),
     ) -> Option<Feeder> {
         let place = node.get("file").unwrap_or(node);
         let Some(format) = map.format.or_else(|| format_of(file)) else {
@@ -123,7 +123,7 @@ impl Compiler<'_> {
             self.faults.push(fault.help("write a character such as `;` for a file of CSV, or remove it"));
             return None;
         }
-        match Stored::open(&folder.join(file), format, delimiter) {
+        match RowFile::open(&folder.join(file), format, delimiter) {
             Ok(stored) => Some(Feeder::stored(name, map, stored)),
             Err(Problem { line, what, help }) => {
                 let line = line.map_or_else(String::new, |line| format!(" line {line}"));
@@ -135,7 +135,7 @@ impl Compiler<'_> {
     }
 
     /// Reports data that has too few rows for a workload's virtual users.
-    pub(super) fn enough_rows(&mut self, workload: &Workload, node: &Node) {
+    pub(super) fn enough_rows(&mut self, workload: &WorkloadPlan, node: &YamlNode) {
         let users = match &workload.runner.model {
             Model::Closed(closed) => u64::from(closed.users.users_max()),
             Model::Open(open) => return self.enough_rows_for_arrivals(workload, open, node),
@@ -157,7 +157,7 @@ impl Compiler<'_> {
     }
 
     /// Arrivals need as many users as run at the same time, which is known only if it is limited.
-    fn enough_rows_for_arrivals(&mut self, workload: &Workload, open: &Open, node: &Node) {
+    fn enough_rows_for_arrivals(&mut self, workload: &WorkloadPlan, open: &OpenModel, node: &YamlNode) {
         let iterations = workload.runner.times().unwrap_or(u64::MAX);
         let too_few = |feeder: &&Arc<Feeder>| (feeder.per(), feeder.on_end()) == (Per::User, OnEnd::Error);
         for feeder in workload.data.iter().filter(too_few) {

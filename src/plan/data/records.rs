@@ -36,7 +36,7 @@ impl Problem {
 
 /// A record without the line ending or comma after it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Record<'b> {
+pub(super) struct RawRecord<'b> {
     /// Its first byte's place in the file.
     pub(super) offset: u64,
     /// Its first line.
@@ -46,7 +46,7 @@ pub(super) struct Record<'b> {
 
 /// Where a reader of a JSON list is.
 #[derive(Clone, Copy, PartialEq)]
-enum InList {
+enum ListPosition {
     Before,
     /// Before the first value, where the list may also end.
     First,
@@ -66,7 +66,7 @@ pub(super) struct Records<R> {
     offset: u64,
     line: u64,
     ended: bool,
-    list: InList,
+    list: ListPosition,
     /// True if the stream is a part of a file, so that its last record need not be followed by anything.
     part: bool,
     /// How many bytes to read at a time.
@@ -74,7 +74,7 @@ pub(super) struct Records<R> {
 }
 
 /// A record in the buffer.
-struct Found {
+struct RecordExtent {
     start: usize,
     end: usize,
     /// Where the next one begins.
@@ -84,7 +84,7 @@ struct Found {
 impl<R: Read> Records<R> {
     /// Of a whole file.
     pub(super) fn new(input: R, format: Format) -> Self {
-        let (buffer, list) = (Vec::new(), InList::Before);
+        let (buffer, list) = (Vec::new(), ListPosition::Before);
         Self {
             input,
             format,
@@ -101,11 +101,11 @@ impl<R: Read> Records<R> {
 
     /// Of a part of a file that begins with a record and has `bytes` bytes.
     pub(super) fn within(input: R, format: Format, bytes: usize) -> Self {
-        Self { list: InList::Value, part: true, chunk: bytes.max(1), ..Self::new(input, format) }
+        Self { list: ListPosition::Value, part: true, chunk: bytes.max(1), ..Self::new(input, format) }
     }
 
     /// The next record; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, Problem> {
+    pub(super) fn next(&mut self) -> Result<Option<RawRecord<'_>>, Problem> {
         loop {
             self.skip_marks()?;
             let found = match self.format {
@@ -113,7 +113,7 @@ impl<R: Read> Records<R> {
                 Format::Jsonl => self.line(),
                 Format::Json => self.value()?,
             };
-            let Some(Found { start, end, next }) = found else {
+            let Some(RecordExtent { start, end, next }) = found else {
                 if self.ended {
                     return self.at_end().map(|()| None);
                 }
@@ -137,7 +137,7 @@ impl<R: Read> Records<R> {
                 let help = "is this a text file? save it as UTF-8";
                 return Err(Problem::at(line, "it contains a NUL byte", help));
             }
-            return Ok(Some(Record { offset: self.offset + start as u64, line, bytes }));
+            return Ok(Some(RawRecord { offset: self.offset + start as u64, line, bytes }));
         }
     }
 
@@ -179,7 +179,7 @@ impl<R: Read> Records<R> {
         Ok(())
     }
 
-    fn csv(&self) -> Result<Option<Found>, Problem> {
+    fn csv(&self) -> Result<Option<RecordExtent>, Problem> {
         let (mut quoted, mut from) = (false, self.at);
         while let Some(found) = memchr::memchr2(b'"', b'\n', &self.buffer[from..]) {
             let place = from + found;
@@ -196,7 +196,7 @@ impl<R: Read> Records<R> {
         Ok(self.rest())
     }
 
-    fn line(&self) -> Option<Found> {
+    fn line(&self) -> Option<RecordExtent> {
         match memchr::memchr(b'\n', &self.buffer[self.at..]) {
             Some(found) => Some(self.ended_by(self.at + found)),
             None => self.rest(),
@@ -204,47 +204,47 @@ impl<R: Read> Records<R> {
     }
 
     /// The record that ends with the line feed at `place`.
-    fn ended_by(&self, place: usize) -> Found {
+    fn ended_by(&self, place: usize) -> RecordExtent {
         let end = if self.buffer[self.at..place].ends_with(b"\r") { place - 1 } else { place };
-        Found { start: self.at, end, next: place + 1 }
+        RecordExtent { start: self.at, end, next: place + 1 }
     }
 
     /// The record without a line ending at the end of the file.
-    fn rest(&self) -> Option<Found> {
+    fn rest(&self) -> Option<RecordExtent> {
         let end = self.buffer.len();
         let trimmed = if self.buffer[self.at..].ends_with(b"\r") { end - 1 } else { end };
-        (self.ended && self.at < end).then_some(Found { start: self.at, end: trimmed, next: end })
+        (self.ended && self.at < end).then_some(RecordExtent { start: self.at, end: trimmed, next: end })
     }
 
     /// The next value of a JSON list.
-    fn value(&mut self) -> Result<Option<Found>, Problem> {
+    fn value(&mut self) -> Result<Option<RecordExtent>, Problem> {
         loop {
             let blanks = self.buffer[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let start = self.at + blanks;
             let Some(first) = self.buffer.get(start).copied() else { return Ok(None) };
             let line = self.line + newlines(&self.buffer[self.at..start]);
             let next = match (self.list, first) {
-                (InList::Before, b'[') => InList::First,
-                (InList::Before, _) => {
+                (ListPosition::Before, b'[') => ListPosition::First,
+                (ListPosition::Before, _) => {
                     return Err(Problem::at(
                         line,
                         "it is not a list",
                         "write [{…}, {…}], or choose `format: jsonl`",
                     ));
                 }
-                (InList::First | InList::AfterValue, b']') => InList::Ended,
-                (InList::AfterValue, b',') => InList::Value,
-                (InList::AfterValue, _) => {
+                (ListPosition::First | ListPosition::AfterValue, b']') => ListPosition::Ended,
+                (ListPosition::AfterValue, b',') => ListPosition::Value,
+                (ListPosition::AfterValue, _) => {
                     return Err(Problem::at(line, "a comma or `]` is missing", "add it"));
                 }
-                (InList::Ended, _) => {
+                (ListPosition::Ended, _) => {
                     return Err(Problem::at(
                         line,
                         "there is something after the end of the list",
                         "remove it",
                     ));
                 }
-                (InList::First | InList::Value, _) => {
+                (ListPosition::First | ListPosition::Value, _) => {
                     let whole = self.buffer[start..].trim_ascii_end().len();
                     let known = end_of_value(&self.buffer[start..]);
                     let Some(end) = known.or((self.part && self.ended).then_some(whole)) else {
@@ -254,8 +254,8 @@ impl<R: Read> Records<R> {
                     if end == 0 {
                         return Err(Problem::at(line, "a value is missing", "add it, or remove the comma"));
                     }
-                    self.list = InList::AfterValue;
-                    return Ok(Some(Found { start, end: start + end, next: start + end }));
+                    self.list = ListPosition::AfterValue;
+                    return Ok(Some(RecordExtent { start, end: start + end, next: start + end }));
                 }
             };
             (self.list, self.at, self.line) = (next, start + 1, line);
@@ -264,8 +264,8 @@ impl<R: Read> Records<R> {
 
     fn at_end(&self) -> Result<(), Problem> {
         match (self.format, self.list) {
-            (Format::Json, InList::Before) if self.offset == 0 && self.buffer.is_empty() => Ok(()),
-            (Format::Json, InList::Ended) => Ok(()),
+            (Format::Json, ListPosition::Before) if self.offset == 0 && self.buffer.is_empty() => Ok(()),
+            (Format::Json, ListPosition::Ended) => Ok(()),
             (Format::Json, _) => Err(Problem::at(self.line, "the list has no end", "add `]`")),
             _ => Ok(()),
         }
@@ -339,7 +339,7 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match records.next() {
-                Ok(Some(Record { offset, line, bytes })) => {
+                Ok(Some(RawRecord { offset, line, bytes })) => {
                     found.push((offset, line, String::from_utf8_lossy(bytes).into_owned()));
                 }
                 Ok(None) => return Ok(found),

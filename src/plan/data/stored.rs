@@ -15,9 +15,9 @@ use text::digits;
 use text::files::open_regular;
 use text::template::{self, Value};
 
-use super::Row;
+use super::FeederRow;
 use super::csv::{self, Columns};
-use super::index::{Index, Place};
+use super::index::{Index, RowLocation};
 use super::records::{Problem, Records};
 
 /// A file up to this size is kept in memory.
@@ -27,19 +27,19 @@ const DEPTH_MAX: usize = 64;
 
 /// The rows of a file.
 #[derive(Debug)]
-pub(super) struct Stored {
-    source: Source,
+pub(super) struct RowFile {
+    source: RowStorage,
     reader: RowReader,
     index: Index,
 }
 
 #[derive(Debug)]
-enum Source {
+enum RowStorage {
     Kept(Vec<u8>),
     File { file: File, stamp: Stamp },
 }
 
-/// What changes when somebody writes to a file.
+/// What changes when a file is written to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stamp {
     bytes: u64,
@@ -54,7 +54,7 @@ impl Stamp {
 
 const CHANGED: &str = "the file has changed while it was in use";
 
-impl Stored {
+impl RowFile {
     /// Opens a file and checks every row of it. Without a delimiter, CSV's own is found in its first line.
     pub(super) fn open(path: &Path, format: Format, delimiter: Option<char>) -> Result<Self, Problem> {
         Self::open_keeping(path, format, delimiter, KEPT_BYTES_MAX)
@@ -74,14 +74,14 @@ impl Stored {
             let mut bytes = Vec::new();
             (&mut file).take(kept_max + 1).read_to_end(&mut bytes).map_err(unreadable)?;
             let (reader, index) = checked(bytes.as_slice(), format, delimiter)?;
-            return Ok(Self { source: Source::Kept(bytes), reader, index });
+            return Ok(Self { source: RowStorage::Kept(bytes), reader, index });
         }
         let (reader, index) = checked(&mut file, format, delimiter)?;
         file.rewind().map_err(unreadable)?;
         if Stamp::of(&file.metadata().map_err(unreadable)?) != stamp {
             return Err(Problem::file(CHANGED, "run again when it is complete"));
         }
-        Ok(Self { source: Source::File { file, stamp }, reader, index })
+        Ok(Self { source: RowStorage::File { file, stamp }, reader, index })
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -97,14 +97,14 @@ impl Stored {
     }
 
     /// Reads and parses row `number`.
-    pub(super) fn row(&self, number: u64) -> Result<Row, String> {
+    pub(super) fn row(&self, number: u64) -> Result<FeederRow, String> {
         let place = self.index.place(number).ok_or_else(|| format!("there is no row {number}"))?;
         match &self.source {
-            Source::Kept(bytes) => {
+            RowStorage::Kept(bytes) => {
                 let range = place.start as usize..place.end as usize;
                 self.parse(bytes.get(range).unwrap_or_default(), place)
             }
-            Source::File { file, stamp } => {
+            RowStorage::File { file, stamp } => {
                 let length = usize::try_from(place.end - place.start).map_err(|error| error.to_string())?;
                 let mut bytes = vec![0; length];
                 read_at(file, &mut bytes, place.start).map_err(|error| match error.kind() {
@@ -121,7 +121,7 @@ impl Stored {
         }
     }
 
-    fn parse(&self, bytes: &[u8], place: Place) -> Result<Row, String> {
+    fn parse(&self, bytes: &[u8], place: RowLocation) -> Result<FeederRow, String> {
         let told = |problem: Problem| problem.what;
         if place.skip == 0 {
             return self.reader.row(self.reader.alone(bytes), 1).map_err(told);
@@ -185,7 +185,7 @@ impl RowReader {
         }
     }
 
-    fn row(&self, record: &[u8], line: u64) -> Result<Row, Problem> {
+    fn row(&self, record: &[u8], line: u64) -> Result<FeederRow, Problem> {
         match self {
             Self::Csv { columns, delimiter } => {
                 let mut scratch = Vec::new();
@@ -193,8 +193,8 @@ impl RowReader {
                 same_number(fields.len(), columns.names.len(), line)?;
                 let fields: Vec<Value> = fields.into_iter().map(Value::from).collect();
                 let secrets = columns.secret.iter().map(|number| fields[*number].clone()).collect();
-                let value = Value::from_object(csv::Row { columns: Arc::clone(columns), fields });
-                Ok(Row { value, secrets })
+                let value = Value::from_object(csv::CsvRow { columns: Arc::clone(columns), fields });
+                Ok(FeederRow { value, secrets })
             }
             Self::Json(_) => parse_json(record, line).map(|value| json_row(&value)),
         }
@@ -214,11 +214,11 @@ impl RowReader {
 }
 
 /// A row of JSON. Of a map, the values of members that are named like a secret are secrets.
-pub(super) fn json_row(value: &serde_json::Value) -> Row {
+pub(super) fn json_row(value: &serde_json::Value) -> FeederRow {
     let members = value.as_object().into_iter().flatten();
     let secrets = members.filter(|(name, _)| names_secret(name));
     let secrets = secrets.map(|(_, value)| template::from_json(value)).collect();
-    Row { value: template::from_json(value), secrets }
+    FeederRow { value: template::from_json(value), secrets }
 }
 
 fn utf8(record: &[u8], line: u64) -> Result<&str, Problem> {
@@ -310,7 +310,7 @@ mod tests {
         file
     }
 
-    fn json(stored: &Stored) -> Vec<String> {
+    fn json(stored: &RowFile) -> Vec<String> {
         (0..stored.rows())
             .map(|row| serde_json::to_string(&stored.row(row).unwrap().value).unwrap())
             .collect()
@@ -336,7 +336,7 @@ mod tests {
         for (format, text, expected) in rows {
             let file = written(text.as_bytes());
             for kept_max in [0, 1000] {
-                let stored = Stored::open_keeping(file.path(), *format, None, kept_max).unwrap();
+                let stored = RowFile::open_keeping(file.path(), *format, None, kept_max).unwrap();
                 assert_eq!(json(&stored), *expected, "{format:?} {kept_max}");
                 assert!(stored.row(stored.rows()).is_err());
             }
@@ -367,12 +367,12 @@ mod tests {
         for (format, text, line, part) in rows {
             let file = written(text);
             let shown = String::from_utf8_lossy(text);
-            let problem = Stored::open(file.path(), *format, None).unwrap_err();
+            let problem = RowFile::open(file.path(), *format, None).unwrap_err();
             assert!(problem.line == *line && problem.what.contains(part), "{shown}: {problem:?}");
         }
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("missing")] {
-            let problem = Stored::open(&path, Format::Csv, None).unwrap_err();
+            let problem = RowFile::open(&path, Format::Csv, None).unwrap_err();
             assert!(problem.what.contains("cannot be read"), "{problem:?}");
         }
     }
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_file_that_changes_is_an_error_and_not_another_row() {
         let mut file = written(b"a\n1\n2\n");
-        let stored = Stored::open_keeping(file.path(), Format::Csv, None, 0).unwrap();
+        let stored = RowFile::open_keeping(file.path(), Format::Csv, None, 0).unwrap();
         assert!(stored.row(1).is_ok());
         file.write_all(b"3\n").unwrap();
         assert_eq!(stored.row(1).err().as_deref(), Some(CHANGED));
@@ -394,7 +394,7 @@ mod tests {
             (Format::Csv, "user,api_token\nada,t0p\n"),
             (Format::Jsonl, "{\"user\": \"ada\", \"api_token\": \"t0p\"}"),
         ] {
-            let row = Stored::open(written(text.as_bytes()).path(), format, None).unwrap().row(0).unwrap();
+            let row = RowFile::open(written(text.as_bytes()).path(), format, None).unwrap().row(0).unwrap();
             assert_eq!(row.secrets, [Value::from("t0p")], "{format:?}");
         }
     }

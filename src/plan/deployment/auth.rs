@@ -10,7 +10,7 @@ use client::client_credentials::{Grant, Style};
 use client::tls::TlsOptions;
 use client::url::endpoint_uses_tls;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use super::{Auth, Lookup, Resolver};
@@ -38,7 +38,7 @@ impl Resolver<'_> {
     pub(super) fn auth_or_cloud(
         &mut self,
         value: &Deployment,
-        root: &Node,
+        root: &YamlNode,
         lookup: &mut Lookup,
     ) -> (Option<Auth>, Option<TlsOptions>) {
         let Some(name) = &value.cloud else { return (self.auth(value.auth.as_ref(), root), None) };
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         (Some(cloud.auth), Some(cloud.tls))
     }
 
-    fn auth(&mut self, auth: Option<&config_deployment::Auth>, root: &Node) -> Option<Auth> {
+    fn auth(&mut self, auth: Option<&config_deployment::Auth>, root: &YamlNode) -> Option<Auth> {
         match auth {
             None | Some(config_deployment::Auth::None(_)) => Some(Auth::None),
             Some(config_deployment::Auth::Basic(basic)) => {
@@ -79,7 +79,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn oauth2(&mut self, written: &config::OAuth2, node: &Node) -> Option<Auth> {
+    pub(super) fn oauth2(&mut self, written: &config::OAuth2, node: &YamlNode) -> Option<Auth> {
         let place = at(node, &["token_url"]);
         let token_url = self.text(&written.token_url, place).filter(|url| match endpoint_uses_tls(url) {
             Ok(_) => true,
@@ -105,7 +105,7 @@ impl Resolver<'_> {
         })))
     }
 
-    pub(super) fn command(&mut self, written: &config::TokenCommand, node: &Node) -> Option<Auth> {
+    pub(super) fn command(&mut self, written: &config::TokenCommand, node: &YamlNode) -> Option<Auth> {
         let (faults_before, run) = (self.faults.len(), at(node, &["run"]));
         let program = match &written.run {
             CommandLine::Shell(line) => {

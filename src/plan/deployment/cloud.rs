@@ -12,20 +12,21 @@ use crate::include::moved;
 use base::masking;
 use base::secret::Secret;
 use client::catalog::Interface;
+use client::keystone::Credentials;
 use client::options::{DnsOptions, Version};
 use client::service_types;
 use client::tls::TlsOptions;
 use client::url::BaseUrl;
 use config::reference::Reference;
-use text::diagnostics::{Fault, Source};
+use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
-use text::yaml::{self, Kind, Node};
+use text::yaml::{self, YamlNode, YamlValue};
 use text::yaml_place::{at, first_key, key_span};
 
 use super::keystone::Login;
 use super::openrc;
-use super::targets::{Lookup, OfType};
-use super::{Auth, DEFAULT_TARGET, Deployment, Resolver, Spans};
+use super::targets::{Lookup, ServiceTypeOverride};
+use super::{Auth, DEFAULT_TARGET, ResolvedDeployment, Resolver, Spans};
 
 /// Keys of `auth` that are secrets.
 const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
@@ -63,21 +64,32 @@ pub(super) struct Cloud {
     pub(super) tls: TlsOptions,
 }
 
+/// What the files of a deployment that is a cloud and nothing else say.
+pub(super) struct CloudParts {
+    pub(super) name: String,
+    pub(super) credentials: Credentials,
+    pub(super) lookup: Lookup,
+    pub(super) tls: TlsOptions,
+    /// The HMAC keys.
+    pub(super) keys: Vec<Secret>,
+    pub(super) connection_string: Option<Secret>,
+}
+
 /// A file of clouds.
 struct CloudsFile {
     path: PathBuf,
-    source: Source,
-    root: Node,
+    source: SourceText,
+    root: YamlNode,
 }
 
-/// A cloud's own settings, and those of the file of secrets, which replace them.
-struct Settings<'n> {
-    source: &'n Source,
-    cloud: &'n Node,
-    secure: Option<(&'n Source, &'n Node)>,
+/// A cloud's own settings, and the settings of the file of secrets, which replace them.
+struct CloudSettings<'n> {
+    source: &'n SourceText,
+    cloud: &'n YamlNode,
+    secure: Option<(&'n SourceText, &'n YamlNode)>,
 }
 
-impl Settings<'_> {
+impl CloudSettings<'_> {
     /// A text, number or switch, as it is written, and its place in the file of clouds.
     fn get(&self, path: &[&str]) -> Option<(String, Range<usize>)> {
         let place = at(self.cloud, path).span.clone();
@@ -98,25 +110,25 @@ impl Settings<'_> {
     }
 }
 
-fn scalar(source: &Source, root: &Node, path: &[&str]) -> Option<String> {
+fn scalar(source: &SourceText, root: &YamlNode, path: &[&str]) -> Option<String> {
     let mut node = root;
     for key in path {
         node = node.get(key)?;
     }
     match &node.kind {
-        Kind::Text { text, .. } => Some(text.clone()),
+        YamlValue::Text { text, .. } => Some(text.clone()),
         // A project's id may look like a number.
-        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => {
+        YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Bool(_) => {
             source.text.get(node.span.clone()).map(str::to_owned)
         }
-        Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => None,
     }
     .filter(|text| !text.is_empty())
 }
 
 impl Resolver<'_> {
     /// The cloud that a deployment names.
-    pub(super) fn cloud(&mut self, written: &Reference, node: &Node) -> Option<Cloud> {
+    pub(super) fn cloud(&mut self, written: &Reference, node: &YamlNode) -> Option<Cloud> {
         if self.env.leaves_open(written) {
             return None;
         }
@@ -132,7 +144,7 @@ impl Resolver<'_> {
         let before = self.faults.len();
         let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
         let folder = std::mem::replace(&mut self.folder, folder);
-        // The warning about secrets in the deployment's file is not about those of another.
+        // The warning about secrets in the deployment's file is not about secrets in another file.
         let inline_secret = self.inline_secret;
         let cloud = self.cloud_of(&file.source, &file.root, &name);
         self.inline_secret = inline_secret;
@@ -176,7 +188,11 @@ impl Resolver<'_> {
     }
 
     /// The deployment that a file of clouds is by itself: that of the cloud which `OS_CLOUD` names, or of its only one.
-    pub(super) fn clouds_document(&mut self, source: &Source, root: &Node) -> Option<Deployment> {
+    pub(super) fn clouds_document(
+        &mut self,
+        source: &SourceText,
+        root: &YamlNode,
+    ) -> Option<ResolvedDeployment> {
         let clouds = at(root, &["clouds"]);
         let name = match (self.env.variable("OS_CLOUD").filter(|name| !name.is_empty()), clouds.entries()) {
             (Some(name), _) => name,
@@ -189,17 +205,26 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let Cloud { auth, mut lookup, tls } = self.cloud_of(source, root, &name)?;
-        let Auth::Keystone(credentials) = &auth else { return None };
-        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
-        let (proxies, notes) = self.proxies_of_environment(&targets);
-        self.opened(&mut lookup, Some(&auth), source);
+        let Cloud { auth, lookup, tls } = self.cloud_of(source, root, &name)?;
+        let Auth::Keystone(credentials) = auth else { return None };
         let from_env = |name: &str| self.env.variable(name).filter(|value| !value.is_empty());
         let (key, connection) = (from_env("OSPROFILER_HMAC_KEY"), from_env("OSPROFILER_CONNECTION_STRING"));
         let keys: Vec<Secret> = key.map(Secret::new).into_iter().collect();
         keys.iter().for_each(|key| masking::hide(key.expose()));
         let connection_string = connection.map(|connection| self.readable(connection));
-        Some(Deployment {
+        let cloud = CloudParts { name, credentials, lookup, tls, keys, connection_string };
+        Some(self.only_cloud(cloud, source))
+    }
+
+    /// The deployment of a file that describes a cloud and nothing else. Its only target is Keystone; services are looked
+    /// up in the catalog.
+    pub(super) fn only_cloud(&mut self, cloud: CloudParts, source: &SourceText) -> ResolvedDeployment {
+        let CloudParts { name, credentials, mut lookup, tls, keys, connection_string } = cloud;
+        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
+        let auth = Auth::Keystone(credentials);
+        self.opened(&mut lookup, Some(&auth), source);
+        let (proxies, notes) = self.proxies_of_environment(&targets);
+        ResolvedDeployment {
             name,
             file: self.path.to_path_buf(),
             targets,
@@ -215,11 +240,10 @@ impl Resolver<'_> {
             profiler_enabled: true,
             connection_string,
             warnings: [self.warnings(&keys), notes].concat(),
-            hmac_key: keys.first().cloned(),
             hmac_keys: keys,
             spans: Spans::default(),
             demo: None,
-        })
+        }
     }
 
     /// A file that is looked for where OpenStack's clients do: the first one found.
@@ -248,7 +272,7 @@ impl Resolver<'_> {
     }
 
     /// A cloud of a file. Places are those in this file.
-    fn cloud_of(&mut self, source: &Source, root: &Node, name: &str) -> Option<Cloud> {
+    fn cloud_of(&mut self, source: &SourceText, root: &YamlNode, name: &str) -> Option<Cloud> {
         let clouds = at(root, &["clouds"]);
         let Some(cloud) = clouds.get(name) else {
             let known = || clouds.entries().iter().map(|(key, _)| key.name.as_str());
@@ -262,7 +286,7 @@ impl Resolver<'_> {
         let place = key_span(clouds, name);
         let secure = self.found("secure.yaml", "OS_CLIENT_SECURE_FILE", &place);
         let secure = secure.as_ref().and_then(|file| Some((&file.source, at_cloud(&file.root, name)?)));
-        let settings = Settings { source, cloud, secure };
+        let settings = CloudSettings { source, cloud, secure };
         let login = self.login(&settings, place)?;
         let credentials = self.credentials(&login)?;
         let lookup = self.lookup_of(&settings)?;
@@ -285,7 +309,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn login(&mut self, settings: &Settings<'_>, place: Range<usize>) -> Option<Login> {
+    fn login(&mut self, settings: &CloudSettings<'_>, place: Range<usize>) -> Option<Login> {
         let mut login = Login::new(place, false);
         let kind = settings.get(&["auth_type"]).map(|(kind, place)| (kind.to_ascii_lowercase(), place));
         let plain = kind.as_ref().map(|(kind, _)| kind.trim_start_matches("v3").replace(['_', '-'], ""));
@@ -324,7 +348,7 @@ impl Resolver<'_> {
         Some(login)
     }
 
-    fn lookup_of(&mut self, settings: &Settings<'_>) -> Option<Lookup> {
+    fn lookup_of(&mut self, settings: &CloudSettings<'_>) -> Option<Lookup> {
         let named = settings.get(&["interface"]).or_else(|| settings.get(&["endpoint_type"]));
         let interface = match named {
             None => Interface::default(),
@@ -350,7 +374,7 @@ impl Resolver<'_> {
             let url = own("endpoint_override").and_then(|(url, place)| self.override_of(&url, place));
             let microversion = own("default_microversion").map(|(text, _)| text);
             if url.is_some() || microversion.is_some() {
-                lookup.add_type(OfType { official: known.name, url, microversion });
+                lookup.add_type(ServiceTypeOverride { official: known.name, url, microversion });
             }
         }
         Some(lookup)
@@ -362,7 +386,7 @@ impl Resolver<'_> {
     }
 }
 
-fn at_cloud<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
+fn at_cloud<'n>(root: &'n YamlNode, name: &str) -> Option<&'n YamlNode> {
     root.get("clouds")?.get(name)
 }
 

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use base::complaint::Complaint;
 use base::secret::Secret;
-use client::keystone::{Application, Credentials, Domain, Identity, Named, Scope};
+use client::keystone::{Application, Credentials, Domain, Identity, KeystoneReference, Scope};
 use client::url::BaseUrl;
 use config::keystone::Keystone;
 use config::rally;
 use config::reference::{Reference, SecretReference};
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, first_key, key_span};
 
 use super::{Auth, Resolver};
@@ -74,16 +74,17 @@ impl Login {
         id.unwrap_or_else(|| Domain::Name(self.text(name).unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())))
     }
 
-    fn named(&self, [id, name]: [&str; 2], domain: [&str; 2]) -> Option<Named> {
-        let by_name = || Some(Named::Name { name: self.text(name)?, domain: self.domain(domain) });
-        self.text(id).map(Named::Id).or_else(by_name)
+    fn named(&self, [id, name]: [&str; 2], domain: [&str; 2]) -> Option<KeystoneReference> {
+        let by_name =
+            || Some(KeystoneReference::Name { name: self.text(name)?, domain: self.domain(domain) });
+        self.text(id).map(KeystoneReference::Id).or_else(by_name)
     }
 
-    fn user(&self) -> Option<Named> {
+    fn user(&self) -> Option<KeystoneReference> {
         self.named(["user_id", "username"], ["user_domain_id", "user_domain_name"])
     }
 
-    fn project(&self) -> Option<Named> {
+    fn project(&self) -> Option<KeystoneReference> {
         self.named(["project_id", "project_name"], ["project_domain_id", "project_domain_name"])
     }
 
@@ -95,7 +96,7 @@ impl Login {
 }
 
 impl Resolver<'_> {
-    pub(super) fn keystone(&mut self, written: &Keystone, root: &Node) -> Option<Auth> {
+    pub(super) fn keystone(&mut self, written: &Keystone, root: &YamlNode) -> Option<Auth> {
         let (node, before) = (at(root, &["auth", "keystone"]), self.faults.len());
         let mut login = Login::new(key_span(at(root, &["auth"]), "keystone"), true);
         self.add(&mut login, "auth_url", Some(&written.auth_url), node);
@@ -134,9 +135,9 @@ impl Resolver<'_> {
     pub(super) fn rally_user(
         &mut self,
         auth_url: &Reference,
-        cloud: &Node,
+        cloud: &YamlNode,
         user: &rally::User,
-        node: &Node,
+        node: &YamlNode,
     ) -> Option<Credentials> {
         let before = self.faults.len();
         let mut login = Login::new(first_key(node), false);
@@ -170,7 +171,7 @@ impl Resolver<'_> {
         None
     }
 
-    fn add(&mut self, login: &mut Login, key: &'static str, value: Option<&Reference>, node: &Node) {
+    fn add(&mut self, login: &mut Login, key: &'static str, value: Option<&Reference>, node: &YamlNode) {
         let place = at(node, &[key]);
         let text = value.and_then(|value| self.text(value, place)).map(Secret::new);
         login.add(key, text, place.span.clone());
@@ -181,7 +182,7 @@ impl Resolver<'_> {
         login: &mut Login,
         key: &'static str,
         value: Option<&SecretReference>,
-        node: &Node,
+        node: &YamlNode,
     ) {
         let place = at(node, &[key]);
         let secret = value.and_then(|value| self.secret(value, place));

@@ -15,7 +15,7 @@ use client::url::{BaseUrl, Origin, host_name};
 use text::diagnostics::Fault;
 use text::files::open_regular;
 use text::similar::did_you_mean;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use super::{Resolver, is_awaited, written};
@@ -27,9 +27,9 @@ impl Resolver<'_> {
     pub(super) fn tls(
         &mut self,
         verify: bool,
-        ca: (Option<&str>, &Node),
-        cert: (Option<&str>, &Node),
-        key: (Option<&str>, &Node),
+        ca: (Option<&str>, &YamlNode),
+        cert: (Option<&str>, &YamlNode),
+        key: (Option<&str>, &YamlNode),
     ) -> TlsOptions {
         if cert.0.is_some() != key.0.is_some() {
             let there = if cert.0.is_some() { cert.1 } else { key.1 };
@@ -41,7 +41,7 @@ impl Resolver<'_> {
     }
 
     /// Checks that a file exists before the load; its content is read later.
-    fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
+    fn pem_file(&mut self, path: &str, node: &YamlNode) -> PathBuf {
         let path = self.folder.join(path);
         if self.env.is_offline() {
             return path;
@@ -59,7 +59,7 @@ impl Resolver<'_> {
         path
     }
 
-    pub(super) fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
+    pub(super) fn dns(&mut self, dns: Option<&config::Dns>, root: &YamlNode) -> DnsOptions {
         let mut servers = Vec::new();
         let listed = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
         for (index, reference) in listed.enumerate() {
@@ -86,7 +86,7 @@ impl Resolver<'_> {
         DnsOptions { servers, hosts }
     }
 
-    fn addresses(&mut self, addresses: &Addresses, node: &Node) -> Vec<IpAddr> {
+    fn addresses(&mut self, addresses: &Addresses, node: &YamlNode) -> Vec<IpAddr> {
         let mut read = Vec::new();
         for (index, reference) in addresses.all.iter().enumerate() {
             if self.env.leaves_open(reference) {
@@ -113,7 +113,7 @@ impl Resolver<'_> {
         &mut self,
         names: Option<&ServerNames>,
         targets: &[(String, BaseUrl)],
-        root: &Node,
+        root: &YamlNode,
     ) -> Vec<(Origin, String)> {
         let node = at(root, &["tls", "sni"]);
         match names {
@@ -136,7 +136,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn server_name(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+    fn server_name(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         if self.env.leaves_open(reference) {
             return None;
         }
@@ -164,13 +164,13 @@ impl Resolver<'_> {
         }));
     }
 
-    /// The proxies that the deployment names, or else those of the environment, for which there are warnings: a load
-    /// through a forgotten proxy measures the proxy.
+    /// The proxies that the deployment names, or else the environment's, with warnings: a load through a forgotten
+    /// proxy measures the proxy.
     pub(super) fn proxies(
         &mut self,
         proxy: Option<&ProxyConfig>,
         targets: &[(String, BaseUrl)],
-        root: &Node,
+        root: &YamlNode,
     ) -> (Proxies, Vec<String>) {
         let node = at(root, &["proxy"]);
         let proxies = match proxy {
@@ -189,7 +189,7 @@ impl Resolver<'_> {
         (proxies, Vec::new())
     }
 
-    fn proxy(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Proxy> {
+    fn proxy(&mut self, SecretReference(reference): &SecretReference, node: &YamlNode) -> Option<Proxy> {
         if self.env.leaves_open(reference) {
             return None;
         }
@@ -205,7 +205,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn exceptions(&mut self, written: &[Reference], node: &Node) -> Vec<Exception> {
+    fn exceptions(&mut self, written: &[Reference], node: &YamlNode) -> Vec<Exception> {
         let mut read = Vec::new();
         for (index, reference) in written.iter().enumerate() {
             if self.env.leaves_open(reference) {

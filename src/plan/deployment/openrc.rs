@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use text::diagnostics::Source;
+use text::diagnostics::SourceText;
 
 /// The cloud's name.
 pub(super) const NAME: &str = "envvars";
@@ -22,12 +22,12 @@ const OF_CLOUD: [(&str, &str); 8] = [
     ("INSECURE", "insecure"),
 ];
 
-/// A file of clouds with only this one; `None` if nothing says where it is. `keys` are those of `auth`: the variable of
+/// A file of clouds with only this one; `None` if nothing says where it is. `keys`: the keys of `auth`; the variable of
 /// `user_id` is `OS_USER_ID`.
 pub(super) fn clouds<'k>(
     variable: impl Fn(&str) -> Option<String>,
     keys: impl Iterator<Item = &'k str>,
-) -> Option<Source> {
+) -> Option<SourceText> {
     let set = |name: &str| variable(&format!("OS_{name}")).filter(|value| !value.is_empty());
     set("AUTH_URL")?;
     let auth = keys.filter_map(|key| Some((key.to_owned(), json!(set(&key.to_uppercase())?))));
@@ -35,7 +35,7 @@ pub(super) fn clouds<'k>(
     let of_cloud = OF_CLOUD.iter().filter_map(|(name, key)| Some(((*key).to_owned(), json!(set(name)?))));
     let mut cloud: Map<String, Value> = of_cloud.collect();
     cloud.insert("auth".to_owned(), Value::Object(auth));
-    Some(Source::new("the variables OS_*", json!({ "clouds": { NAME: cloud } }).to_string()))
+    Some(SourceText::new("the variables OS_*", json!({ "clouds": { NAME: cloud } }).to_string()))
 }
 
 #[cfg(test)]

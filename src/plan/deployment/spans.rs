@@ -6,7 +6,7 @@ use crate::{http, propagation};
 use ::config::deployment::{self as config, TraceHeader};
 use base::masking;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::at;
 
 use super::Resolver;
@@ -23,7 +23,12 @@ pub struct Spans {
 }
 
 impl Resolver<'_> {
-    pub(super) fn spans(&mut self, profiler: Option<&config::Profiler>, node: &Node, has_key: bool) -> Spans {
+    pub(super) fn spans(
+        &mut self,
+        profiler: Option<&config::Profiler>,
+        node: &YamlNode,
+        has_key: bool,
+    ) -> Spans {
         let Some(profiler) = profiler else { return Spans::default() };
         if let Some(headers) = &profiler.headers {
             self.faults.extend(propagation::faults(headers, has_key, at(node, &["headers"])));

@@ -1,25 +1,26 @@
 //! The targets of a deployment: base URLs, and services of the cloud's catalog.
 //!
 //! The catalog comes with the token, so it is not known while files are read. Until then, a service has a placeholder as
-//! its URL; [`Deployment::look_up`] replaces it.
+//! its URL; [`ResolvedDeployment::look_up`] replaces it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use ::config::Rejected;
+use ::config::RejectedFile;
 use ::config::deployment as config;
 use ::config::reference::Reference;
 use ::config::target::{CatalogDefaults, Service, Target};
 use base::complaint::Complaint;
-use client::catalog::{Catalog, Interface, Wanted, is_version};
+use base::secret::Secret;
+use client::catalog::{Catalog, EndpointQuery, Interface, is_version};
 use client::service_types::{self, ServiceType, microversion_headers};
 use client::url::{BaseUrl, Origin};
-use text::diagnostics::{Fault, Source};
+use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 use text::yaml_place::{at, first_key};
 
-use super::{Auth, DEFAULT_TARGET, Deployment, Resolver};
+use super::{Auth, DEFAULT_TARGET, ResolvedDeployment, Resolver};
 
 /// The domain of the placeholders; no name below it exists (RFC 6761).
 const PLACEHOLDERS: &str = ".catalog.invalid";
@@ -33,38 +34,37 @@ pub struct Lookup {
     pub region: Option<String>,
     /// The targets of the deployment that are services.
     services: Vec<ListedService>,
-    /// Headers of every request to a target, by its name: those of a microversion.
+    /// Headers of every request to a target, by the target's name: a microversion's headers.
     headers: Vec<(String, Vec<(&'static str, String)>)>,
     /// What targets that are not listed have by the types of their services.
-    of_types: Vec<OfType>,
+    of_types: Vec<ServiceTypeOverride>,
     /// True if a target that is not listed is a service of the catalog.
     is_open: bool,
     /// The deployment's file, to show what is wrong in it.
-    source: Option<Arc<Source>>,
+    source: Option<Arc<SourceText>>,
     /// The catalog, once bench has logged in.
     catalog: Option<Arc<Catalog>>,
 }
 
 /// What a type of service has in place of the catalog's.
 #[derive(Clone)]
-pub(super) struct OfType {
+pub(super) struct ServiceTypeOverride {
     /// Its official type.
     pub(super) official: &'static str,
     /// The endpoint.
     pub(super) url: Option<BaseUrl>,
-    /// The microversion.
     pub(super) microversion: Option<String>,
 }
 
 #[derive(Clone)]
 struct ListedService {
     name: String,
-    wanted: Wanted,
+    wanted: EndpointQuery,
     place: Range<usize>,
 }
 
 /// A target that is not listed: its URL, or why it has none.
-pub(crate) type Found = Result<BaseUrl, Complaint>;
+pub(crate) type UnlistedTarget = Result<BaseUrl, Complaint>;
 
 impl Lookup {
     /// The lookup of a document whose every service is a target.
@@ -86,16 +86,16 @@ impl Lookup {
         self.region = own.region.or(self.region.take());
     }
 
-    pub(super) fn add_type(&mut self, of_type: OfType) {
+    pub(super) fn add_type(&mut self, of_type: ServiceTypeOverride) {
         self.of_types.push(of_type);
     }
 
-    fn of_type(&self, name: &str) -> Option<&OfType> {
+    fn of_type(&self, name: &str) -> Option<&ServiceTypeOverride> {
         let official = ServiceType::named(name)?.name;
         self.of_types.iter().find(|of_type| of_type.official == official)
     }
 
-    /// Headers of every request to this target: those of its microversion.
+    /// Headers of every request to this target: its microversion's headers.
     #[must_use]
     pub fn headers(&self, target: &str) -> Vec<(&'static str, String)> {
         let listed = self.headers.iter().find(|(name, _)| name == target);
@@ -132,14 +132,14 @@ impl Lookup {
     }
 
     /// A target that is not listed; `None` if such targets are not looked up.
-    pub(crate) fn unlisted(&self, name: &str) -> Option<Found> {
+    pub(crate) fn unlisted(&self, name: &str) -> Option<UnlistedTarget> {
         if !self.is_open || name == DEFAULT_TARGET {
             return None;
         }
         if let Some(url) = self.of_type(name).and_then(|of_type| of_type.url.clone()) {
             return Some(Ok(url));
         }
-        let wanted = Wanted {
+        let wanted = EndpointQuery {
             service: name.to_owned(),
             interface: self.interface,
             region: self.region.clone(),
@@ -175,12 +175,18 @@ pub fn is_awaited(origin: &Origin) -> bool {
     origin.host.ends_with(PLACEHOLDERS)
 }
 
-impl Deployment {
+impl ResolvedDeployment {
+    /// The key that signs trace headers.
+    #[must_use]
+    pub fn hmac_key(&self) -> Option<&Secret> {
+        self.hmac_keys.first()
+    }
+
     /// Replaces all placeholders, now that the catalog is known.
     ///
     /// # Errors
     /// What the deployment wants and the catalog does not have, at its places in the deployment.
-    pub fn look_up(&mut self, catalog: Arc<Catalog>) -> Result<(), Rejected> {
+    pub fn look_up(&mut self, catalog: Arc<Catalog>) -> Result<(), RejectedFile> {
         let mut faults = Vec::new();
         for (number, service) in std::mem::take(&mut self.lookup.services).into_iter().enumerate() {
             let Some(stand_in) = placeholder(&service.name, Some(number)) else { continue };
@@ -197,7 +203,9 @@ impl Deployment {
         }
         self.lookup.catalog = Some(catalog);
         match &self.lookup.source {
-            Some(source) if !faults.is_empty() => Err(Rejected { source: Source::clone(source), faults }),
+            Some(source) if !faults.is_empty() => {
+                Err(RejectedFile { source: SourceText::clone(source), faults })
+            }
             _ => Ok(()),
         }
     }
@@ -208,7 +216,7 @@ impl Resolver<'_> {
     pub(super) fn targets(
         &mut self,
         value: &config::Deployment,
-        root: &Node,
+        root: &YamlNode,
         (auth, lookup): (Option<&Auth>, &mut Lookup),
     ) -> Vec<(String, BaseUrl)> {
         let mut targets = Vec::new();
@@ -238,7 +246,7 @@ impl Resolver<'_> {
     }
 
     /// What is said about all services of the catalog.
-    pub(super) fn lookup(&mut self, written: Option<&CatalogDefaults>, root: &Node) -> Lookup {
+    pub(super) fn lookup(&mut self, written: Option<&CatalogDefaults>, root: &YamlNode) -> Lookup {
         let node = at(root, &["catalog"]);
         let Some(CatalogDefaults { region, interface }) = written else { return Lookup::default() };
         let region = region.as_ref().and_then(|region| self.word(region, at(node, &["region"])));
@@ -247,7 +255,7 @@ impl Resolver<'_> {
     }
 
     /// The interface that a Rally document names.
-    pub(super) fn rally_interface(&mut self, name: &str, node: &Node) -> Option<Interface> {
+    pub(super) fn rally_interface(&mut self, name: &str, node: &YamlNode) -> Option<Interface> {
         let found = Interface::named(name);
         if found.is_none() {
             let fault = Fault::error(node.span.clone(), format!("`{name}` is not an endpoint type"));
@@ -257,7 +265,7 @@ impl Resolver<'_> {
     }
 
     /// Every service of the catalog is a target if bench logs in to Keystone.
-    pub(super) fn opened(&self, lookup: &mut Lookup, auth: Option<&Auth>, source: &Source) {
+    pub(super) fn opened(&self, lookup: &mut Lookup, auth: Option<&Auth>, source: &SourceText) {
         lookup.is_open = matches!(auth, Some(Auth::Keystone(_)));
         lookup.source = Some(Arc::new(source.clone()));
     }
@@ -271,7 +279,7 @@ impl Resolver<'_> {
         &mut self,
         target: &str,
         written: &Service,
-        node: &Node,
+        node: &YamlNode,
         (has_catalog, lookup): (bool, &mut Lookup),
     ) -> Option<BaseUrl> {
         let own = |key: &str| at(node, &[key]);
@@ -296,7 +304,7 @@ impl Resolver<'_> {
         let url = placeholder(target, Some(lookup.services.len()));
         lookup.services.push(ListedService {
             name: target.to_owned(),
-            wanted: Wanted {
+            wanted: EndpointQuery {
                 service,
                 interface: interface.unwrap_or(lookup.interface),
                 region: region.or_else(|| lookup.region.clone()),
@@ -308,11 +316,11 @@ impl Resolver<'_> {
     }
 
     /// A text that is not empty.
-    fn word(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+    fn word(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         self.text(reference, node).filter(|text| !text.is_empty())
     }
 
-    fn interface(&mut self, reference: Option<&Reference>, node: &Node) -> Option<Interface> {
+    fn interface(&mut self, reference: Option<&Reference>, node: &YamlNode) -> Option<Interface> {
         let reference = reference.filter(|reference| !self.env.leaves_open(reference))?;
         let text = self.word(reference, node)?;
         let found = Interface::named(&text);
@@ -324,7 +332,7 @@ impl Resolver<'_> {
         found
     }
 
-    fn version(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+    fn version(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         if self.env.leaves_open(reference) {
             return None;
         }
@@ -338,7 +346,7 @@ impl Resolver<'_> {
         None
     }
 
-    fn microversion(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+    fn microversion(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         if self.env.leaves_open(reference) {
             return None;
         }

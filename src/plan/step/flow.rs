@@ -6,10 +6,10 @@ use std::time::Duration;
 use config::step;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::template::Text;
-use text::yaml::Node;
+use text::template::CompiledText;
+use text::yaml::YamlNode;
 
-use super::{Named, Step};
+use super::{NamedStep, PlanStep};
 use crate::json::JsonTemplate;
 use terms::groups::{GROUP, TOGETHER};
 use terms::tags::Tags;
@@ -18,26 +18,25 @@ use terms::tags::Tags;
 const TAGS: &str = "tags";
 
 /// A step that decides what comes next.
-pub enum Flow {
+pub enum FlowStep {
     /// A named group of steps with its own latency and trace point.
-    Group(Group),
+    Group(StepGroup),
     /// One of two lists of steps.
     If {
         /// Which one.
-        condition: Text,
+        condition: CompiledText,
         /// The steps if it is true.
-        then: Vec<Step>,
+        then: Vec<PlanStep>,
         /// The steps if it is false.
-        otherwise: Vec<Step>,
+        otherwise: Vec<PlanStep>,
     },
     /// Steps that run a number of times.
     Repeat {
         /// How many times.
-        times: Text,
+        times: CompiledText,
         /// The variable that counts the rounds from 1.
         variable: Option<Arc<str>>,
-        /// The steps.
-        steps: Vec<Step>,
+        steps: Vec<PlanStep>,
     },
     /// Steps that run once for each item.
     ForEach {
@@ -45,24 +44,21 @@ pub enum Flow {
         items: JsonTemplate,
         /// The variable that has the item.
         variable: Arc<str>,
-        /// The steps.
-        steps: Vec<Step>,
+        steps: Vec<PlanStep>,
     },
     /// Steps that run as long as a condition holds.
     While {
-        /// The condition.
-        condition: Text,
+        condition: CompiledText,
         /// The most rounds.
         rounds_max: u32,
-        /// The steps.
-        steps: Vec<Step>,
+        steps: Vec<PlanStep>,
     },
     /// One of several lists of steps, by chance.
-    Choice(Vec<(f64, Vec<Step>)>),
+    Choice(Vec<(f64, Vec<PlanStep>)>),
     /// A pause until this time after the start of the iteration.
     Pace(Duration),
     /// The end of the iteration, as failed, with a message.
-    Fail(Text),
+    Fail(CompiledText),
     /// The end of the iteration.
     StopIteration,
     /// New values of variables.
@@ -73,32 +69,28 @@ pub enum Flow {
     Include {
         /// The parameters.
         with: Vec<(Arc<str>, JsonTemplate)>,
-        /// The steps.
-        steps: Vec<Step>,
+        steps: Vec<PlanStep>,
     },
 }
 
 /// A named group of steps.
-pub struct Group {
-    /// Its name.
+pub struct StepGroup {
     pub name: Arc<str>,
     /// Its number among the actions and groups of its workload.
     pub index: u16,
-    /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// For steps that run at the same time: the variables that each of them may set.
     pub together: Option<Vec<Vec<Arc<str>>>>,
 }
 
-/// A message of a scenario, of which a run prints the first ones.
+/// A message of a scenario; a run prints the first ones.
 pub struct LogText {
     /// The message.
-    pub text: Text,
+    pub text: CompiledText,
     /// How many have been printed.
     pub printed: std::sync::atomic::AtomicU32,
 }
 
-/// A pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Always as long.
@@ -128,12 +120,12 @@ impl Pause {
     }
 }
 
-impl Flow {
+impl FlowStep {
     /// The lists of steps within it.
     #[must_use]
-    pub fn within(&self) -> Vec<&[Step]> {
+    pub fn within(&self) -> Vec<&[PlanStep]> {
         match self {
-            Self::Group(Group { steps, .. })
+            Self::Group(StepGroup { steps, .. })
             | Self::Repeat { steps, .. }
             | Self::ForEach { steps, .. }
             | Self::While { steps, .. }
@@ -146,10 +138,10 @@ impl Flow {
 
     /// The row of a group.
     #[must_use]
-    pub fn named(&self) -> Option<Named> {
+    pub fn named(&self) -> Option<NamedStep> {
         let Self::Group(group) = self else { return None };
         let label = if group.together.is_some() { TOGETHER } else { GROUP };
-        Some(Named { name: Arc::clone(&group.name), label: label.to_owned(), tags: Tags::new() })
+        Some(NamedStep { name: Arc::clone(&group.name), label: label.to_owned(), tags: Tags::new() })
     }
 }
 
@@ -193,7 +185,7 @@ pub(crate) fn kinds(step: &step::Step) -> Vec<&'static str> {
 }
 
 /// Reports keys that do not belong beside the key that says what a step is.
-pub(crate) fn companions(kind: &str, node: &Node, faults: &mut Vec<Fault>) {
+pub(crate) fn companions(kind: &str, node: &YamlNode, faults: &mut Vec<Fault>) {
     let of_flow = || KINDS.iter().flat_map(|(_, companions)| *companions);
     let allowed = KINDS.iter().find(|(key, _)| *key == kind).map(|(_, companions)| *companions);
     for (key, _) in node.entries().iter().filter(|(key, _)| key.name != kind) {

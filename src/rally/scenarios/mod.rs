@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use config::check::check;
-use text::diagnostics::{Fault, Shown};
-use text::yaml::Node;
+use text::diagnostics::{Fault, SourceVisibility};
+use text::yaml::YamlNode;
 use text::yaml_place::at;
 
-use super::nodes::{At, as_number, as_text, without_nulls};
-use super::task::{Named, known};
-use openstack::Shipped;
+use super::nodes::{NodeFactory, as_number, as_text, without_nulls};
+use super::task::{NamedSettings, known};
+use openstack::ShippedScenario;
 
 /// The files that arguments of scenarios name.
-pub struct Files<'a> {
+pub struct ArgumentFiles<'a> {
     /// The text of one, or why it cannot be read.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
     /// The path of one: absolute, or relative to the task.
@@ -30,15 +30,15 @@ pub struct Files<'a> {
 
 /// A scenario that a task may have.
 #[derive(Clone, Copy)]
-pub(super) enum Known {
+pub(super) enum SupportedScenario {
     /// Its steps are made here.
-    Made(&'static Scenario),
+    Made(&'static GeneratedScenario),
     /// It is one of the files in `scenarios/openstack`.
-    Shipped(&'static Shipped),
+    Shipped(&'static ShippedScenario),
 }
 
 /// What a scenario may depend on besides its arguments.
-pub(super) struct Around<'a> {
+pub(super) struct ScenarioEnvironment<'a> {
     /// The number of the workload in its task.
     pub(super) number: usize,
     /// The name of the workload.
@@ -46,13 +46,13 @@ pub(super) struct Around<'a> {
     /// The place of the scenario's name.
     pub(super) place: std::ops::Range<usize>,
     /// The contexts of the workload.
-    pub(super) contexts: &'a [Named],
+    pub(super) contexts: &'a [NamedSettings],
     /// The files that arguments name.
-    pub(super) files: &'a Files<'a>,
+    pub(super) files: &'a ArgumentFiles<'a>,
 }
 
-impl Around<'_> {
-    fn context(&self, name: &str) -> Option<&Named> {
+impl ScenarioEnvironment<'_> {
+    fn context(&self, name: &str) -> Option<&NamedSettings> {
         self.contexts.iter().find(|context| context.key.name.split('@').next() == Some(name))
     }
 
@@ -69,34 +69,34 @@ impl Around<'_> {
 }
 
 /// A scenario whose steps are made from its arguments.
-pub(super) struct Scenario {
+pub(super) struct GeneratedScenario {
     pub(super) name: &'static str,
     /// What it does, in a line.
     pub(super) about: &'static str,
     parameters: &'static [Parameter],
     /// True if it takes any other argument, too, and ignores it.
     takes_others: bool,
-    expand: fn(&Arguments<'_>, &mut Vec<Fault>) -> Expanded,
+    expand: fn(&ScenarioArguments<'_>, &mut Vec<Fault>) -> ExpandedScenario,
 }
 
 /// A parameter of a scenario.
 struct Parameter {
     name: &'static str,
-    kind: Kind,
+    kind: ParameterKind,
     required: bool,
 }
 
-const fn optional(name: &'static str, kind: Kind) -> Parameter {
+const fn optional(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter { name, kind, required: false }
 }
 
-const fn required(name: &'static str, kind: Kind) -> Parameter {
+const fn required(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter { name, kind, required: true }
 }
 
 /// The values of a parameter.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ParameterKind {
     /// A number that is at least 0 and at most this.
     Number(f64),
     /// A whole number between these.
@@ -112,7 +112,7 @@ enum Kind {
     Any,
 }
 
-impl Kind {
+impl ParameterKind {
     fn schema(self) -> Value {
         match self {
             Self::Number(most) => json!({ "type": "number", "minimum": 0, "maximum": most }),
@@ -130,14 +130,14 @@ impl Kind {
 
 /// A scenario with its arguments, as steps.
 #[derive(Default)]
-pub(super) struct Expanded {
+pub(super) struct ExpandedScenario {
     /// The steps of an iteration.
-    pub(super) steps: Vec<Node>,
+    pub(super) steps: Vec<YamlNode>,
     /// Steps before the load, each with a name: those with the same name, unless it is empty, are run once for all
     /// workloads.
-    pub(super) setup: Vec<(String, Vec<Node>)>,
+    pub(super) setup: Vec<(String, Vec<YamlNode>)>,
     /// The same for steps after the load.
-    pub(super) teardown: Vec<(String, Vec<Node>)>,
+    pub(super) teardown: Vec<(String, Vec<YamlNode>)>,
     /// True if its requests go to services of a cloud's catalog.
     pub(super) needs_cloud: bool,
     /// Where its requests go, if the task says it: scheme and authority.
@@ -147,13 +147,13 @@ pub(super) struct Expanded {
 }
 
 /// The arguments of a scenario.
-struct Arguments<'n> {
+struct ScenarioArguments<'n> {
     /// The place of the scenario's name.
-    at: At,
-    map: &'n Node,
+    at: NodeFactory,
+    map: &'n YamlNode,
 }
 
-impl Arguments<'_> {
+impl ScenarioArguments<'_> {
     fn number(&self, name: &str, default: f64) -> f64 {
         self.map.get(name).and_then(as_number).unwrap_or(default)
     }
@@ -167,25 +167,25 @@ impl Arguments<'_> {
     }
 
     /// The place of an argument, or of the scenario if it was left out.
-    fn place(&self, name: &str) -> At {
-        self.map.get(name).map_or_else(|| self.at.clone(), At::of)
+    fn place(&self, name: &str) -> NodeFactory {
+        self.map.get(name).map_or_else(|| self.at.clone(), NodeFactory::of)
     }
 }
 
-fn made() -> impl Iterator<Item = &'static Scenario> + Clone {
+fn made() -> impl Iterator<Item = &'static GeneratedScenario> + Clone {
     dummy::SCENARIOS.iter().chain(&http::SCENARIOS)
 }
 
 /// The names of all scenarios that a task may have.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    made().map(|scenario| scenario.name).chain(openstack::all().map(Shipped::name))
+    made().map(|scenario| scenario.name).chain(openstack::all().map(ShippedScenario::name))
 }
 
 /// The scenario that a workload names; adds a fault if there is none.
-pub(super) fn find(named: &Named, faults: &mut Vec<Fault>) -> Option<Known> {
-    let made = made().map(|scenario| (scenario.name, Known::Made(scenario)));
-    let shipped = openstack::all().map(|scenario| (scenario.name(), Known::Shipped(scenario)));
-    // Of so many names, only those of its class are helpful.
+pub(super) fn find(named: &NamedSettings, faults: &mut Vec<Fault>) -> Option<SupportedScenario> {
+    let made = made().map(|scenario| (scenario.name, SupportedScenario::Made(scenario)));
+    let shipped = openstack::all().map(|scenario| (scenario.name(), SupportedScenario::Shipped(scenario)));
+    // Of all the names, only the names of its class are helpful.
     let class = named.key.name.split('.').next().unwrap_or_default();
     let of_class = shipped.clone().filter(|(name, _)| name.split('.').next() == Some(class));
     match of_class.clone().next() {
@@ -214,7 +214,7 @@ fn classes<'n>(names: impl Iterator<Item = &'n str>) -> String {
     classes.into_iter().map(|class| format!("{class}.*")).collect::<Vec<_>>().join(", ")
 }
 
-impl Known {
+impl SupportedScenario {
     /// What it does, in a sentence without a full stop.
     pub(super) fn about(self) -> String {
         match self {
@@ -226,11 +226,11 @@ impl Known {
     /// Its steps with these arguments; adds the faults of the arguments.
     pub(super) fn expand(
         self,
-        named: &Named,
-        around: &Around<'_>,
-        shown: &Shown,
+        named: &NamedSettings,
+        around: &ScenarioEnvironment<'_>,
+        shown: &SourceVisibility,
         faults: &mut Vec<Fault>,
-    ) -> Option<Expanded> {
+    ) -> Option<ExpandedScenario> {
         match self {
             Self::Made(scenario) => scenario.expand(named, shown, faults),
             Self::Shipped(scenario) => scenario.expand(named, around, shown, faults),
@@ -238,8 +238,13 @@ impl Known {
     }
 }
 
-impl Scenario {
-    fn expand(&self, named: &Named, shown: &Shown, faults: &mut Vec<Fault>) -> Option<Expanded> {
+impl GeneratedScenario {
+    fn expand(
+        &self,
+        named: &NamedSettings,
+        shown: &SourceVisibility,
+        faults: &mut Vec<Fault>,
+    ) -> Option<ExpandedScenario> {
         let arguments = without_nulls(&named.settings);
         let before = faults.len();
         let schema = self.parameters.iter().map(Parameter::schema);
@@ -247,24 +252,27 @@ impl Scenario {
         if faults.len() > before {
             return None;
         }
-        let expanded = (self.expand)(&Arguments { at: At(named.key.span.clone()), map: &arguments }, faults);
+        let expanded = (self.expand)(
+            &ScenarioArguments { at: NodeFactory(named.key.span.clone()), map: &arguments },
+            faults,
+        );
         (faults.len() == before).then_some(expanded)
     }
 }
 
 impl Parameter {
-    fn schema(&self) -> (&'static str, Kind, bool) {
+    fn schema(&self) -> (&'static str, ParameterKind, bool) {
         (self.name, self.kind, self.required)
     }
 }
 
 /// All faults of a scenario's arguments.
 fn check_arguments(
-    named: &Named,
-    arguments: &Node,
-    schema: impl Iterator<Item = (&'static str, Kind, bool)> + Clone,
+    named: &NamedSettings,
+    arguments: &YamlNode,
+    schema: impl Iterator<Item = (&'static str, ParameterKind, bool)> + Clone,
     takes_others: bool,
-    shown: &Shown,
+    shown: &SourceVisibility,
 ) -> Vec<Fault> {
     let found = check_all(arguments, schema, takes_others, shown);
     // A map of arguments is shown by the scenario's name.
@@ -277,10 +285,10 @@ fn check_arguments(
 
 /// All faults of a map of arguments; each has a name, values, and may be required.
 fn check_all(
-    map: &Node,
-    parameters: impl Iterator<Item = (&'static str, Kind, bool)> + Clone,
+    map: &YamlNode,
+    parameters: impl Iterator<Item = (&'static str, ParameterKind, bool)> + Clone,
     takes_others: bool,
-    shown: &Shown,
+    shown: &SourceVisibility,
 ) -> Vec<Fault> {
     let properties = parameters.clone().map(|(name, kind, _)| (name.to_owned(), kind.schema()));
     let needed: Vec<&str> = parameters.filter(|(_, _, required)| *required).map(|(name, ..)| name).collect();
@@ -298,6 +306,6 @@ fn check_all(
 }
 
 /// The place of an entry of a map, or of the map.
-fn entry<'n>(map: &'n Node, name: &str) -> &'n Node {
+fn entry<'n>(map: &'n YamlNode, name: &str) -> &'n YamlNode {
     at(map, &[name])
 }

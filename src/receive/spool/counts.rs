@@ -2,7 +2,7 @@
 
 /// Spans that were not kept, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LetGo {
+pub struct DiscardCounts {
     /// Their iteration was not chosen. This is what sampling is for, not a loss.
     pub not_chosen: u64,
     /// Too many spans waited for the end of their iteration.
@@ -15,7 +15,7 @@ pub struct LetGo {
     pub undecided: u64,
 }
 
-impl LetGo {
+impl DiscardCounts {
     /// Spans that may be missed.
     #[must_use]
     pub fn losses(&self) -> u64 {
@@ -26,7 +26,7 @@ impl LetGo {
 /// What a spool has done so far. Every span is in exactly one of `kept_spans`, `waiting_spans` and the parts of
 /// `let_go`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SpoolCounts {
     /// Spans that came.
     pub spans: u64,
     /// Iterations whose end is known, without those that are not profiled.
@@ -35,17 +35,15 @@ pub struct Counts {
     pub kept_traces: u64,
     /// Traces of these that lack spans.
     pub partial_traces: u64,
-    /// Their spans.
     pub kept_spans: u64,
     /// Traces that wait for the end of their iteration.
     pub waiting_traces: u64,
-    /// Their spans.
     pub waiting_spans: u64,
     /// Spans that were not kept.
-    pub let_go: LetGo,
+    pub let_go: DiscardCounts,
     /// How often a sample was made half as large, because too much was kept.
     pub halved: u32,
-    /// Memory now, as far as it is counted.
+    /// The part of memory that is counted, now.
     pub memory_bytes: u64,
     /// The most memory so far.
     pub memory_peak_bytes: u64,

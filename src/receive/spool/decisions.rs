@@ -13,9 +13,9 @@ pub(super) const NUMBER_MAX: u64 = (1 << 34) - 1;
 
 /// An iteration as a single number: the key of every table here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Place(u64);
+pub(super) struct IterationKey(u64);
 
-impl Place {
+impl IterationKey {
     /// `None` for a number over [`NUMBER_MAX`].
     #[inline]
     pub(super) fn of(SampleId { workload, number }: SampleId) -> Option<Self> {
@@ -45,13 +45,13 @@ pub(super) enum Decision {
 #[derive(Debug)]
 enum Page {
     Absent,
-    Open(Box<Open>),
+    Open(Box<OpenDecisions>),
     /// What is kept is in the index; all others are dropped.
     Closed,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenDecisions {
     words: [u64; WORDS],
     /// Iterations that are kept or dropped.
     decided: u32,
@@ -71,7 +71,7 @@ impl Decisions {
         Self { workloads: (0..workloads).map(|_| Vec::new()).collect(), open: 0, open_max }
     }
 
-    fn at(place: Place) -> (usize, usize, usize, u32) {
+    fn at(place: IterationKey) -> (usize, usize, usize, u32) {
         let SampleId { workload, number } = place.sample();
         let within = number % OF_PAGE;
         let page = (number / OF_PAGE) as usize;
@@ -80,7 +80,7 @@ impl Decisions {
 
     /// The decision; `None` if its page is closed.
     #[inline]
-    pub(super) fn get(&self, place: Place) -> Option<Decision> {
+    pub(super) fn get(&self, place: IterationKey) -> Option<Decision> {
         let (workload, page, word, shift) = Self::at(place);
         match self.workloads.get(workload).and_then(|pages| pages.get(page)) {
             None | Some(Page::Absent) => Some(Decision::Undecided),
@@ -95,14 +95,14 @@ impl Decisions {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, place: Place, decision: Decision) {
+    pub(super) fn set(&mut self, place: IterationKey, decision: Decision) {
         let (workload, page, word, shift) = Self::at(place);
         let Some(pages) = self.workloads.get_mut(workload) else { return };
         if pages.len() <= page {
             pages.resize_with(page + 1, || Page::Absent);
         }
         if let Page::Absent = pages[page] {
-            pages[page] = Page::Open(Box::new(Open { words: [0; WORDS], decided: 0 }));
+            pages[page] = Page::Open(Box::new(OpenDecisions { words: [0; WORDS], decided: 0 }));
             self.open += 1;
         }
         let Page::Open(open) = &mut pages[page] else { return };
@@ -130,7 +130,7 @@ impl Decisions {
     /// Memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         let pages: usize = self.workloads.iter().map(Vec::len).sum();
-        pages * size_of::<Page>() + self.open * size_of::<Open>()
+        pages * size_of::<Page>() + self.open * size_of::<OpenDecisions>()
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_decision_is_remembered_until_its_page_is_closed() {
-        let place = |workload, number| Place::of(SampleId { workload, number }).unwrap();
+        let place = |workload, number| IterationKey::of(SampleId { workload, number }).unwrap();
         let mut decisions = Decisions::new(2, 3);
         let last = [Decision::Kept, Decision::Dropped];
         let before = [Decision::LetGo, Decision::Undecided, Decision::Kept, Decision::Dropped];
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((decisions.open, decisions.get(place(0, 3))), (3, None));
         assert_eq!(decisions.get(place(0, OF_PAGE + 3)), Some(Decision::Kept));
         assert!(decisions.bytes() < 5 * 5_000);
-        assert_eq!(Place::of(SampleId { workload: 0, number: NUMBER_MAX + 1 }), None);
+        assert_eq!(IterationKey::of(SampleId { workload: 0, number: NUMBER_MAX + 1 }), None);
         assert_eq!(place(7, NUMBER_MAX).sample(), SampleId { workload: 7, number: NUMBER_MAX });
     }
 }

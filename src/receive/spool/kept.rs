@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::decisions::Place;
-use super::limits::Limits;
-use super::segments::{FRAME_HEAD_BYTES, Frame, Frames, SEGMENT_HEAD, write_frame};
-use super::waiting::ByPlace;
+use super::decisions::IterationKey;
+use super::limits::SpoolLimits;
+use super::segments::{FRAME_HEAD_BYTES, Frames, SEGMENT_HEAD, SpanFrame, write_frame};
+use super::waiting::IterationMap;
 
 /// How much is written at a time, at least.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -18,7 +18,7 @@ const TRACE_BYTES: usize = 240;
 
 /// A trace that is kept.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct SpooledTrace {
     /// The number of samples that it is in; of an iteration that is not decided, none.
     pub(super) samples: u8,
     /// Its iteration is not decided; it is here because memory was short.
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     places: Vec<(u32, u32)>,
 }
 
-impl Entry {
+impl SpooledTrace {
     fn add_to(&mut self, segment: u32, length: u32) {
         match self.places.iter_mut().find(|(number, _)| *number == segment) {
             Some((_, bytes)) => *bytes += length,
@@ -84,7 +84,7 @@ impl Block {
 
 /// Why spans are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum SpoolRefusal {
     /// Their trace is too large.
     TraceTooLarge,
     /// The disk is too slow or full, or what is on it is at its limit.
@@ -100,9 +100,9 @@ pub(super) enum Job {
 }
 
 #[derive(Debug)]
-pub(super) struct Kept {
-    limits: Limits,
-    pub(super) traces: ByPlace<Entry>,
+pub(super) struct KeptTraces {
+    limits: SpoolLimits,
+    pub(super) traces: IterationMap<SpooledTrace>,
     pub(super) spans: u64,
     segments: BTreeMap<u32, Segment>,
     /// The number of the segment that is appended to.
@@ -119,11 +119,11 @@ pub(super) struct Kept {
     pub(super) disk_peak: u64,
 }
 
-impl Kept {
-    pub(super) fn new(limits: Limits) -> Self {
+impl KeptTraces {
+    pub(super) fn new(limits: SpoolLimits) -> Self {
         let mut kept = Self {
             limits,
-            traces: ByPlace::default(),
+            traces: IterationMap::default(),
             spans: 0,
             segments: BTreeMap::new(),
             open: 0,
@@ -142,21 +142,21 @@ impl Kept {
     /// Keeps spans of a trace that has an entry.
     pub(super) fn add(
         &mut self,
-        place: Place,
+        place: IterationKey,
         trace_id: u128,
         spans: u32,
         payload: &[u8],
-    ) -> Result<(), Refused> {
-        let Some(entry) = self.traces.get_mut(&place) else { return Err(Refused::NoRoom) };
+    ) -> Result<(), SpoolRefusal> {
+        let Some(entry) = self.traces.get_mut(&place) else { return Err(SpoolRefusal::NoRoom) };
         let length = payload.len() + FRAME_HEAD_BYTES;
         let bytes = entry.bytes + payload.len() as u64;
         let room_bytes = self.limits.disk_bytes.saturating_sub(2 * self.limits.segment_bytes);
         let refused = if entry.spans.saturating_add(spans) > self.limits.trace_spans
             || bytes > self.limits.trace_bytes as u64
         {
-            Some(Refused::TraceTooLarge)
+            Some(SpoolRefusal::TraceTooLarge)
         } else if self.queued + length > self.limits.queue_bytes || self.length + length as u64 > room_bytes {
-            Some(Refused::NoRoom)
+            Some(SpoolRefusal::NoRoom)
         } else {
             None
         };
@@ -174,7 +174,7 @@ impl Kept {
         Ok(())
     }
 
-    fn append(&mut self, place: Place, trace_id: u128, spans: u32, payload: &[u8]) {
+    fn append(&mut self, place: IterationKey, trace_id: u128, spans: u32, payload: &[u8]) {
         if self.segments.get(&self.open).is_some_and(|open| open.length >= self.limits.segment_bytes) {
             self.seal();
             self.open += 1;
@@ -218,7 +218,7 @@ impl Kept {
     }
 
     /// Drops a trace; returns its spans.
-    pub(super) fn drop_trace(&mut self, place: Place) -> u32 {
+    pub(super) fn drop_trace(&mut self, place: IterationKey) -> u32 {
         let Some(entry) = self.traces.remove(&place) else { return 0 };
         if entry.is_early {
             self.early -= entry.length();
@@ -233,8 +233,8 @@ impl Kept {
         entry.spans
     }
 
-    /// The iteration of a trace is decided: it is in so many more samples.
-    pub(super) fn decide(&mut self, place: Place, samples: u8) -> &mut Entry {
+    /// The iteration of a trace is decided: it is in `samples` more samples.
+    pub(super) fn decide(&mut self, place: IterationKey, samples: u8) -> &mut SpooledTrace {
         let entry = self.traces.entry(place).or_default();
         if entry.is_early {
             self.early -= entry.length();
@@ -244,8 +244,8 @@ impl Kept {
         entry
     }
 
-    /// Makes an entry for a trace whose iteration is not decided, if there is room for so many bytes in so many chunks.
-    pub(super) fn begin_early(&mut self, place: Place, bytes: usize, chunks: usize) -> bool {
+    /// Makes an entry for a trace whose iteration is not decided, if there is room for this number of bytes and chunks.
+    pub(super) fn begin_early(&mut self, place: IterationKey, bytes: usize, chunks: usize) -> bool {
         let length = bytes + chunks * FRAME_HEAD_BYTES;
         let fits = self.queued + length <= self.limits.queue_bytes / 2
             && self.early + length as u64 <= self.limits.disk_bytes / 4
@@ -308,15 +308,16 @@ impl Kept {
     }
 
     /// Takes the frames of dropped traces out of the queue. `place_of` says which trace a frame is of.
-    pub(super) fn tidy_queue(&mut self, place_of: impl Fn(u128) -> Option<Place>) {
+    pub(super) fn tidy_queue(&mut self, place_of: impl Fn(u128) -> Option<IterationKey>) {
         for block in &mut self.blocks {
             let mut bytes = Vec::with_capacity(block.bytes.len());
             if block.bytes.starts_with(&SEGMENT_HEAD) {
                 bytes.extend_from_slice(&SEGMENT_HEAD);
             }
             let traces = &self.traces;
-            let is_kept =
-                |frame: &Frame<'_>| place_of(frame.trace_id).is_some_and(|place| traces.contains_key(&place));
+            let is_kept = |frame: &SpanFrame<'_>| {
+                place_of(frame.trace_id).is_some_and(|place| traces.contains_key(&place))
+            };
             for frame in block.frames().filter(is_kept) {
                 bytes.extend_from_slice(&block.bytes[frame.at..frame.at + frame.length]);
             }
@@ -332,7 +333,7 @@ impl Kept {
     }
 
     /// Moves a frame of a segment that is being cleaned to the end, if its trace is kept.
-    pub(super) fn move_frame(&mut self, place: Place, segment: u32, frame: &Frame<'_>) {
+    pub(super) fn move_frame(&mut self, place: IterationKey, segment: u32, frame: &SpanFrame<'_>) {
         let length = frame.length as u32;
         let Some(entry) = self.traces.get_mut(&place) else { return };
         if !entry.take_from(segment, length) {
@@ -360,7 +361,7 @@ impl Kept {
     }
 
     /// The traces whose iterations are not decided.
-    pub(super) fn early_traces(&self) -> Vec<Place> {
+    pub(super) fn early_traces(&self) -> Vec<IterationKey> {
         self.traces.iter().filter(|(_, entry)| entry.is_early).map(|(place, _)| *place).collect()
     }
 

@@ -2,7 +2,7 @@
 
 /// The bounds of a spool.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SpoolLimits {
     /// Memory for spans of iterations that are not decided.
     pub waiting_bytes: usize,
     /// Memory for spans that still have to be written.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub trace_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for SpoolLimits {
     fn default() -> Self {
         Self {
             waiting_bytes: 64 << 20,

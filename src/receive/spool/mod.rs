@@ -3,8 +3,8 @@
 //! Spans come from the receiver's thread, batches of ended iterations from the coordinator's. Neither waits for a disk:
 //! a thread of the spool's own writes. What becomes of the spans of an iteration:
 //!
-//! - It is not decided: they wait in memory. If that is full, those of the oldest iterations, which may well become the
-//!   slowest, go to the disk as if they were kept. If that is not possible either, they are let go.
+//! - It is not decided: they wait in memory. If that is full, the spans of the oldest iterations, which may well become
+//!   the slowest, go to the disk as if they were kept. If that is not possible either, they are let go.
 //! - It is kept: they go to the disk, until other iterations take its place in every sample.
 //! - It is dropped: they are let go.
 
@@ -27,47 +27,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::Taker;
-pub use counts::{Counts, KeptTrace, LetGo};
-use decisions::Place;
-pub use limits::Limits;
+pub use counts::{DiscardCounts, KeptTrace, SpoolCounts};
+use decisions::IterationKey;
+pub use limits::SpoolLimits;
 use measure::ids::RunIds;
 use measure::latency::SampleId;
 use measure::rows::{IterationHead, Rows};
-use measure::sample::Ended;
-use sampling::Wanted;
+use measure::sample::CompletionStatus;
+use sampling::SamplingQuota;
 use segments::Disk;
-use state::{Shared, State};
-use stored::Stored;
+use state::{SharedSpool, SpoolState};
+use stored::StoredSpans;
 
-/// So many iterations are decided at a time, while the receiver waits.
+/// The number of iterations that are decided at a time, while the receiver waits.
 const AT_A_TIME: usize = 128;
 
 /// Keeps spans.
 pub struct Spool {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSpool>,
     writer: Mutex<Option<JoinHandle<Box<dyn Disk>>>>,
 }
 
 impl Spool {
-    /// Starts a spool for the iterations of a run with so many workloads.
+    /// Starts a spool for the iterations of a run with this number of workloads.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start(
         ids: RunIds,
         workloads: u16,
-        wanted: Wanted,
-        limits: Limits,
+        wanted: SamplingQuota,
+        limits: SpoolLimits,
         disk: Box<dyn Disk>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(ids, workloads, wanted, limits));
+        let shared = Arc::new(SharedSpool::new(ids, workloads, wanted, limits));
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("spool".to_owned());
         let writer = thread.spawn(move || writer::run(&of_thread, disk))?;
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Decides about iterations that have ended: those of a batch.
+    /// Decides about the iterations of a batch, which have ended.
     pub fn batch(&self, rows: &Rows) {
         let mut heads = rows.iter().map(|row| row.head).filter(|head| self.is_profiled(head)).peekable();
         while heads.peek().is_some() {
@@ -87,19 +87,19 @@ impl Spool {
     }
 
     fn is_profiled(&self, head: &IterationHead) -> bool {
-        head.ended != Ended::Dropped && !self.shared.is_control(head)
+        head.ended != CompletionStatus::Dropped && !self.shared.is_control(head)
     }
 
     /// What it has done so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SpoolCounts {
         self.shared.lock().counts()
     }
 
     /// What is kept of an iteration's trace; `None` if it is not kept, or not decided.
     #[must_use]
     pub fn kept(&self, iteration: impl Into<SampleId>) -> Option<KeptTrace> {
-        let place = Place::of(iteration.into())?;
+        let place = IterationKey::of(iteration.into())?;
         let state = self.shared.lock();
         let entry = state.kept.traces.get(&place).filter(|entry| !entry.is_early)?;
         Some(KeptTrace { spans: entry.spans, lost: entry.lost })
@@ -107,7 +107,7 @@ impl Spool {
 
     /// Ends it: writes what waits to be written, lets go of what is not decided, and gives what is kept. Spans that come
     /// later are counted as undecided. Only the first call gives something.
-    pub fn finish(&self) -> Option<(Stored, Counts)> {
+    pub fn finish(&self) -> Option<(StoredSpans, SpoolCounts)> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         self.shared.lock().close();
         self.shared.work.notify_one();
@@ -115,10 +115,10 @@ impl Spool {
         let mut state = self.shared.lock();
         let unwritten = state.kept.take_unwritten();
         let counts = state.counts();
-        let State { kept, .. } = &*state;
+        let SpoolState { kept, .. } = &*state;
         let place_of = |trace_id| self.shared.place_of(trace_id);
         let is_kept = |trace_id| place_of(trace_id).is_some_and(|place| kept.traces.contains_key(&place));
-        Some((Stored::of(disk, unwritten, is_kept), counts))
+        Some((StoredSpans::of(disk, unwritten, is_kept), counts))
     }
 }
 

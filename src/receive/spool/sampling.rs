@@ -1,4 +1,4 @@
-//! Sampling that the load decides: which iterations' traces to keep, while nobody knows yet which will be looked at.
+//! Sampling that the load decides: which iterations' traces to keep, before it is known which will be looked at.
 //!
 //! After the load, [`results::choice`] chooses slow, typical and failed iterations from the log. It draws from
 //! all iterations up to a response time that is known only at the end. But which iterations it *can* still choose is
@@ -7,7 +7,7 @@
 //! the load, which needs nothing but the log, has the spans of each iteration that it names, and a threshold need not
 //! be guessed.
 //!
-//! Should there be too much to keep, [`Sampler::halve`] makes the largest sample half as large.
+//! Should there be too much to keep, [`IterationSampler::halve`] makes the largest sample half as large.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,16 +15,16 @@ use std::collections::{BinaryHeap, HashMap};
 use base::clock::Nanos;
 use measure::candidates::{Group, groups};
 use measure::rows::IterationHead;
-use measure::sample::Ended;
+use measure::sample::CompletionStatus;
 
 /// How many iterations of each fault are kept, besides a random sample of the failed ones.
 const FIRST_OF_FAULT: u8 = 3;
-/// How many of those there are at most in a workload.
+/// How many of these first iterations there are at most in a workload.
 const FIRSTS_MAX: usize = 600;
 
 /// How many traces are wanted.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct SamplingQuota {
     /// As in the header of the run log: how many slow iterations, and how many others.
     pub traces: (u32, u32),
     /// How many of the slowest iterations of each workload to keep without exception.
@@ -33,24 +33,27 @@ pub struct Wanted {
 
 /// Says which iterations to keep.
 #[derive(Debug)]
-pub struct Sampler {
-    workloads: Vec<OfWorkload>,
+pub struct IterationSampler {
+    workloads: Vec<WorkloadSampler>,
     halved: u32,
 }
 
 #[derive(Debug)]
-struct OfWorkload {
+struct WorkloadSampler {
     group: Group<u64>,
     slowest: Slowest,
-    firsts: Firsts,
+    firsts: FaultExamples,
 }
 
-impl Sampler {
+impl IterationSampler {
     /// Of a run with this number of workloads.
     #[must_use]
-    pub fn new(wanted: Wanted, workloads: usize) -> Self {
-        let of_workload =
-            |group| OfWorkload { group, slowest: Slowest::new(wanted.slowest), firsts: Firsts::default() };
+    pub fn new(wanted: SamplingQuota, workloads: usize) -> Self {
+        let of_workload = |group| WorkloadSampler {
+            group,
+            slowest: Slowest::new(wanted.slowest),
+            firsts: FaultExamples::default(),
+        };
         Self { workloads: groups(wanted.traces, workloads).into_iter().map(of_workload).collect(), halved: 0 }
     }
 
@@ -71,19 +74,19 @@ impl Sampler {
         let mut gone = |number| gone.push(number);
         workload.group.offer(head, draw, &mut number, &mut gone);
         workload.slowest.offer(head.response_ns(), &mut number, &mut gone);
-        if head.ended == Ended::Failed {
+        if head.ended == CompletionStatus::Failed {
             workload.firsts.offer(head.error, &mut number);
         }
         samples
     }
 
     /// Makes the largest sample half as large. Returns the workload that it belongs to, or `None` if nothing is kept;
-    /// `gone` is as in [`Sampler::offer`].
+    /// `gone` is as in [`IterationSampler::offer`].
     pub fn halve(&mut self, gone: &mut Vec<u64>) -> Option<u16> {
-        let sizes = self.workloads.iter().map(OfWorkload::largest);
+        let sizes = self.workloads.iter().map(WorkloadSampler::largest);
         let (index, largest) =
             sizes.enumerate().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 0)?;
-        let OfWorkload { group, slowest, firsts } = &mut self.workloads[index];
+        let WorkloadSampler { group, slowest, firsts } = &mut self.workloads[index];
         let mut gone = |number| gone.push(number);
         if group.largest() == largest {
             group.halve_largest(&mut gone);
@@ -109,7 +112,7 @@ impl Sampler {
     }
 }
 
-impl OfWorkload {
+impl WorkloadSampler {
     fn largest(&self) -> usize {
         self.group.largest().max(self.slowest.kept.len()).max(self.firsts.numbers.len())
     }
@@ -157,13 +160,13 @@ impl Slowest {
 
 /// The first iterations of every fault.
 #[derive(Debug, Default)]
-struct Firsts {
+struct FaultExamples {
     of_fault: HashMap<u32, u8>,
     numbers: Vec<u64>,
     is_full: bool,
 }
 
-impl Firsts {
+impl FaultExamples {
     fn offer(&mut self, fault: u32, number: impl FnOnce() -> u64) {
         if self.is_full {
             return;

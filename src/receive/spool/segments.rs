@@ -5,8 +5,8 @@
 //! 0xb5 0x5b length:u32 spans:u32 trace_id:16 bytes (big-endian) crc32:u32 payload          (else little-endian)
 //! ```
 //! The payload is an encoded OTLP `ResourceSpans` whose spans are all of that trace; the checksum is over everything
-//! before and behind it. A crash leaves a frame that is cut off at the end, which a reader skips; so does it with
-//! damaged bytes. A frame may be there twice after a crash. Only this file knows the format.
+//! before and behind it. A crash leaves a frame that is cut off at the end. A reader skips it, and damaged bytes too. A
+//! frame may be there twice after a crash. Only this file knows the format.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -33,37 +33,37 @@ pub trait Disk: Send {
     /// Begins a segment; it must not be there yet.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     fn create(&mut self, segment: u32) -> io::Result<()>;
 
     /// Appends to the segment that was begun last.
     ///
     /// # Errors
-    /// What the system says; a part may be written then.
+    /// An I/O error of the disk; a part may be written then.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Cuts the segment that was begun last to this length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 
-    /// Reads up to so many bytes of a segment from this place.
+    /// Reads up to `length` bytes of a segment from this place.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     fn read(&self, segment: u32, at: u64, length: u64) -> io::Result<Vec<u8>>;
 
     /// Removes a segment.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     fn remove(&mut self, segment: u32) -> io::Result<()>;
 
     /// The segments that are there, in order.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     fn list(&self) -> io::Result<Vec<u32>>;
 }
 
@@ -78,7 +78,7 @@ impl Folder {
     /// The directory of a run's spans, which is made if it is not there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The directory cannot be made.
     pub fn make(run_directory: &Path) -> io::Result<Self> {
         let path = run_directory.join(DIRECTORY_NAME);
         make_directory(&path)?;
@@ -161,7 +161,7 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 
 /// Spans of a trace in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame<'a> {
+pub(super) struct SpanFrame<'a> {
     pub(super) trace_id: u128,
     pub(super) spans: u32,
     pub(super) payload: &'a [u8],
@@ -192,7 +192,7 @@ impl<'a> Frames<'a> {
         Self { bytes, at: 0, summed: 0, skipped: 0 }
     }
 
-    fn frame_at(&mut self, at: usize) -> Option<Frame<'a>> {
+    fn frame_at(&mut self, at: usize) -> Option<SpanFrame<'a>> {
         let (head, rest) = self.bytes.get(at..)?.split_at_checked(FRAME_HEAD_BYTES)?;
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let payload = rest.get(..usize::try_from(number(2)).ok()?)?;
@@ -206,14 +206,14 @@ impl<'a> Frames<'a> {
         }
         let trace_id = <[u8; 16]>::try_from(&head[10..26]).map(u128::from_be_bytes).ok()?;
         let length = FRAME_HEAD_BYTES + payload.len();
-        Some(Frame { trace_id, spans: number(6), payload, at, length })
+        Some(SpanFrame { trace_id, spans: number(6), payload, at, length })
     }
 }
 
 impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
+    type Item = SpanFrame<'a>;
 
-    fn next(&mut self) -> Option<Frame<'a>> {
+    fn next(&mut self) -> Option<SpanFrame<'a>> {
         let from = self.at;
         while self.at < self.bytes.len() {
             if let Some(frame) = self.frame_at(self.at) {

@@ -4,12 +4,12 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::counts::{Counts, LetGo};
-use super::decisions::{Decision, Decisions, NUMBER_MAX, Place};
-use super::kept::{Kept, Refused};
-use super::limits::Limits;
-use super::sampling::{Sampler, Wanted};
-use super::waiting::{Trace, Waiting};
+use super::counts::{DiscardCounts, SpoolCounts};
+use super::decisions::{Decision, Decisions, IterationKey, NUMBER_MAX};
+use super::kept::{KeptTraces, SpoolRefusal};
+use super::limits::SpoolLimits;
+use super::sampling::{IterationSampler, SamplingQuota};
+use super::waiting::{TraceBuffer, WaitingTraces};
 use measure::ids::RunIds;
 use measure::latency::SampleId;
 use measure::rows::IterationHead;
@@ -17,23 +17,23 @@ use measure::rows::IterationHead;
 /// The most pages of decisions, of 4 KiB each.
 const PAGES_MAX: usize = 2_048;
 
-pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
+pub(super) struct SharedSpool {
+    pub(super) state: Mutex<SpoolState>,
     pub(super) work: Condvar,
     ids: RunIds,
     workloads: u16,
 }
 
-pub(super) struct State {
-    sampler: Sampler,
+pub(super) struct SpoolState {
+    sampler: IterationSampler,
     decisions: Decisions,
-    waiting: Waiting,
-    pub(super) kept: Kept,
+    waiting: WaitingTraces,
+    pub(super) kept: KeptTraces,
     ids: RunIds,
-    limits: Limits,
+    limits: SpoolLimits,
     spans: u64,
     iterations: u64,
-    let_go: LetGo,
+    let_go: DiscardCounts,
     gone: Vec<u64>,
     memory_peak: usize,
     /// Memory of the writer.
@@ -42,13 +42,13 @@ pub(super) struct State {
     pub(super) is_closing: bool,
 }
 
-impl Shared {
-    pub(super) fn new(ids: RunIds, workloads: u16, wanted: Wanted, limits: Limits) -> Self {
-        let state = Mutex::new(State::new(ids, workloads, wanted, limits));
+impl SharedSpool {
+    pub(super) fn new(ids: RunIds, workloads: u16, wanted: SamplingQuota, limits: SpoolLimits) -> Self {
+        let state = Mutex::new(SpoolState::new(ids, workloads, wanted, limits));
         Self { state, work: Condvar::new(), ids, workloads }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SpoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,25 +58,25 @@ impl Shared {
     }
 
     /// The profiled iteration of this run that a trace is of.
-    pub(super) fn place_of(&self, trace_id: u128) -> Option<Place> {
+    pub(super) fn place_of(&self, trace_id: u128) -> Option<IterationKey> {
         let sample = self.ids.sample_of(trace_id)?;
         let is_possible = sample.workload < self.workloads && sample.number <= NUMBER_MAX;
-        (is_possible && !self.ids.is_control(sample)).then(|| Place::of(sample)).flatten()
+        (is_possible && !self.ids.is_control(sample)).then(|| IterationKey::of(sample)).flatten()
     }
 }
 
-impl State {
-    pub(super) fn new(ids: RunIds, workloads: u16, wanted: Wanted, limits: Limits) -> Self {
+impl SpoolState {
+    pub(super) fn new(ids: RunIds, workloads: u16, wanted: SamplingQuota, limits: SpoolLimits) -> Self {
         Self {
-            sampler: Sampler::new(wanted, usize::from(workloads)),
+            sampler: IterationSampler::new(wanted, usize::from(workloads)),
             decisions: Decisions::new(usize::from(workloads), PAGES_MAX),
-            waiting: Waiting::default(),
-            kept: Kept::new(limits),
+            waiting: WaitingTraces::default(),
+            kept: KeptTraces::new(limits),
             ids,
             limits,
             spans: 0,
             iterations: 0,
-            let_go: LetGo::default(),
+            let_go: DiscardCounts::default(),
             gone: Vec::new(),
             memory_peak: 0,
             cleaning_bytes: 0,
@@ -85,14 +85,14 @@ impl State {
         }
     }
 
-    fn decision(&self, place: Place) -> Decision {
+    fn decision(&self, place: IterationKey) -> Decision {
         self.decisions.get(place).unwrap_or_else(|| match self.kept.traces.contains_key(&place) {
             true => Decision::Kept,
             false => Decision::Dropped,
         })
     }
 
-    pub(super) fn take(&mut self, place: Place, trace_id: u128, spans: u32, bytes: &[u8]) {
+    pub(super) fn take(&mut self, place: IterationKey, trace_id: u128, spans: u32, bytes: &[u8]) {
         self.spans += u64::from(spans);
         if self.is_closing {
             self.let_go.undecided += u64::from(spans);
@@ -106,15 +106,15 @@ impl State {
         }
     }
 
-    fn keep(&mut self, place: Place, trace_id: u128, spans: u32, bytes: &[u8]) {
+    fn keep(&mut self, place: IterationKey, trace_id: u128, spans: u32, bytes: &[u8]) {
         match self.kept.add(place, trace_id, spans, bytes) {
             Ok(()) => {}
-            Err(Refused::TraceTooLarge) => self.let_go.trace_too_large += u64::from(spans),
-            Err(Refused::NoRoom) => self.let_go.disk += u64::from(spans),
+            Err(SpoolRefusal::TraceTooLarge) => self.let_go.trace_too_large += u64::from(spans),
+            Err(SpoolRefusal::NoRoom) => self.let_go.disk += u64::from(spans),
         }
     }
 
-    fn wait(&mut self, place: Place, spans: u32, bytes: &[u8]) {
+    fn wait(&mut self, place: IterationKey, spans: u32, bytes: &[u8]) {
         let max = (self.limits.trace_spans, self.limits.trace_bytes);
         if !self.waiting.push(place, spans, bytes, max) {
             self.let_go.trace_too_large += u64::from(spans);
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    fn keep_all(&mut self, place: Place, trace: &Trace) {
+    fn keep_all(&mut self, place: IterationKey, trace: &TraceBuffer) {
         let trace_id = self.ids.trace_id(place.sample()).as_u128();
         for (spans, bytes) in trace.chunks() {
             self.keep(place, trace_id, spans, bytes);
@@ -143,7 +143,7 @@ impl State {
     }
 
     pub(super) fn ended(&mut self, head: &IterationHead) {
-        let Some(place) = Place::of(head.into()) else { return };
+        let Some(place) = IterationKey::of(head.into()) else { return };
         self.iterations += 1;
         let draw = self.ids.draw(head);
         let samples = self.sampler.offer(head, draw, &mut self.gone);
@@ -165,7 +165,7 @@ impl State {
         self.let_go.not_chosen += waiting.map_or(0, |trace| u64::from(trace.spans));
     }
 
-    fn begin_to_keep(&mut self, place: Place, samples: u8) {
+    fn begin_to_keep(&mut self, place: IterationKey, samples: u8) {
         let was_let_go = self.decisions.get(place) == Some(Decision::LetGo);
         let entry = self.kept.decide(place, samples);
         // At least one is missing; how many is counted for all traces together only.
@@ -176,7 +176,9 @@ impl State {
     /// Drops the traces that are no longer in any sample.
     fn drop_gone(&mut self, workload: u16) {
         for at in 0..self.gone.len() {
-            let Some(place) = Place::of(SampleId { workload, number: self.gone[at] }) else { continue };
+            let Some(place) = IterationKey::of(SampleId { workload, number: self.gone[at] }) else {
+                continue;
+            };
             let Some(entry) = self.kept.traces.get_mut(&place) else { continue };
             entry.samples -= 1;
             if entry.samples == 0 {
@@ -215,9 +217,9 @@ impl State {
         self.waiting.bytes() + self.decisions.bytes() + self.kept.memory_bytes() + self.cleaning_bytes
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> SpoolCounts {
         let with_spans = self.kept.traces.values().filter(|entry| entry.spans > 0 && !entry.is_early);
-        Counts {
+        SpoolCounts {
             spans: self.spans,
             iterations: self.iterations,
             kept_traces: with_spans.clone().count() as u64,

@@ -8,12 +8,12 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::kept::Block;
-use super::segments::{Disk, FRAME_HEAD_BYTES, Folder, Frame, Frames, read_whole};
+use super::segments::{Disk, FRAME_HEAD_BYTES, Folder, Frames, SpanFrame, read_whole};
 use crate::wire::request_of;
-use osprofiler::record::Record;
+use osprofiler::record::TraceRecord;
 use osprofiler::spans::{SpanError, protobuf, read};
 
-/// No more bytes of a trace are read: a file may come from somebody else.
+/// No more bytes of a trace are read: a file may come from elsewhere.
 const TRACE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a trace cannot be read.
@@ -36,7 +36,7 @@ struct Extent {
 }
 
 /// The spans of a run that were kept.
-pub struct Stored {
+pub struct StoredSpans {
     disk: Box<dyn Disk>,
     /// What could not be written, as segments from `first_in_memory` on.
     in_memory: Vec<Vec<u8>>,
@@ -45,11 +45,11 @@ pub struct Stored {
     skipped: u64,
 }
 
-impl Stored {
+impl StoredSpans {
     /// The spans in a run directory; `None` if there are none.
     ///
     /// # Errors
-    /// What the system says.
+    /// The directory cannot be read.
     pub fn open(run_directory: &Path) -> io::Result<Option<Self>> {
         let folder = Folder::open(run_directory);
         match folder.list() {
@@ -65,7 +65,7 @@ impl Stored {
         Folder::open(run_directory).list().is_ok()
     }
 
-    /// The traces on a disk and in blocks that were not written, as far as they are kept.
+    /// The traces that are kept, on a disk and in blocks that were not written.
     pub(super) fn of(disk: Box<dyn Disk>, unwritten: Vec<Block>, is_kept: impl Fn(u128) -> bool) -> Self {
         let segments = disk.list().unwrap_or_default();
         let first_in_memory = segments.iter().max().map_or(0, |last| last + 1);
@@ -109,7 +109,7 @@ impl Stored {
     /// were sent twice are there twice; after a crash, others may be, too.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error of the disk.
     pub fn trace(&self, trace_id: u128) -> io::Result<Vec<Vec<u8>>> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         for extent in self.traces.get(&trace_id).into_iter().flatten() {
@@ -130,8 +130,8 @@ impl Stored {
     /// The records of an iteration's trace, oldest first; none if the trace is not here.
     ///
     /// # Errors
-    /// What the system says, or spans that are no spans.
-    pub fn records(&self, base_id: Uuid) -> Result<Vec<Record>, StoredError> {
+    /// The spans cannot be read, or are no spans.
+    pub fn records(&self, base_id: Uuid) -> Result<Vec<TraceRecord>, StoredError> {
         Ok(records_of(base_id, &self.trace(base_id.as_u128())?)?)
     }
 
@@ -151,7 +151,7 @@ impl Stored {
 ///
 /// # Errors
 /// Bytes that are no spans.
-pub fn records_of(base_id: Uuid, messages: &[Vec<u8>]) -> Result<Vec<Record>, SpanError> {
+pub fn records_of(base_id: Uuid, messages: &[Vec<u8>]) -> Result<Vec<TraceRecord>, SpanError> {
     Ok(read::records(&base_id.to_string(), &protobuf::decode(&request_of(messages))?))
 }
 
@@ -163,7 +163,7 @@ fn index(
     is_kept: impl Fn(u128) -> bool,
 ) -> u64 {
     let mut frames = Frames::of_segment(bytes);
-    for Frame { trace_id, at, payload, .. } in frames.by_ref().filter(|frame| is_kept(frame.trace_id)) {
+    for SpanFrame { trace_id, at, payload, .. } in frames.by_ref().filter(|frame| is_kept(frame.trace_id)) {
         let length = (FRAME_HEAD_BYTES + payload.len()) as u32;
         traces.entry(trace_id).or_default().push(Extent { segment, at: at as u32, length });
     }

@@ -1,4 +1,4 @@
-//! The spool as a whole, against what somebody would do who keeps everything.
+//! The spool as a whole, against a model that keeps everything.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -9,23 +9,23 @@ use proptest::prelude::*;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use super::sampling::Wanted;
+use super::sampling::SamplingQuota;
 use super::segments::{Disk, Folder};
-use super::stored::Stored;
-use super::{Counts, LetGo, Limits, Spool, Taker};
+use super::stored::StoredSpans;
+use super::{DiscardCounts, Spool, SpoolCounts, SpoolLimits, Taker};
 use measure::ids::RunIds;
 use measure::log::{End, Header, LogWriter};
 use measure::rows::{IterationHead, Rows};
-use measure::sample::{Ended, IterationSample};
-use osprofiler::spans::{Span, protobuf};
+use measure::sample::{CompletionStatus, IterationSample};
+use osprofiler::spans::{TraceSpan, protobuf};
 use results::aggregate::Aggregate;
 use results::choice::choose;
 use terms::control::ControlShare;
 
-const WANTED: Wanted = Wanted { traces: (4, 3), slowest: 5 };
+const WANTED: SamplingQuota = SamplingQuota { traces: (4, 3), slowest: 5 };
 const WORKLOADS: u16 = 2;
 
-/// Segments in memory, of which so many bytes fit.
+/// Segments in memory, with room for this number of bytes.
 #[derive(Clone)]
 struct Memory {
     segments: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,
@@ -79,12 +79,12 @@ impl Disk for Memory {
 }
 
 /// Bounds that nothing here reaches, with segments so small that they are cleaned all the time.
-fn ample() -> Limits {
-    Limits { segment_bytes: 3_000, disk_bytes: 1 << 30, ..Limits::default() }
+fn ample() -> SpoolLimits {
+    SpoolLimits { segment_bytes: 3_000, disk_bytes: 1 << 30, ..SpoolLimits::default() }
 }
 
-fn tight() -> Limits {
-    Limits {
+fn tight() -> SpoolLimits {
+    SpoolLimits {
         waiting_bytes: 6_000,
         queue_bytes: 20_000,
         disk_bytes: 30_000,
@@ -96,15 +96,15 @@ fn tight() -> Limits {
 
 /// What happens at a run: an iteration ends, or spans of it come.
 #[derive(Clone, Debug)]
-enum Event {
+enum SpoolEvent {
     Ended(IterationHead),
     Spans(u16, u64, u32, Vec<u8>),
 }
 
 /// An iteration, when its end becomes known, and its spans: when they come, how many, and their length.
-type Planned = (IterationHead, u64, Vec<(u64, u32, u16)>);
+type PlannedIteration = (IterationHead, u64, Vec<(u64, u32, u16)>);
 
-fn iteration() -> impl Strategy<Value = Planned> {
+fn iteration() -> impl Strategy<Value = PlannedIteration> {
     let head = (0..WORKLOADS, 0..40_u64, 0..20_000_u64, 0..12_u8, 1..4_u32).prop_map(
         |(workload, ms, start_us, end, error)| IterationHead {
             workload,
@@ -112,9 +112,9 @@ fn iteration() -> impl Strategy<Value = Planned> {
             start_ns: start_us * 1000,
             duration_ns: ms * 1_000_000,
             ended: match end {
-                0 => Ended::Aborted,
-                1 | 2 => Ended::Failed,
-                _ => Ended::Ok,
+                0 => CompletionStatus::Aborted,
+                1 | 2 => CompletionStatus::Failed,
+                _ => CompletionStatus::Ok,
             },
             warm_up: end == 3,
             error: if (1..=2).contains(&end) { error } else { 0 },
@@ -126,18 +126,18 @@ fn iteration() -> impl Strategy<Value = Planned> {
     (head, ends, prop::collection::vec((0..1200_u64, 1..4_u32, 0..400_u16), 0..8))
 }
 
-fn events(iterations: &[Planned]) -> Vec<Event> {
+fn events(iterations: &[PlannedIteration]) -> Vec<SpoolEvent> {
     let (mut timed, mut numbers) = (Vec::new(), [0, 0]);
     for (head, ends, spans) in iterations {
         let number = numbers[usize::from(head.workload)];
         numbers[usize::from(head.workload)] += 1;
         let head = IterationHead { number, ..*head };
         if *ends < u64::MAX {
-            timed.push((*ends, Event::Ended(head)));
+            timed.push((*ends, SpoolEvent::Ended(head)));
         }
         for (index, (at, spans, length)) in spans.iter().enumerate() {
             let payload = format!("{index}").repeat(usize::from(*length)).into_bytes();
-            timed.push((*at, Event::Spans(head.workload, number, *spans, payload)));
+            timed.push((*at, SpoolEvent::Spans(head.workload, number, *spans, payload)));
         }
     }
     timed.sort_by_key(|(at, _)| *at);
@@ -151,23 +151,23 @@ fn ids() -> RunIds {
 /// What of the spans that came is there, by trace.
 type Spans = HashMap<u128, Vec<Vec<u8>>>;
 
-struct Outcome {
+struct SpoolOutcome {
     stored: Spans,
     sent: Spans,
     sent_spans: u64,
-    counts: Counts,
+    counts: SpoolCounts,
     /// Those that are said to be kept, with the spans that are said to be lost.
     kept: HashMap<u128, (u32, u32)>,
 }
 
-fn run(events: &[Event], limits: Limits, disk: Box<dyn Disk>) -> Outcome {
+fn run(events: &[SpoolEvent], limits: SpoolLimits, disk: Box<dyn Disk>) -> SpoolOutcome {
     let ids = ids();
     let spool = Spool::start(ids, WORKLOADS, WANTED, limits, disk).unwrap();
     let (mut sent, mut sent_spans) = (Spans::new(), 0);
     for event in events {
         match event {
-            Event::Ended(head) => spool.ended(head),
-            Event::Spans(workload, number, spans, bytes) => {
+            SpoolEvent::Ended(head) => spool.ended(head),
+            SpoolEvent::Spans(workload, number, spans, bytes) => {
                 let trace_id = ids.trace_id((*workload, *number)).as_u128();
                 assert_eq!(spool.wants(trace_id), !ids.is_control((*workload, *number)));
                 spool.take(trace_id, *spans, bytes);
@@ -182,7 +182,7 @@ fn run(events: &[Event], limits: Limits, disk: Box<dyn Disk>) -> Outcome {
         assert!(counts.queued_bytes <= (limits.queue_bytes + 16_000) as u64, "{counts:?}");
     }
     let heads =
-        events.iter().filter_map(|event| if let Event::Ended(head) = event { Some(head) } else { None });
+        events.iter().filter_map(|event| if let SpoolEvent::Ended(head) = event { Some(head) } else { None });
     let kept = heads.filter_map(|head| {
         spool.kept(head).map(|kept| (ids.trace_id(head).as_u128(), (kept.spans, kept.lost)))
     });
@@ -195,11 +195,11 @@ fn run(events: &[Event], limits: Limits, disk: Box<dyn Disk>) -> Outcome {
     };
     let stored = stored.traces().map(|(trace_id, chunks)| (trace_id, sorted(chunks.unwrap()))).collect();
     let sent = sent.into_iter().map(|(trace_id, chunks)| (trace_id, sorted(chunks))).collect();
-    Outcome { stored, sent, sent_spans, counts, kept }
+    SpoolOutcome { stored, sent, sent_spans, counts, kept }
 }
 
-fn check_counts(outcome: &Outcome) {
-    let Counts { spans, kept_traces, kept_spans, waiting_spans, let_go, .. } = outcome.counts;
+fn check_counts(outcome: &SpoolOutcome) {
+    let SpoolCounts { spans, kept_traces, kept_spans, waiting_spans, let_go, .. } = outcome.counts;
     let let_go_spans = let_go.not_chosen + let_go.losses();
     assert_eq!(spans, outcome.sent_spans);
     assert_eq!(spans, kept_spans + let_go_spans, "{:?}", outcome.counts);
@@ -213,9 +213,9 @@ fn check_counts(outcome: &Outcome) {
 }
 
 /// The iterations that may be chosen from the log, by definition.
-fn choosable(events: &[Event]) -> HashSet<u128> {
+fn choosable(events: &[SpoolEvent]) -> HashSet<u128> {
     let ids = ids();
-    let ended = |event: &Event| if let Event::Ended(head) = event { Some(*head) } else { None };
+    let ended = |event: &SpoolEvent| if let SpoolEvent::Ended(head) = event { Some(*head) } else { None };
     let heads: Vec<IterationHead> = events
         .iter()
         .filter_map(ended)
@@ -225,12 +225,12 @@ fn choosable(events: &[Event]) -> HashSet<u128> {
     for head in &heads {
         let others = || heads.iter().filter(|other| other.workload == head.workload);
         let draw = |head: &IterationHead| ids.draw(head);
-        let ok = |other: &&IterationHead| other.ended == Ended::Ok;
+        let ok = |other: &&IterationHead| other.ended == CompletionStatus::Ok;
         let slower = others().filter(|other| other.response_ns() > head.response_ns()).count();
         let smaller_draw = others().filter(|other| draw(other) < draw(head));
         let slow = smaller_draw.clone().filter(ok).filter(|other| other.response_ns() >= head.response_ns());
-        let failed = smaller_draw.clone().filter(|other| other.ended == Ended::Failed).count();
-        let is_ok = head.ended == Ended::Ok;
+        let failed = smaller_draw.clone().filter(|other| other.ended == CompletionStatus::Failed).count();
+        let is_ok = head.ended == CompletionStatus::Ok;
         if slower < 5 && others().filter(|other| other.response_ns() == head.response_ns()).count() == 1
             || (is_ok && slow.count() < 2 + 1)
             || (!is_ok && failed < 50)
@@ -269,7 +269,7 @@ proptest! {
 
 fn head(number: u64, ms: u64) -> IterationHead {
     let start_ns = number * 1_000_000;
-    let (ended, duration_ns) = (Ended::Ok, ms * 1_000_000 + number);
+    let (ended, duration_ns) = (CompletionStatus::Ok, ms * 1_000_000 + number);
     IterationHead { number, due_ns: start_ns, start_ns, duration_ns, ended, ..IterationHead::default() }
 }
 
@@ -278,14 +278,14 @@ fn head(number: u64, ms: u64) -> IterationHead {
 fn what_is_chosen_from_the_log_was_kept() {
     let folder = tempfile::tempdir().unwrap();
     let ids = RunIds::new(Uuid::nil(), ControlShare::NONE);
-    let wanted = Wanted { traces: (20, 10), slowest: 10 };
+    let wanted = SamplingQuota { traces: (20, 10), slowest: 10 };
     let disk = Box::new(Folder::make(folder.path()).unwrap());
-    let spool = Spool::start(ids, 1, wanted, Limits::default(), disk).unwrap();
+    let spool = Spool::start(ids, 1, wanted, SpoolLimits::default(), disk).unwrap();
     let mut random = fastrand::Rng::with_seed(3);
     let mut rows = Rows::default();
     for number in 0..20_000 {
         let ms = if number % 30 == 0 { random.u64(100..900) } else { random.u64(5..50) };
-        let ended = if number % 700 == 5 { Ended::Failed } else { Ended::Ok };
+        let ended = if number % 700 == 5 { CompletionStatus::Failed } else { CompletionStatus::Ok };
         let head = IterationHead { ended, ..head(number, ms) };
         let trace_id = ids.trace_id(&head).as_u128();
         spool.take(trace_id, 1, b"before");
@@ -328,7 +328,7 @@ fn what_is_chosen_from_the_log_was_kept() {
 #[test]
 fn iterations_that_take_longest_are_not_let_go_when_memory_is_short() {
     let disk = Memory::of(u64::MAX);
-    let limits = Limits { waiting_bytes: 20_000, ..ample() };
+    let limits = SpoolLimits { waiting_bytes: 20_000, ..ample() };
     let ids = ids();
     let spool = Spool::start(ids, WORKLOADS, WANTED, limits, Box::new(disk)).unwrap();
     let trace_id = |number: u64| ids.trace_id((0, number)).as_u128();
@@ -360,9 +360,9 @@ fn iterations_that_take_longest_are_not_let_go_when_memory_is_short() {
 #[test]
 fn a_full_disk_costs_spans_and_once_there_is_room_nothing_more() {
     let disk = Memory::of(5_000);
-    let limits = Limits { queue_bytes: 40_000, ..ample() };
+    let limits = SpoolLimits { queue_bytes: 40_000, ..ample() };
     let ids = ids();
-    let wanted = Wanted { traces: (0, 0), slowest: 1_000 };
+    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000 };
     let spool = Spool::start(ids, WORKLOADS, wanted, limits, Box::new(disk.clone())).unwrap();
     let profiled = (0..1_000).filter(|number| !ids.is_control((0, *number)));
     let profiled: Vec<u64> = profiled.collect();
@@ -390,16 +390,16 @@ fn a_full_disk_costs_spans_and_once_there_is_room_nothing_more() {
     assert_eq!(stored.trace_ids().count() as u64, last.kept_traces);
     assert_eq!(stored.trace(trace_id(late)).unwrap(), [vec![8; 300]]);
     // All of it is on the disk now.
-    let again = Stored::of(Box::new(disk), Vec::new(), |_| true);
+    let again = StoredSpans::of(Box::new(disk), Vec::new(), |_| true);
     assert!(stored.trace_ids().all(|id| again.trace(id).unwrap() == stored.trace(id).unwrap()));
 }
 
 #[test]
 fn every_bound_has_a_count() {
     let ids = RunIds::new(Uuid::from_u128(5), ControlShare::NONE);
-    let wanted = Wanted { traces: (0, 0), slowest: 1_000 };
+    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000 };
     let disk = Box::new(Memory::of(0));
-    let spool = Spool::start(ids, 1, wanted, Limits { disk_bytes: 1 << 20, ..tight() }, disk).unwrap();
+    let spool = Spool::start(ids, 1, wanted, SpoolLimits { disk_bytes: 1 << 20, ..tight() }, disk).unwrap();
     let take =
         |number: u64, bytes: usize| spool.take(ids.trace_id((0, number)).as_u128(), 1, &vec![7; bytes]);
     // Kept, but neither disk nor memory has room for all; one trace alone is too large.
@@ -422,7 +422,7 @@ fn every_bound_has_a_count() {
     );
     spool.ended(&IterationHead { warm_up: true, ..head(199, 3) });
     let (_, counts) = spool.finish().unwrap();
-    let LetGo { not_chosen, memory, disk, trace_too_large, undecided } = counts.let_go;
+    let DiscardCounts { not_chosen, memory, disk, trace_too_large, undecided } = counts.let_go;
     assert_eq!((not_chosen, trace_too_large), (1, 2), "{counts:?}");
     assert!(disk > 30 && undecided > 8, "{counts:?}");
     assert_eq!(not_chosen + memory + disk + trace_too_large + undecided + counts.kept_spans, counts.spans);
@@ -431,8 +431,8 @@ fn every_bound_has_a_count() {
 #[test]
 fn too_much_to_keep_makes_samples_smaller_and_the_slowest_stay() {
     let ids = ids();
-    let limits = Limits { disk_bytes: 200_000, segment_bytes: 10_000, queue_bytes: 1 << 20, ..ample() };
-    let wanted = Wanted { traces: (100, 50), slowest: 10 };
+    let limits = SpoolLimits { disk_bytes: 200_000, segment_bytes: 10_000, queue_bytes: 1 << 20, ..ample() };
+    let wanted = SamplingQuota { traces: (100, 50), slowest: 10 };
     let disk = Memory::of(u64::MAX);
     let spool = Spool::start(ids, 1, wanted, limits, Box::new(disk.clone())).unwrap();
     let mut profiled: Vec<u64> = (0..3_000).filter(|number| !ids.is_control((0, *number))).collect();
@@ -457,8 +457,8 @@ fn too_much_to_keep_makes_samples_smaller_and_the_slowest_stay() {
 #[test]
 fn two_threads_at_a_time_lose_nothing() {
     let ids = RunIds::new(Uuid::from_u128(5), ControlShare::NONE);
-    let wanted = Wanted { traces: (50, 20), slowest: 100 };
-    let limits = Limits { segment_bytes: 20_000, ..Limits::default() };
+    let wanted = SamplingQuota { traces: (50, 20), slowest: 100 };
+    let limits = SpoolLimits { segment_bytes: 20_000, ..SpoolLimits::default() };
     let disk = Box::new(Memory::of(u64::MAX));
     let spool = Spool::start(ids, 1, wanted, limits, disk).unwrap();
     const OF: u64 = 20_000;
@@ -487,7 +487,8 @@ fn resource_spans(trace_id: u128, span_id: u64, parent_id: Option<u64>) -> Vec<u
     let resource = Arc::new(Map::from_iter([("service.name".to_owned(), json!("orders"))]));
     let (start_ns, end_ns) = (1_000_000_000 * span_id, 9_000_000_000);
     let name = format!("span {span_id}");
-    let span = Span { trace_id, span_id, parent_id, name, start_ns, end_ns, resource, ..Span::default() };
+    let span =
+        TraceSpan { trace_id, span_id, parent_id, name, start_ns, end_ns, resource, ..TraceSpan::default() };
     let request = protobuf::encode(&[span]);
     // Tag and length: of up to 127 bytes, one each; of more, two for the length.
     let skip = if request[1] < 0x80 { 2 } else { 3 };
@@ -499,21 +500,21 @@ fn a_crash_leaves_records_that_can_be_read_up_to_its_last_whole_frame() {
     let folder = tempfile::tempdir().unwrap();
     let ids = RunIds::new(Uuid::from_u128(5), ControlShare::NONE);
     let disk = Box::new(Folder::make(folder.path()).unwrap());
-    let spool = Spool::start(ids, 1, WANTED, Limits::default(), disk).unwrap();
+    let spool = Spool::start(ids, 1, WANTED, SpoolLimits::default(), disk).unwrap();
     let base_id = ids.trace_id((0, 1));
     spool.ended(&head(1, 3));
     for span_id in 1..=3 {
         let parent = (span_id > 1).then_some(span_id - 1);
         spool.take(base_id.as_u128(), 1, &resource_spans(base_id.as_u128(), span_id, parent));
     }
-    assert!(Stored::open(&folder.path().join("nothing")).unwrap().is_none());
+    assert!(StoredSpans::open(&folder.path().join("nothing")).unwrap().is_none());
     // While it runs, as after a crash: all that was written can be read.
     let written = |spool: &Spool| spool.counts().queued_bytes;
     while written(&spool) > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let records = |stored: &Stored| stored.records(base_id).unwrap();
-    let running = records(&Stored::open(folder.path()).unwrap().unwrap());
+    let records = |stored: &StoredSpans| stored.records(base_id).unwrap();
+    let running = records(&StoredSpans::open(folder.path()).unwrap().unwrap());
     let (stored, _) = spool.finish().unwrap();
     assert_eq!(running, records(&stored));
     let names: Vec<&str> = running.iter().map(|record| record.name.as_str()).collect();
@@ -523,14 +524,14 @@ fn a_crash_leaves_records_that_can_be_read_up_to_its_last_whole_frame() {
     let file = folder.path().join("spans/00000000.spans");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(folder.path().join("spans/00000001.spans"), &bytes).unwrap();
-    assert_eq!(records(&Stored::open(folder.path()).unwrap().unwrap()), running);
+    assert_eq!(records(&StoredSpans::open(folder.path()).unwrap().unwrap()), running);
     std::fs::remove_file(folder.path().join("spans/00000001.spans")).unwrap();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
         for content in [&bytes[..at], &damaged] {
             std::fs::write(&file, content).unwrap();
-            let stored = Stored::open(folder.path()).unwrap().unwrap();
+            let stored = StoredSpans::open(folder.path()).unwrap().unwrap();
             let left = records(&stored);
             let expected = if content.len() == bytes.len() && at >= 10 { 4 } else { left.len() };
             assert!(left.len() == expected || at < 10, "{at}: {left:?}");

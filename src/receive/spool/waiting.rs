@@ -3,14 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::decisions::Place;
+use super::decisions::IterationKey;
 use base::ids::mix;
 
 /// What a table takes for a trace besides its bytes, roughly.
 const TRACE_BYTES: usize = 128;
 const CHUNK_HEAD_BYTES: usize = 8;
 
-/// A hasher for [`Place`], whose numbers nobody outside can choose.
+/// A hasher for [`IterationKey`], whose numbers cannot be chosen from outside.
 #[derive(Default)]
 pub(super) struct PlaceHasher(u64);
 
@@ -29,12 +29,12 @@ impl Hasher for PlaceHasher {
     }
 }
 
-pub(super) type ByPlace<T> = HashMap<Place, T, BuildHasherDefault<PlaceHasher>>;
+pub(super) type IterationMap<T> = HashMap<IterationKey, T, BuildHasherDefault<PlaceHasher>>;
 
 /// The spans of a trace so far: chunks of spans that came together, each an encoded `ResourceSpans`. All of them are in
 /// one piece of memory: it is given back on the coordinator's thread, where many small ones would take long.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct TraceBuffer {
     /// The number of spans and the length of each chunk, and its bytes.
     buffer: Vec<u8>,
     chunks: usize,
@@ -43,7 +43,7 @@ pub(super) struct Trace {
     pub(super) lost: u32,
 }
 
-impl Trace {
+impl TraceBuffer {
     fn push(&mut self, spans: u32, bytes: &[u8]) {
         self.buffer.reserve(CHUNK_HEAD_BYTES + bytes.len());
         self.buffer.extend_from_slice(&spans.to_le_bytes());
@@ -82,23 +82,23 @@ impl Trace {
 
 /// The traces that wait for a decision.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    traces: ByPlace<Trace>,
+pub(super) struct WaitingTraces {
+    traces: IterationMap<TraceBuffer>,
     /// In the order in which they came; some are no longer here.
-    order: VecDeque<Place>,
+    order: VecDeque<IterationKey>,
     spans: u64,
     bytes: usize,
 }
 
-impl Waiting {
+impl WaitingTraces {
     /// Adds spans, unless their trace would be over these bounds. False if they were not added.
-    pub(super) fn push(&mut self, place: Place, spans: u32, bytes: &[u8], max: (u32, usize)) -> bool {
+    pub(super) fn push(&mut self, place: IterationKey, spans: u32, bytes: &[u8], max: (u32, usize)) -> bool {
         let order = &mut self.order;
         let added = &mut self.bytes;
         let trace = self.traces.entry(place).or_insert_with(|| {
             order.push_back(place);
             *added += TRACE_BYTES;
-            Trace::default()
+            TraceBuffer::default()
         });
         if trace.spans.saturating_add(spans) > max.0 || trace.bytes() + bytes.len() > max.1 {
             trace.lost = trace.lost.saturating_add(spans);
@@ -113,7 +113,7 @@ impl Waiting {
 
     /// Takes a trace out.
     #[inline]
-    pub(super) fn remove(&mut self, place: Place) -> Option<Trace> {
+    pub(super) fn remove(&mut self, place: IterationKey) -> Option<TraceBuffer> {
         let trace = self.traces.remove(&place)?;
         self.spans -= u64::from(trace.spans);
         self.bytes -= trace.memory_bytes();
@@ -124,7 +124,7 @@ impl Waiting {
     }
 
     /// Takes out the trace that came first.
-    pub(super) fn pop_oldest(&mut self) -> Option<(Place, Trace)> {
+    pub(super) fn pop_oldest(&mut self) -> Option<(IterationKey, TraceBuffer)> {
         while let Some(place) = self.order.pop_front() {
             if let Some(trace) = self.remove(place) {
                 return Some((place, trace));
@@ -143,6 +143,6 @@ impl Waiting {
 
     /// Memory in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.order.len() * size_of::<Place>()
+        self.bytes + self.order.len() * size_of::<IterationKey>()
     }
 }

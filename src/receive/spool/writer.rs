@@ -1,23 +1,23 @@
 //! The spool's own thread: writes what is kept, cleans segments, and makes samples smaller when too much is kept.
 //!
-//! A disk that is full or fails costs spans, which are counted, and never the run: what cannot be written stays in
-//! memory, as far as that is allowed, and is tried again every second.
+//! A disk that is full or fails costs spans, which are counted, and never the run. What cannot be written stays in
+//! memory, where that is allowed, and is tried again every second.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::kept::{Block, Job};
-use super::segments::{Disk, Frame, Frames, read_whole};
-use super::state::Shared;
+use super::segments::{Disk, Frames, SpanFrame, read_whole};
+use super::state::SharedSpool;
 
 /// How long spans wait for others to be written with.
 const WRITE_EVERY: Duration = Duration::from_millis(100);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// So many frames move at a time, while the receiver waits.
+/// The number of frames that move at a time, while the receiver waits.
 const AT_A_TIME: usize = 64;
 
-struct Writer<'a> {
-    shared: &'a Shared,
+struct SpoolWriter<'a> {
+    shared: &'a SharedSpool,
     disk: Box<dyn Disk>,
     /// The segment that was created last, and its length on the disk.
     segment: Option<(u32, u64)>,
@@ -27,9 +27,9 @@ struct Writer<'a> {
     is_last: bool,
 }
 
-pub(super) fn run(shared: &Shared, disk: Box<dyn Disk>) -> Box<dyn Disk> {
+pub(super) fn run(shared: &SharedSpool, disk: Box<dyn Disk>) -> Box<dyn Disk> {
     let mut writer =
-        Writer { shared, disk, segment: None, failed: None, sealed: Instant::now(), is_last: false };
+        SpoolWriter { shared, disk, segment: None, failed: None, sealed: Instant::now(), is_last: false };
     while let Some(job) = writer.next_job() {
         match job {
             Job::Write(block) => writer.write(block),
@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Shared, disk: Box<dyn Disk>) -> Box<dyn Disk> {
     writer.disk
 }
 
-impl Writer<'_> {
+impl SpoolWriter<'_> {
     /// Waits for something to do; `None` at the end.
     fn next_job(&mut self) -> Option<Job> {
         let mut state = self.shared.lock();
@@ -114,10 +114,10 @@ impl Writer<'_> {
             self.shared.lock().kept.set_unreadable(segment);
             return;
         };
-        let frames: Vec<Frame<'_>> = Frames::of_segment(&bytes).collect();
+        let frames: Vec<SpanFrame<'_>> = Frames::of_segment(&bytes).collect();
         for some in frames.chunks(AT_A_TIME) {
             let mut state = self.shared.lock();
-            state.cleaning_bytes = bytes.len() + frames.len() * size_of::<Frame<'_>>();
+            state.cleaning_bytes = bytes.len() + frames.len() * size_of::<SpanFrame<'_>>();
             for frame in some {
                 if let Some(place) = self.shared.place_of(frame.trace_id) {
                     state.kept.move_frame(place, segment, frame);

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::field;
 use crate::links::{LINKS_OF_A_SPAN_MAX, Links};
-use crate::wire::{Request, WireError};
-use osprofiler::spans::{Link, Span, protobuf};
+use crate::wire::{WireError, WireRequest};
+use osprofiler::spans::{SpanLink, TraceSpan, protobuf};
 
 /// The traces that are wanted.
 const WANTED: [u128; 2] = [1, 2];
@@ -17,23 +17,23 @@ fn wants(trace_id: u128) -> bool {
 }
 
 /// A span whose id is its number; links to the first span of each of these traces.
-fn span(trace_id: u128, span_id: u64, links: &[u128]) -> Span {
+fn span(trace_id: u128, span_id: u64, links: &[u128]) -> TraceSpan {
     let resource = json!({"service.name": "worker"});
-    Span {
+    TraceSpan {
         trace_id,
         span_id,
         resource: Arc::new(resource.as_object().unwrap().clone()),
-        links: links.iter().map(|trace_id| Link { trace_id: *trace_id, span_id: 1 }).collect(),
-        ..Span::default()
+        links: links.iter().map(|trace_id| SpanLink { trace_id: *trace_id, span_id: 1 }).collect(),
+        ..TraceSpan::default()
     }
 }
 
 /// The traces that each span was handed over for, and how many spans are wanted, linked and foreign.
-type Handed = (Vec<(u128, u64)>, [u64; 3]);
+type SpanDelivery = (Vec<(u128, u64)>, [u64; 3]);
 
-fn handed(spans: &[Span], links: &mut Links) -> Handed {
+fn handed(spans: &[TraceSpan], links: &mut Links) -> SpanDelivery {
     let body = protobuf::encode(spans);
-    let request = Request::read(&body, links, wants).unwrap();
+    let request = WireRequest::read(&body, links, wants).unwrap();
     let mut handed = Vec::new();
     request.deliver(|trace_id, number, message| {
         let spans = protobuf::decode(&field(1, message)).unwrap();
@@ -95,15 +95,16 @@ fn links_are_known_in_later_requests() {
 #[test]
 fn hostile_links_are_bounded_or_ignored() {
     let mut many = span(7, 2, &[]);
-    many.links = vec![Link { trace_id: 9, span_id: 1 }; LINKS_OF_A_SPAN_MAX];
-    many.links.push(Link { trace_id: 1, span_id: 1 });
+    many.links = vec![SpanLink { trace_id: 9, span_id: 1 }; LINKS_OF_A_SPAN_MAX];
+    many.links.push(SpanLink { trace_id: 1, span_id: 1 });
     let mut links = Links::new();
     assert_eq!(handed(&[many], &mut links).1, [0, 0, 1]);
     assert_eq!(links.take_ignored(), 1);
     let ids = [field(1, &7_u128.to_be_bytes()), field(2, &[2; 8])].concat();
     let good = field(13, &field(1, &1_u128.to_be_bytes()));
     let request = |link: &[u8]| field(1, &field(2, &field(2, &[&ids[..], link].concat())));
-    let linked = |body: &[u8]| Request::read(body, &mut Links::new(), wants).map(|request| request.linked);
+    let linked =
+        |body: &[u8]| WireRequest::read(body, &mut Links::new(), wants).map(|request| request.linked);
     for (what, link, expected) in [
         ("a good one", good.clone(), Ok(1)),
         ("an id that is too short", field(13, &field(1, &[1; 3])), Ok(0)),

@@ -1,5 +1,5 @@
-//! Sentences against the traces that they speak of: each family of traces has a truth that is known, and every number of
-//! its sentence is worked out anew from the traces, call by call.
+//! Sentences against the traces that they speak of. Each family of traces has a known truth, and every number of its
+//! sentence is worked out anew from the traces, call by call.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use uuid::Uuid;
 use crate::document::terminal;
 use crate::explanation::{comparison, sentence};
 use crate::texts::duration;
-use analysis::causes::{Compared, of_workload};
+use analysis::causes::{ComparedIteration, of_workload};
 use analysis::late_work::{WAITING_AGAIN, WAITING_IN_QUEUE, WAITING_TO_BEGIN};
 use analysis::places::Population;
 use measure::sample::{ActionSample, IterationSample};
-use osprofiler::record::{Record, Timestamp};
+use osprofiler::record::{Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
-use results::choice::Side;
+use results::choice::IterationClass;
 use results::client_points::REPORTER;
 use results::model::Comparison;
 
@@ -24,17 +24,17 @@ const TYPICAL: usize = 50;
 const BEGIN_US: u64 = 1_000_000_000_000_000;
 
 /// A point: its name, the index of the one around it, its start and end in microseconds, and its shard.
-struct Made(&'static str, Option<usize>, u64, u64, Option<usize>);
+struct PointSpecification(&'static str, Option<usize>, u64, u64, Option<usize>);
 
 /// A trace of a request `GET /orders` to `shop`, whose points begin `before_us` after the request and end `after_us` before
 /// its end.
-fn trace(points: &[Made], (before_us, after_us): (u64, u64)) -> (TraceTree, IterationSample) {
+fn trace(points: &[PointSpecification], (before_us, after_us): (u64, u64)) -> (TraceTree, IterationSample) {
     let until_us = points.iter().map(|point| point.3).max().unwrap_or(0) + before_us + after_us;
     let mut records = Vec::new();
     let mut add =
         |name: &str, id: &str, parent: &str, (from, to): (u64, u64), by: &str, info: serde_json::Value| {
             for (half, us) in [("start", from), ("stop", to)] {
-                records.push(Record {
+                records.push(TraceRecord {
                     name: format!("{name}-{half}").into(),
                     base_id: "b".into(),
                     trace_id: id.into(),
@@ -48,7 +48,7 @@ fn trace(points: &[Made], (before_us, after_us): (u64, u64)) -> (TraceTree, Iter
         };
     add("iteration", "i", "b", (0, until_us), REPORTER, json!({"name": "order"}));
     add("action", "a", "i", (0, until_us), REPORTER, json!({"name": "orders"}));
-    for (index, Made(name, parent, from, to, shard)) in points.iter().enumerate() {
+    for (index, PointSpecification(name, parent, from, to, shard)) in points.iter().enumerate() {
         let above = parent.map_or_else(|| "a".to_owned(), |parent| parent.to_string());
         let info = shard.map_or_else(|| json!({}), |shard| json!({"shard": shard}));
         let times = (from + before_us, to + before_us);
@@ -61,17 +61,17 @@ fn trace(points: &[Made], (before_us, after_us): (u64, u64)) -> (TraceTree, Iter
 }
 
 /// The slow and the typical traces of a family, with noise.
-type Family = fn(is_slow: bool, noise: &mut dyn FnMut(u64) -> u64) -> (Vec<Made>, (u64, u64));
+type Family = fn(is_slow: bool, noise: &mut dyn FnMut(u64) -> u64) -> (Vec<PointSpecification>, (u64, u64));
 
-fn compared(family: Family) -> Vec<Compared> {
+fn compared(family: Family) -> Vec<ComparedIteration> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut noise = |us: u64| us * random.u64(95..105) / 100;
     let one = |number: usize| {
         let is_slow = number < SLOW;
         let (points, around) = family(is_slow, &mut noise);
         let (tree, sample) = trace(&points, around);
-        Compared {
-            side: if is_slow { Side::Slow } else { Side::Typical },
+        ComparedIteration {
+            side: if is_slow { IterationClass::Slow } else { IterationClass::Typical },
             top: false,
             trace_id: Uuid::from_u128(number as u128 + 1),
             sample: IterationSample { number: number as u64, ..sample },
@@ -83,8 +83,8 @@ fn compared(family: Family) -> Vec<Compared> {
 }
 
 /// The durations of the points of this name, the longest first, of each trace of a side.
-fn calls_ms(all: &[Compared], side: Side, name: &str) -> Vec<Vec<f64>> {
-    let of = |one: &Compared| {
+fn calls_ms(all: &[ComparedIteration], side: IterationClass, name: &str) -> Vec<Vec<f64>> {
+    let of = |one: &ComparedIteration| {
         let points = one.tree.iter().flat_map(|tree| &tree.points).filter(|point| point.name == name);
         let mut ms: Vec<f64> = points.map(|point| point.duration_us.unwrap() as f64 / 1e3).collect();
         ms.sort_by(|one, other| other.total_cmp(one));
@@ -94,28 +94,32 @@ fn calls_ms(all: &[Compared], side: Side, name: &str) -> Vec<Vec<f64>> {
 }
 
 /// How much longer the call of this rank takes in slow traces, on average.
-fn longer_ms(all: &[Compared], name: &str, rank: usize) -> f64 {
-    let mean = |side: Side| {
+fn longer_ms(all: &[ComparedIteration], name: &str, rank: usize) -> f64 {
+    let mean = |side: IterationClass| {
         let ms: Vec<f64> = calls_ms(all, side, name).iter().map(|calls| calls[rank]).collect();
         ms.iter().sum::<f64>() / ms.len() as f64
     };
-    mean(Side::Slow) - mean(Side::Typical)
+    mean(IterationClass::Slow) - mean(IterationClass::Typical)
 }
 
-fn found(family: Family) -> (Vec<Compared>, Comparison, String) {
+fn found(family: Family) -> (Vec<ComparedIteration>, Comparison, String) {
     let all = compared(family);
     let found = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap();
-    let text = terminal::line(&comparison(&found), terminal::Style::default());
+    let text = terminal::line(&comparison(&found), terminal::TerminalStyle::default());
     (all, found, text)
 }
 
 /// The server's point with twenty calls below it, one after the other or side by side, that take this long.
-fn twenty(ms: impl Fn(usize) -> f64, parallel: bool, noise: &mut dyn FnMut(u64) -> u64) -> Vec<Made> {
-    let mut points = vec![Made("wsgi", None, 0, 0, None)];
+fn twenty(
+    ms: impl Fn(usize) -> f64,
+    parallel: bool,
+    noise: &mut dyn FnMut(u64) -> u64,
+) -> Vec<PointSpecification> {
+    let mut points = vec![PointSpecification("wsgi", None, 0, 0, None)];
     let (mut at_us, mut end_us) = (1_000, 0);
     for shard in 0..20 {
         let us = noise((ms(shard) * 1e3) as u64);
-        points.push(Made("db", Some(0), at_us, at_us + us, Some(shard)));
+        points.push(PointSpecification("db", Some(0), at_us, at_us + us, Some(shard)));
         end_us = end_us.max(at_us + us);
         at_us += if parallel { 0 } else { us };
     }
@@ -197,13 +201,18 @@ fn a_shard_that_is_always_the_longest_is_named_too() {
 #[test]
 fn own_time_is_told_with_its_place() {
     /// The server's point with two calls of 10 ms below; its own time before, between and after them.
-    fn own(before: u64, between: u64, after: u64, noise: &mut dyn FnMut(u64) -> u64) -> Vec<Made> {
+    fn own(
+        before: u64,
+        between: u64,
+        after: u64,
+        noise: &mut dyn FnMut(u64) -> u64,
+    ) -> Vec<PointSpecification> {
         let [before, between, after] = [before, between, after].map(|ms| noise(ms * 1_000));
         let (one, two) = (before, before + 10_000 + between);
         vec![
-            Made("wsgi", None, 0, two + 10_000 + after, None),
-            Made("db", Some(0), one, one + 10_000, None),
-            Made("db", Some(0), two, two + 10_000, None),
+            PointSpecification("wsgi", None, 0, two + 10_000 + after, None),
+            PointSpecification("db", Some(0), one, one + 10_000, None),
+            PointSpecification("db", Some(0), two, two + 10_000, None),
         ]
     }
     let rows: [(Family, &str); 5] = [
@@ -230,28 +239,28 @@ fn own_time_is_told_with_its_place() {
         (
             |is_slow, noise| {
                 let us = noise(if is_slow { 103_000 } else { 3_000 });
-                (vec![Made("wsgi", None, 0, us, None)], (300, 300))
+                (vec![PointSpecification("wsgi", None, 0, us, None)], (300, 300))
             },
             "longer.",
         ),
     ];
     for (family, place) in rows {
         let (all, seen, text) = found(family);
-        let own_ms = |side: Side| -> f64 {
-            let of = |one: &Compared| {
+        let own_ms = |side: IterationClass| -> f64 {
+            let of = |one: &ComparedIteration| {
                 let wsgi = one.tree.iter().flat_map(|tree| &tree.points).find(|point| point.name == "wsgi");
                 wsgi.and_then(|point| point.self_us).unwrap() as f64 / 1e3
             };
             let all: Vec<f64> = all.iter().filter(|one| one.side == side).map(of).collect();
             all.iter().sum::<f64>() / all.len() as f64
         };
-        let longer = duration(own_ms(Side::Slow) - own_ms(Side::Typical));
+        let longer = duration(own_ms(IterationClass::Slow) - own_ms(IterationClass::Typical));
         let expected = format!("it takes {longer} longer {place}").replace("longer longer.", "longer.");
         assert!(text.contains(&expected), "{expected}: {text}");
         assert_eq!(seen.kinds[0].name, "wsgi");
         // The same of a single iteration.
         let one = &of_workload(&all, 0, &Population::default(), 7).explanations[0];
-        let text = terminal::line(&sentence(one), terminal::Style::default());
+        let text = terminal::line(&sentence(one), terminal::TerminalStyle::default());
         let place = if place == "longer." { "longer than in typical iterations: " } else { place };
         assert!(text.contains(place), "{place}: {text}");
     }
@@ -263,7 +272,7 @@ fn time_outside_of_the_services_says_where_it_lies_and_what_it_can_be() {
         (
             |is_slow, noise| {
                 (
-                    vec![Made("wsgi", None, 0, noise(5_000), None)],
+                    vec![PointSpecification("wsgi", None, 0, noise(5_000), None)],
                     (noise(if is_slow { 90_000 } else { 500 }), 500),
                 )
             },
@@ -273,7 +282,7 @@ fn time_outside_of_the_services_says_where_it_lies_and_what_it_can_be() {
         (
             |is_slow, noise| {
                 (
-                    vec![Made("wsgi", None, 0, noise(5_000), None)],
+                    vec![PointSpecification("wsgi", None, 0, noise(5_000), None)],
                     (500, noise(if is_slow { 90_000 } else { 500 })),
                 )
             },
@@ -285,7 +294,7 @@ fn time_outside_of_the_services_says_where_it_lies_and_what_it_can_be() {
         let (all, _, text) = found(family);
         assert!(text.contains(&format!("longer {place}: the network, a proxy, {reason}")), "{text}");
         let one = &of_workload(&all, 0, &Population::default(), 7).explanations[0];
-        let text = terminal::line(&sentence(one), terminal::Style::default());
+        let text = terminal::line(&sentence(one), terminal::TerminalStyle::default());
         assert!(text.contains(place) && text.contains("It can be the network, a proxy, "), "{text}");
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns};
 use crate::document::{
-    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
+    Badge, Block, Cell, Column, DocumentTable, Interval, ReportDocument, Scale, StyledLine, Tone,
+    markdown as md, terminal as tty,
 };
 use crate::kind_names;
 use crate::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
@@ -15,7 +16,7 @@ const ROWS_SHOWN: usize = 100;
 
 /// Two runs, for a terminal.
 #[must_use]
-pub fn terminal(compared: &TwoRuns, style: tty::Style) -> String {
+pub fn terminal(compared: &TwoRuns, style: tty::TerminalStyle) -> String {
     tty::text(&document(compared), style)
 }
 
@@ -27,7 +28,7 @@ pub fn markdown(compared: &TwoRuns) -> String {
 
 /// A run against its history, for a terminal.
 #[must_use]
-pub fn history_terminal(judged: &AgainstHistory, style: tty::Style) -> String {
+pub fn history_terminal(judged: &AgainstHistory, style: tty::TerminalStyle) -> String {
     tty::text(&history_document(judged), style)
 }
 
@@ -39,8 +40,8 @@ pub fn history_markdown(judged: &AgainstHistory) -> String {
 
 /// Two runs side by side.
 #[must_use]
-pub fn document(compared: &TwoRuns) -> Document {
-    let mut document = Document::new(3, "");
+pub fn document(compared: &TwoRuns) -> ReportDocument {
+    let mut document = ReportDocument::new(3, "");
     let (base, new) = (named(&compared.base), named(&compared.new));
     document.push(Block::Title(format!("{}: {new} against {base}", compared.new.scenario).into()));
     document.push(Block::Paragraph(caveat()));
@@ -60,8 +61,8 @@ pub fn document(compared: &TwoRuns) -> Document {
 }
 
 /// With one run of each, a slow hour looks like a slow build.
-pub(crate) fn caveat() -> Line {
-    let mut line = Line::from(
+pub(crate) fn caveat() -> StyledLine {
+    let mut line = StyledLine::from(
         "This describes these two runs. One run of each does not show whether the builds differ: the figures also contain \
          what else the machine and the network did at the time. ",
     );
@@ -69,7 +70,7 @@ pub(crate) fn caveat() -> Line {
 }
 
 /// The trace points that differ most, in typical and in slow iterations, and what their figures mean.
-pub(crate) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
+pub(crate) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, StyledLine, DocumentTable)> {
     let hint = |points: &TracePoints| {
         let TracePoints { base_traces, new_traces, .. } = points;
         format!("Own time and calls per trace, of {base_traces} and {new_traces} fetched traces")
@@ -87,8 +88,8 @@ pub(crate) fn named(run: &RunRef) -> String {
 }
 
 /// One row for each percentile.
-pub(crate) fn ratios(compared: &TwoRuns) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn ratios(compared: &TwoRuns) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::drawing("between its bounds"),
         Column::figure("base"),
@@ -144,8 +145,8 @@ fn without_time(compared: &TwoRuns, workload: &str, side: fn(&FailuresRow) -> &C
 pub(crate) const NOT_SERVED: &str = "Failed or not served";
 
 /// What failed or was not served, one row for each workload.
-pub(crate) fn failures(compared: &TwoRuns) -> Table {
-    let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
+pub(crate) fn failures(compared: &TwoRuns) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
     let shown = |counts: &Counts| match counts {
         Counts { failed, dropped: 0, aborted: 0, total, .. } => format!("{failed} of {total}"),
         Counts { failed, dropped, aborted, total, .. } => {
@@ -158,8 +159,8 @@ pub(crate) fn failures(compared: &TwoRuns) -> Table {
     table
 }
 
-fn point_table(points: &TracePoints) -> Table {
-    let mut table = Table::new(vec![
+fn point_table(points: &TracePoints) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::drawing("longer in the new run"),
         Column::name("of").left_out(2),
@@ -188,13 +189,13 @@ fn point_table(points: &TracePoints) -> Table {
 
 /// A run against its history.
 #[must_use]
-pub fn history_document(judged: &AgainstHistory) -> Document {
-    let mut document = Document::new(3, "");
-    let mut title = Line::from(Badge::verdict(judged.outcome));
+pub fn history_document(judged: &AgainstHistory) -> ReportDocument {
+    let mut document = ReportDocument::new(3, "");
+    let mut title = StyledLine::from(Badge::verdict(judged.outcome));
     document.push(Block::Title(title.text(" · ").line(history_subject(judged)).done()));
     if judged.past.is_empty() {
         // A table would have rows of nothing.
-        document.blocks.extend(judged.notes.first().map(|why| Block::Paragraph(Line::quoting(why))));
+        document.blocks.extend(judged.notes.first().map(|why| Block::Paragraph(StyledLine::quoting(why))));
         return document;
     }
     let mut tables = [("Response times", history_table(judged)), (NOT_SERVED, history_failures(judged))];
@@ -206,14 +207,14 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
     document
 }
 
-pub(crate) fn history_subject(judged: &AgainstHistory) -> Line {
+pub(crate) fn history_subject(judged: &AgainstHistory) -> StyledLine {
     let new = named(&judged.new);
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
 /// What failed or was not served, one row for each workload.
-pub(crate) fn history_failures(judged: &AgainstHistory) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn history_failures(judged: &AgainstHistory) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::figure("past runs"),
         Column::figure("new"),
@@ -250,8 +251,8 @@ fn known(ms: f64) -> String {
 }
 
 /// One row for each metric.
-pub(crate) fn history_table(judged: &AgainstHistory) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn history_table(judged: &AgainstHistory) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::drawing("against past runs"),
         Column::figure("past runs"),

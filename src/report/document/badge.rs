@@ -18,7 +18,6 @@ pub struct Badge {
 /// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Good.
     Good,
     /// The run fails because of it.
     Bad,
@@ -62,7 +61,7 @@ impl Badge {
         }
     }
 
-    /// The verdict of a run that was cut short: it passed as far as it ran.
+    /// The verdict of a run that was cut short: the part that ran passed.
     #[must_use]
     pub fn so_far() -> Self {
         Self { word: "PASS so far", ..Self::verdict(Outcome::Pass) }

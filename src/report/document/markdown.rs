@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::{Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
+use super::{
+    Block, Cell, DocumentColumnKind, DocumentTable, JudgedCriterion, ReportDocument, RowRole, StyledLine,
+    StyledSpan, TableRow,
+};
 use base::visible::on_one_line;
 
 /// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
@@ -19,7 +22,7 @@ const TRACES_MAX: usize = 3;
 
 /// The document as Markdown, with a final line feed.
 #[must_use]
-pub fn text(document: &Document) -> String {
+pub fn text(document: &ReportDocument) -> String {
     let whole = if document.whole.is_empty() { String::new() } else { format!(": see {}", document.whole) };
     let left_out = format!("… and more{whole}.\n");
     let mut text = String::new();
@@ -66,19 +69,19 @@ fn capitalised(text: &str) -> String {
 }
 
 /// A line as Markdown. Blanks at its ends would be markup.
-fn line(line: &Line) -> String {
+fn line(line: &StyledLine) -> String {
     spans(line, false).trim().to_owned()
 }
 
-fn spans(line: &Line, in_table: bool) -> String {
+fn spans(line: &StyledLine, in_table: bool) -> String {
     let shown = line.spans.iter().map(|span| match span {
-        Span::Text(text) => escaped(text),
-        Span::Code(code) => code_span(code, in_table),
-        Span::Badge(badge) if in_table => {
+        StyledSpan::Text(text) => escaped(text),
+        StyledSpan::Code(code) => code_span(code, in_table),
+        StyledSpan::Badge(badge) if in_table => {
             let word = if badge.strong { format!("**{}**", badge.word) } else { badge.word.to_owned() };
             if badge.symbol.is_empty() { word } else { format!("{} {word}", badge.symbol) }
         }
-        Span::Badge(badge) => badge.word.to_owned(),
+        StyledSpan::Badge(badge) => badge.word.to_owned(),
     });
     shown.collect()
 }
@@ -94,8 +97,8 @@ fn code_span(code: &str, in_table: bool) -> String {
     if code.trim().is_empty() { String::new() } else { format!("`{}`", code.trim()) }
 }
 
-fn criteria(criteria: &[Judged]) -> Option<String> {
-    let row = |judged: &Judged| {
+fn criteria(criteria: &[JudgedCriterion]) -> Option<String> {
+    let row = |judged: &JudgedCriterion| {
         let ids: Vec<String> =
             judged.trace_ids.iter().take(TRACES_MAX).map(|id| code_span(id, true)).collect();
         let reason =
@@ -112,9 +115,10 @@ fn criteria(criteria: &[Judged]) -> Option<String> {
     rows_of("| | criterion | observed | traces |\n|---|---|---|---|", &rows, "more")
 }
 
-fn table(table: &Table) -> Option<String> {
-    let shown: Vec<usize> =
-        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
+fn table(table: &DocumentTable) -> Option<String> {
+    let shown: Vec<usize> = (0..table.columns.len())
+        .filter(|at| table.columns[*at].kind != DocumentColumnKind::Drawing)
+        .collect();
     let titles: Vec<Cow<'_, str>> = shown
         .iter()
         .map(|at| match table.columns[*at].title {
@@ -122,20 +126,22 @@ fn table(table: &Table) -> Option<String> {
             title => Cow::from(format!(" {} ", escaped(title))),
         })
         .collect();
-    let rule: Vec<&str> =
-        shown.iter().map(|at| if table.columns[*at].kind == Kind::Figure { "--:" } else { "---" }).collect();
+    let rule: Vec<&str> = shown
+        .iter()
+        .map(|at| if table.columns[*at].kind == DocumentColumnKind::Figure { "--:" } else { "---" })
+        .collect();
     let head = format!("|{}|\n|{}|", titles.join("|"), rule.join("|"));
     let rows: Vec<String> = table.rows.iter().map(|row| table_row(row, &shown)).collect();
     rows_of(&head, &rows, table.others)
 }
 
-fn table_row(row: &Row, shown: &[usize]) -> String {
-    if let (Part::Group, Some(Cell::Line(title))) = (row.part, row.cells.first()) {
+fn table_row(row: &TableRow, shown: &[usize]) -> String {
+    if let (RowRole::Group, Some(Cell::Line(title))) = (row.part, row.cells.first()) {
         return format!("| {} |{}", spans(title, true).trim(), " |".repeat(shown.len().saturating_sub(1)));
     }
     let cell = |at: &usize| match row.cells.get(*at) {
         Some(Cell::Line(line)) => {
-            let further = *at == 0 && matches!(row.part, Part::Further | Part::FurtherOfStep);
+            let further = *at == 0 && matches!(row.part, RowRole::Further | RowRole::FurtherOfStep);
             format!("{}{}", if further { "↳ " } else { "" }, spans(line, true).trim())
         }
         _ => String::new(),
@@ -155,8 +161,8 @@ fn rows_of(head: &str, rows: &[String], others: &str) -> Option<String> {
     Some(format!("{head}\n{}{left}", shown.collect::<String>()))
 }
 
-/// Text on one line, cut if it is long, in which neither Markdown nor HTML finds anything to obey: no markup, no link,
-/// no mention, no formula, no cell's end, no command to a CI system.
+/// Text on one line, cut if it is long. Neither Markdown nor HTML finds anything in it to obey: no markup, no link, no
+/// mention, no formula, no cell's end, no command to a CI system.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let clean = on_one_line(text);

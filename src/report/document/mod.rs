@@ -1,6 +1,6 @@
 //! The content of a text output, without its layout: headings, paragraphs, lists, tables, judged criteria, notes.
 //!
-//! A report builds a [`Document`] once from its results; a writer turns it into text for a terminal ([`terminal`]),
+//! A report builds a [`ReportDocument`] once from its results; a writer turns it into text for a terminal ([`terminal`]),
 //! Markdown ([`markdown`]) or a part of a page ([`super::html`]). Every text in a document is plain text from
 //! any source, even a service's answer: only writers escape, cut and colour. Nothing here may compute a statistic.
 
@@ -13,11 +13,11 @@ mod tests;
 mod wrapping;
 
 pub use badge::{Badge, Tone};
-pub use table::{Cell, Column, Interval, Kind, Part, Row, Scale, Table};
+pub use table::{Cell, Column, DocumentColumnKind, DocumentTable, Interval, RowRole, Scale, TableRow};
 
 /// A whole output, its parts in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Document {
+pub struct ReportDocument {
     /// The level of its title in Markdown: 2 for `##`. Headings are one level deeper.
     pub level: usize,
     /// The file with the full content, for readers of an output that was cut; empty if there is none.
@@ -30,50 +30,47 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// The first line: the verdict and its subject.
-    Title(Line),
+    Title(StyledLine),
     /// The title of what follows, and an explanation.
-    Heading(Line, Option<Line>),
-    /// A paragraph.
-    Paragraph(Line),
+    Heading(StyledLine, Option<StyledLine>),
+    Paragraph(StyledLine),
     /// Sentences, each on its own line.
-    List(Vec<Line>),
-    /// A table.
-    Table(Table),
+    List(Vec<StyledLine>),
+    Table(DocumentTable),
     /// Criteria with their outcomes.
-    Criteria(Vec<Judged>),
+    Criteria(Vec<JudgedCriterion>),
     /// Why the results are INVALID.
-    Invalid(Line),
+    Invalid(StyledLine),
     /// A remark, with the word that introduces it, such as `note`.
-    Note(&'static str, Line),
+    Note(&'static str, StyledLine),
     /// Names with their values.
-    Facts(Vec<(&'static str, Line)>),
+    Facts(Vec<(&'static str, StyledLine)>),
 }
 
 /// A criterion with its outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct JudgedCriterion {
     /// How it was judged.
     pub badge: Badge,
-    /// The condition.
-    pub condition: Line,
+    pub condition: StyledLine,
     /// The observed value.
-    pub observed: Line,
+    pub observed: StyledLine,
     /// The reason for the outcome.
-    pub reason: Option<Line>,
+    pub reason: Option<StyledLine>,
     /// Traces that show it.
     pub trace_ids: Vec<String>,
 }
 
 /// Text on one line, in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct StyledLine {
     /// In their order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<StyledSpan>,
 }
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Span {
+pub enum StyledSpan {
     /// Words.
     Text(String),
     /// Text from a trace, a file or a command: a point, a statement, a path, an id.
@@ -82,7 +79,7 @@ pub enum Span {
     Badge(Badge),
 }
 
-impl Document {
+impl ReportDocument {
     /// An empty document.
     #[must_use]
     pub fn new(level: usize, whole: &'static str) -> Self {
@@ -95,7 +92,7 @@ impl Document {
     }
 
     /// Adds a table under a heading, unless it has no rows.
-    pub fn titled(&mut self, title: impl Into<Line>, hint: Option<Line>, table: Table) {
+    pub fn titled(&mut self, title: impl Into<StyledLine>, hint: Option<StyledLine>, table: DocumentTable) {
         if !table.rows.is_empty() {
             self.blocks.push(Block::Heading(title.into(), hint));
             self.blocks.push(Block::Table(table));
@@ -108,7 +105,7 @@ impl Document {
     }
 }
 
-impl Line {
+impl StyledLine {
     /// A sentence in which code stands between backquotes; one that has no partner is a character like others.
     #[must_use]
     pub fn quoting(text: &str) -> Self {
@@ -131,23 +128,23 @@ impl Line {
     /// Adds words; adjacent words become one piece.
     pub fn text(&mut self, text: impl AsRef<str>) -> &mut Self {
         match self.spans.last_mut() {
-            Some(Span::Text(last)) => last.push_str(text.as_ref()),
-            _ => self.spans.push(Span::Text(text.as_ref().to_owned())),
+            Some(StyledSpan::Text(last)) => last.push_str(text.as_ref()),
+            _ => self.spans.push(StyledSpan::Text(text.as_ref().to_owned())),
         }
         self
     }
 
     /// Adds text from a trace, a file or a command.
     pub fn code(&mut self, code: impl Into<String>) -> &mut Self {
-        self.spans.push(Span::Code(code.into()));
+        self.spans.push(StyledSpan::Code(code.into()));
         self
     }
 
     /// Adds another line's pieces.
-    pub fn line(&mut self, line: Line) -> &mut Self {
+    pub fn line(&mut self, line: StyledLine) -> &mut Self {
         for span in line.spans {
             match span {
-                Span::Text(text) => {
+                StyledSpan::Text(text) => {
                     self.text(text);
                 }
                 other => self.spans.push(other),
@@ -158,7 +155,7 @@ impl Line {
 
     /// The line, at the end of a chain of calls.
     #[must_use]
-    pub fn done(&mut self) -> Line {
+    pub fn done(&mut self) -> StyledLine {
         std::mem::take(self)
     }
 
@@ -169,20 +166,20 @@ impl Line {
     }
 }
 
-impl From<&str> for Line {
+impl From<&str> for StyledLine {
     fn from(text: &str) -> Self {
-        Self { spans: vec![Span::Text(text.to_owned())] }
+        Self { spans: vec![StyledSpan::Text(text.to_owned())] }
     }
 }
 
-impl From<String> for Line {
+impl From<String> for StyledLine {
     fn from(text: String) -> Self {
-        Self { spans: vec![Span::Text(text)] }
+        Self { spans: vec![StyledSpan::Text(text)] }
     }
 }
 
-impl From<Badge> for Line {
+impl From<Badge> for StyledLine {
     fn from(badge: Badge) -> Self {
-        Self { spans: vec![Span::Badge(badge)] }
+        Self { spans: vec![StyledSpan::Badge(badge)] }
     }
 }

@@ -1,17 +1,16 @@
 //! Tables of a document.
 
-use super::{Badge, Line, Span};
+use super::{Badge, StyledLine, StyledSpan};
 
 /// Rows that a terminal shows of a table, unless the table says otherwise; Markdown has its own bound.
 const ROWS_SHOWN: usize = 100;
 
 /// Rows of cells under titles.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// The columns.
+pub struct DocumentTable {
     pub columns: Vec<Column>,
     /// In their order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// The largest number of rows that a terminal shows.
     pub rows_shown: usize,
     /// The word for the other rows: `more` in `… and 3 more`.
@@ -20,20 +19,18 @@ pub struct Table {
     pub scale: Scale,
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its title.
     pub title: &'static str,
     /// The kind of its cells.
-    pub kind: Kind,
+    pub kind: DocumentColumnKind,
     /// Where a terminal has no room, columns with the highest number are left out first; 0 always stays.
     pub left_out: u8,
 }
 
 /// The kind of cells in a column; a writer aligns and cuts them accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DocumentColumnKind {
     /// Words, never cut.
     Words,
     /// A name or a statement: cut at its end if it is long.
@@ -46,18 +43,17 @@ pub enum Kind {
     Drawing,
 }
 
-/// A row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// How it relates to the rows above.
-    pub part: Part,
+    pub part: RowRole,
     /// One for each column.
     pub cells: Vec<Cell>,
 }
 
 /// How a row relates to those above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RowRole {
     /// An independent row.
     Whole,
     /// Further figures of the row above.
@@ -70,11 +66,10 @@ pub enum Part {
     Group,
 }
 
-/// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text.
-    Line(Line),
+    Line(StyledLine),
     /// A value between its bounds.
     Interval(Interval),
 }
@@ -107,25 +102,24 @@ impl Column {
     /// Words, which are never cut.
     #[must_use]
     pub fn words(title: &'static str) -> Self {
-        Self { title, kind: Kind::Words, left_out: 0 }
+        Self { title, kind: DocumentColumnKind::Words, left_out: 0 }
     }
 
     /// A name or a statement.
     #[must_use]
     pub fn name(title: &'static str) -> Self {
-        Self { title, kind: Kind::Name, left_out: 0 }
+        Self { title, kind: DocumentColumnKind::Name, left_out: 0 }
     }
 
-    /// A message.
     #[must_use]
     pub fn message(title: &'static str) -> Self {
-        Self { title, kind: Kind::Message, left_out: 0 }
+        Self { title, kind: DocumentColumnKind::Message, left_out: 0 }
     }
 
     /// A number.
     #[must_use]
     pub fn figure(title: &'static str) -> Self {
-        Self { title, kind: Kind::Figure, left_out: 0 }
+        Self { title, kind: DocumentColumnKind::Figure, left_out: 0 }
     }
 
     /// The same, left out where there is no room: the higher the number, the earlier.
@@ -137,11 +131,11 @@ impl Column {
     /// An interval.
     #[must_use]
     pub fn drawing(title: &'static str) -> Self {
-        Self { title, kind: Kind::Drawing, left_out: 0 }
+        Self { title, kind: DocumentColumnKind::Drawing, left_out: 0 }
     }
 }
 
-impl Table {
+impl DocumentTable {
     /// An empty table.
     #[must_use]
     pub fn new(columns: Vec<Column>) -> Self {
@@ -150,12 +144,12 @@ impl Table {
 
     /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        self.part(Part::Whole, cells.into());
+        self.part(RowRole::Whole, cells.into());
     }
 
     /// Adds a row that belongs to those above it.
-    pub fn part(&mut self, part: Part, cells: Vec<Cell>) {
-        self.rows.push(Row { part, cells });
+    pub fn part(&mut self, part: RowRole, cells: Vec<Cell>) {
+        self.rows.push(TableRow { part, cells });
     }
 }
 
@@ -163,13 +157,13 @@ impl Cell {
     /// An id, a path, a statement.
     #[must_use]
     pub fn code(code: impl Into<String>) -> Self {
-        Self::Line(Line { spans: vec![Span::Code(code.into())] })
+        Self::Line(StyledLine { spans: vec![StyledSpan::Code(code.into())] })
     }
 
     /// Nothing.
     #[must_use]
     pub fn empty() -> Self {
-        Self::Line(Line::default())
+        Self::Line(StyledLine::default())
     }
 }
 
@@ -209,8 +203,8 @@ impl From<String> for Cell {
     }
 }
 
-impl From<Line> for Cell {
-    fn from(line: Line) -> Self {
+impl From<StyledLine> for Cell {
+    fn from(line: StyledLine) -> Self {
         Self::Line(line)
     }
 }

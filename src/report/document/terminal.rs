@@ -5,7 +5,10 @@ use std::collections::HashSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{Badge, Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
+use super::{
+    Badge, Block, Cell, DocumentColumnKind, DocumentTable, JudgedCriterion, ReportDocument, RowRole,
+    StyledLine, StyledSpan, TableRow,
+};
 use base::visible::on_one_line;
 
 pub use super::wrapping::wrapped;
@@ -16,7 +19,7 @@ const NAME_CHARS_MAX: usize = 72;
 const MESSAGE_CHARS_MAX: usize = 160;
 /// A column of names or messages is not made narrower than this while others can be left out.
 const COLUMN_WIDTH_MIN: usize = 30;
-/// Where that is not enough, no narrower than this, and then than the last.
+/// Where that is not enough, no narrower than the first of these, and then than the last.
 const NARROW_COLUMN_WIDTH_MIN: [usize; 2] = [20, 14];
 /// A message takes no more lines than this.
 const MESSAGE_LINES_MAX: usize = 6;
@@ -31,7 +34,7 @@ const CRITERION_INDENT: &str = "      ";
 
 /// How the text is shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
+pub struct TerminalStyle {
     /// Columns of the terminal: text wraps there, and long cells are cut. Unknown for a file or a pipe, whose reader
     /// decides.
     pub columns: Option<usize>,
@@ -41,7 +44,7 @@ pub struct Style {
 
 /// The document as text, without a line break at its end.
 #[must_use]
-pub fn text(document: &Document, style: Style) -> String {
+pub fn text(document: &ReportDocument, style: TerminalStyle) -> String {
     let mut text = String::new();
     let mut blocks = document.blocks.iter().peekable();
     while let Some(one) = blocks.next() {
@@ -59,24 +62,24 @@ pub fn text(document: &Document, style: Style) -> String {
 
 /// A line as text.
 #[must_use]
-pub fn line(line: &Line, style: Style) -> String {
+pub fn line(line: &StyledLine, style: TerminalStyle) -> String {
     let shown = line.spans.iter().map(|span| match span {
-        Span::Text(text) => Cow::from(on_one_line(text)),
-        Span::Code(code) if code.is_empty() => Cow::from(""),
-        Span::Code(code) => Cow::from(format!("`{}`", on_one_line(code).replace('`', "\""))),
-        Span::Badge(badge) => Cow::from(painted(*badge, style)),
+        StyledSpan::Text(text) => Cow::from(on_one_line(text)),
+        StyledSpan::Code(code) if code.is_empty() => Cow::from(""),
+        StyledSpan::Code(code) => Cow::from(format!("`{}`", on_one_line(code).replace('`', "\""))),
+        StyledSpan::Badge(badge) => Cow::from(painted(*badge, style)),
     });
     shown.collect()
 }
 
-fn painted(badge: Badge, style: Style) -> String {
+fn painted(badge: Badge, style: TerminalStyle) -> String {
     match badge.tone.sgr().filter(|_| style.colour) {
         Some(code) => format!("\u{1b}[{code}m{}\u{1b}[0m", badge.word),
         None => badge.word.to_owned(),
     }
 }
 
-fn block(block: &Block, style: Style) -> String {
+fn block(block: &Block, style: TerminalStyle) -> String {
     let wrapped = |text: String, indent: usize| wrapped(&text, style.columns, indent);
     match block {
         Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => {
@@ -100,7 +103,7 @@ fn block(block: &Block, style: Style) -> String {
         }
         Block::Note(word, text) => wrapped(format!("{word}: {}", line(text, style)), ITEM_INDENT),
         Block::Facts(facts) => {
-            let one = |(name, value): &(&str, Line)| {
+            let one = |(name, value): &(&str, StyledLine)| {
                 wrapped(format!("{name:<FACT_WIDTH$} {}", line(value, style)), FACT_WIDTH + 1)
             };
             facts.iter().map(one).collect::<Vec<_>>().join("\n")
@@ -109,8 +112,8 @@ fn block(block: &Block, style: Style) -> String {
 }
 
 /// A criterion with its reason, and with the traces that stand at none above it.
-fn criterion<'a>(judged: &'a Judged, seen: &mut HashSet<&'a str>, style: Style) -> String {
-    let Judged { badge, condition, observed, reason, trace_ids } = judged;
+fn criterion<'a>(judged: &'a JudgedCriterion, seen: &mut HashSet<&'a str>, style: TerminalStyle) -> String {
+    let JudgedCriterion { badge, condition, observed, reason, trace_ids } = judged;
     let first = format!("{}  {}: {}", painted(*badge, style), line(condition, style), line(observed, style));
     let mut shown = wrapped(&first, style.columns, CRITERION_INDENT.len());
     let reason = reason.iter().map(|reason| line(reason, style));
@@ -125,16 +128,19 @@ fn criterion<'a>(judged: &'a Judged, seen: &mut HashSet<&'a str>, style: Style) 
 }
 
 /// A cell in its column, with its colour separate from its text: colours have no width.
-struct Shown {
+struct TerminalCell {
     text: String,
     sgr: Option<&'static str>,
 }
 
-fn table(table: &Table, style: Style) -> String {
-    let given: Vec<&Row> = table.rows.iter().take(table.rows_shown).collect();
-    let mut shown: Vec<usize> =
-        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
-    let kinds = |shown: &[usize]| -> Vec<Kind> { shown.iter().map(|at| table.columns[*at].kind).collect() };
+fn table(table: &DocumentTable, style: TerminalStyle) -> String {
+    let given: Vec<&TableRow> = table.rows.iter().take(table.rows_shown).collect();
+    let mut shown: Vec<usize> = (0..table.columns.len())
+        .filter(|at| table.columns[*at].kind != DocumentColumnKind::Drawing)
+        .collect();
+    let kinds = |shown: &[usize]| -> Vec<DocumentColumnKind> {
+        shown.iter().map(|at| table.columns[*at].kind).collect()
+    };
     let mut rows = cells(table, &given, &shown, style);
     let widths = loop {
         let is_last = shown.iter().all(|at| table.columns[*at].left_out == 0);
@@ -150,7 +156,7 @@ fn table(table: &Table, style: Style) -> String {
     let mut lines: Vec<String> = texts.next().into_iter().collect();
     for row in given {
         match row.cells.first() {
-            Some(Cell::Line(title)) if row.part == Part::Group => {
+            Some(Cell::Line(title)) if row.part == RowRole::Group => {
                 lines.push(wrapped(&line(title, style), style.columns, ITEM_INDENT));
             }
             _ => lines.extend(texts.next()),
@@ -164,28 +170,33 @@ fn table(table: &Table, style: Style) -> String {
 }
 
 /// The titles, and the cells of each row that is no group's title.
-fn cells(table: &Table, given: &[&Row], shown: &[usize], style: Style) -> Vec<Vec<Shown>> {
-    let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
-    let of_row = |row: &&Row| -> Vec<Shown> {
+fn cells(
+    table: &DocumentTable,
+    given: &[&TableRow],
+    shown: &[usize],
+    style: TerminalStyle,
+) -> Vec<Vec<TerminalCell>> {
+    let head = shown.iter().map(|at| TerminalCell { text: table.columns[*at].title.to_owned(), sgr: None });
+    let of_row = |row: &&TableRow| -> Vec<TerminalCell> {
         shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, style)).collect()
     };
-    let rows = given.iter().filter(|row| row.part != Part::Group).map(of_row);
+    let rows = given.iter().filter(|row| row.part != RowRole::Group).map(of_row);
     std::iter::once(head.collect()).chain(rows).collect()
 }
 
-fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
+fn cell(row: &TableRow, at: usize, kind: DocumentColumnKind, style: TerminalStyle) -> TerminalCell {
     let indent = match row.part {
         _ if at > 0 => "",
-        Part::Whole | Part::Group => "",
-        Part::Further => " ",
-        Part::Step => "  ",
-        Part::FurtherOfStep => "   ",
+        RowRole::Whole | RowRole::Group => "",
+        RowRole::Further => " ",
+        RowRole::Step => "  ",
+        RowRole::FurtherOfStep => "   ",
     };
     let Some(Cell::Line(content)) = row.cells.get(at) else {
-        return Shown { text: String::new(), sgr: None };
+        return TerminalCell { text: String::new(), sgr: None };
     };
     let sgr = match content.spans.as_slice() {
-        [Span::Badge(badge)] if style.colour => badge.tone.sgr(),
+        [StyledSpan::Badge(badge)] if style.colour => badge.tone.sgr(),
         _ => None,
     };
     // In a cell, text from a trace is unchanged.
@@ -193,24 +204,29 @@ fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
         .spans
         .iter()
         .map(|span| match span {
-            Span::Text(text) | Span::Code(text) => on_one_line(text),
-            Span::Badge(badge) => badge.word.to_owned(),
+            StyledSpan::Text(text) | StyledSpan::Code(text) => on_one_line(text),
+            StyledSpan::Badge(badge) => badge.word.to_owned(),
         })
         .collect();
-    Shown { text: format!("{indent}{}", cut(&text, chars_max(kind))), sgr }
+    TerminalCell { text: format!("{indent}{}", cut(&text, chars_max(kind))), sgr }
 }
 
-fn chars_max(kind: Kind) -> usize {
+fn chars_max(kind: DocumentColumnKind) -> usize {
     match kind {
-        Kind::Name => NAME_CHARS_MAX,
-        Kind::Message => MESSAGE_CHARS_MAX,
-        Kind::Words | Kind::Figure | Kind::Drawing => usize::MAX,
+        DocumentColumnKind::Name => NAME_CHARS_MAX,
+        DocumentColumnKind::Message => MESSAGE_CHARS_MAX,
+        DocumentColumnKind::Words | DocumentColumnKind::Figure | DocumentColumnKind::Drawing => usize::MAX,
     }
 }
 
 /// The width of each column: what its cells need, less where the terminal has no room for it. `None` if a column is to be
 /// left out; `is_last` if none can be.
-fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style, is_last: bool) -> Option<Vec<usize>> {
+fn widths(
+    rows: &[Vec<TerminalCell>],
+    kinds: &[DocumentColumnKind],
+    style: TerminalStyle,
+    is_last: bool,
+) -> Option<Vec<usize>> {
     let needed = |at: usize| rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..kinds.len()).map(needed).collect();
     let Some(columns) = style.columns else { return Some(widths) };
@@ -224,9 +240,10 @@ fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style, is_last: bool) -> O
 }
 
 /// Makes the widest columns of names and messages narrower, to no less than `least`; returns how much is still too wide.
-fn shrunk(widths: &mut [usize], kinds: &[Kind], mut excess: usize, least: usize) -> usize {
+fn shrunk(widths: &mut [usize], kinds: &[DocumentColumnKind], mut excess: usize, least: usize) -> usize {
     while excess > 0 {
-        let flexible = (0..kinds.len()).filter(|at| matches!(kinds[*at], Kind::Name | Kind::Message));
+        let flexible = (0..kinds.len())
+            .filter(|at| matches!(kinds[*at], DocumentColumnKind::Name | DocumentColumnKind::Message));
         let widest = flexible.max_by_key(|at| widths[*at]).filter(|at| widths[*at] > least);
         let Some(at) = widest else { break };
         let less = excess.min(widths[at] - least);
@@ -237,18 +254,22 @@ fn shrunk(widths: &mut [usize], kinds: &[Kind], mut excess: usize, least: usize)
 }
 
 /// A row; a message may take several lines.
-fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {
-    let of_cell = |((Shown { text, .. }, kind), width): ((&Shown, &Kind), &usize)| match kind {
-        _ if text.width() <= *width => vec![text.clone()],
-        Kind::Message => folded(text, *width),
-        _ => vec![cut(text, *width).into_owned()],
-    };
+fn row_text(row: &[TerminalCell], kinds: &[DocumentColumnKind], widths: &[usize]) -> String {
+    let of_cell =
+        |((TerminalCell { text, .. }, kind), width): ((&TerminalCell, &DocumentColumnKind), &usize)| {
+            match kind {
+                _ if text.width() <= *width => vec![text.clone()],
+                DocumentColumnKind::Message => folded(text, *width),
+                _ => vec![cut(text, *width).into_owned()],
+            }
+        };
     let cells: Vec<Vec<String>> = row.iter().zip(kinds).zip(widths).map(of_cell).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(1);
     let mut lines = Vec::with_capacity(height);
     for number in 0..height {
         let mut text = String::new();
-        for (((lines, Shown { sgr, .. }), kind), width) in cells.iter().zip(row).zip(kinds).zip(widths) {
+        for (((lines, TerminalCell { sgr, .. }), kind), width) in cells.iter().zip(row).zip(kinds).zip(widths)
+        {
             let cell = lines.get(number).map_or("", String::as_str);
             let gap = " ".repeat(width.saturating_sub(cell.width()));
             let coloured = match sgr {
@@ -257,7 +278,7 @@ fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {
             };
             text.push_str(if text.is_empty() { " " } else { "  " });
             match kind {
-                Kind::Figure => text.extend([gap.as_str(), &coloured]),
+                DocumentColumnKind::Figure => text.extend([gap.as_str(), &coloured]),
                 _ => text.extend([&*coloured, gap.as_str()]),
             }
         }

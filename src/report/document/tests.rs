@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::markdown::{self, BYTES_MAX, escaped};
-use super::terminal::{self, Style};
+use super::terminal::{self, TerminalStyle};
 use super::*;
 use crate::html;
 use base::visible::{for_terminal, is_deceptive, on_one_line};
 use results::model::Outcome;
 
-/// The number of places, of which a text fills one.
+/// A text fills one of this number of places.
 const PLACES_APART: usize = 11;
 
 /// What a text must never be taken for, as `tests/vectors/hostile.json` has it for pages, and as Markdown, terminals and
@@ -65,18 +65,18 @@ fn corpus() -> Vec<String> {
 }
 
 /// A document with every kind of part; each of its texts is the next that `text` gives.
-fn document(text: &mut dyn FnMut() -> String) -> Document {
+fn document(text: &mut dyn FnMut() -> String) -> ReportDocument {
     let line = |text: &mut dyn FnMut() -> String| {
-        let mut line = Line::from(text());
+        let mut line = StyledLine::from(text());
         line.code(text()).text(text()).done()
     };
-    let mut document = Document::new(2, "there");
-    let mut title = Line::from(Badge::verdict(Outcome::Fail));
+    let mut document = ReportDocument::new(2, "there");
+    let mut title = StyledLine::from(Badge::verdict(Outcome::Fail));
     document.push(Block::Title(title.text(" · ").line(line(text)).done()));
     document.push(Block::Invalid(text().into()));
     document.push(Block::Paragraph(line(text)));
     document.push(Block::List(vec![line(text), text().into()]));
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::name("a name"),
         Column::words("words"),
         Column::message("a message"),
@@ -84,7 +84,7 @@ fn document(text: &mut dyn FnMut() -> String) -> Document {
         Column::drawing("drawn"),
         Column::words(""),
     ]);
-    for part in [Part::Whole, Part::Further, Part::Step, Part::FurtherOfStep] {
+    for part in [RowRole::Whole, RowRole::Further, RowRole::Step, RowRole::FurtherOfStep] {
         let interval = Interval::of_difference(1.0, Some((0.5, 1.5)));
         let cells = vec![
             text().into(),
@@ -97,7 +97,7 @@ fn document(text: &mut dyn FnMut() -> String) -> Document {
         table.part(part, cells);
     }
     document.titled(line(text), Some(text().into()), table);
-    document.push(Block::Criteria(vec![Judged {
+    document.push(Block::Criteria(vec![JudgedCriterion {
         badge: Badge::verdict(Outcome::Inconclusive),
         condition: line(text),
         observed: text().into(),
@@ -121,7 +121,7 @@ fn slots() -> usize {
 }
 
 /// With this text in one place, and something harmless in the others; in all of them without a place.
-fn with(hostile: &str, place: Option<usize>) -> Document {
+fn with(hostile: &str, place: Option<usize>) -> ReportDocument {
     let mut at = 0;
     document(&mut || {
         at += 1;
@@ -167,7 +167,7 @@ fn read_markdown(text: &str) -> (Vec<String>, String) {
 }
 
 /// Holds a document of hostile text to one of harmless text, in every writer.
-fn hold(hostile: &Document, text: &str) {
+fn hold(hostile: &ReportDocument, text: &str) {
     let harmless = with("x", None);
     let (shown, plain) = (markdown::text(hostile), markdown::text(&harmless));
     let (structure, read) = read_markdown(&shown);
@@ -185,7 +185,9 @@ fn hold(hostile: &Document, text: &str) {
     assert!(shown.lines().all(|line| !line.trim_start().starts_with("::")), "{text:?}: {shown}");
     assert!(!shown.contains(is_deceptive) && shown.len() <= BYTES_MAX, "{text:?}: {shown}");
 
-    for style in [Style { columns: None, colour: false }, Style { columns: Some(60), colour: true }] {
+    for style in
+        [TerminalStyle { columns: None, colour: false }, TerminalStyle { columns: Some(60), colour: true }]
+    {
         let (shown, plain) = (terminal::text(hostile, style), terminal::text(&harmless, style));
         // At a terminal's edge, text goes on below.
         if style.columns.is_none() {
@@ -264,19 +266,20 @@ fn text_in_markdown_is_only_text() {
 /// What a table is cut to, in each writer.
 #[test]
 fn long_tables_and_long_cells_are_cut() {
-    let mut table = Table::new(vec![Column::name("name"), Column::message("message"), Column::figure("n")]);
+    let mut table =
+        DocumentTable::new(vec![Column::name("name"), Column::message("message"), Column::figure("n")]);
     (table.rows_shown, table.others) = (2, "others");
     for n in 0..30 {
         let name = format!("SELECT {} FROM t{n}", "a, ".repeat(40));
         table.row([name.into(), format!("{n}: {}", "y".repeat(300)).into(), n.to_string().into()]);
     }
-    let mut document = Document::new(2, "there.html");
+    let mut document = ReportDocument::new(2, "there.html");
     document.push(Block::Table(table));
-    let text = terminal::text(&document, Style::default());
+    let text = terminal::text(&document, TerminalStyle::default());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[3]), (4, "… and 28 others"), "{text}");
     assert!(lines[1].starts_with(" SELECT a, a,") && lines[1].contains("a…  0: yyy"), "{text}");
-    let narrow = terminal::text(&document, Style { columns: Some(80), colour: false });
+    let narrow = terminal::text(&document, TerminalStyle { columns: Some(80), colour: false });
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     // A message goes on below, and its row has one name and one number.
     assert!(narrow.lines().filter(|line| line.trim_start().starts_with("yyy")).count() > 4, "{narrow}");
@@ -296,19 +299,19 @@ fn long_tables_and_long_cells_are_cut() {
 
 #[test]
 fn wide_characters_keep_columns_apart() {
-    let mut table = Table::new(vec![Column::name(""), Column::figure("n")]);
+    let mut table = DocumentTable::new(vec![Column::name(""), Column::figure("n")]);
     table.row(["性能".into(), "1".into()]);
     table.row(["abcd".into(), "22".into()]);
-    let mut document = Document::default();
+    let mut document = ReportDocument::default();
     document.push(Block::Table(table));
-    assert_eq!(terminal::text(&document, Style::default()), "        n\n 性能   1\n abcd  22");
+    assert_eq!(terminal::text(&document, TerminalStyle::default()), "        n\n 性能   1\n abcd  22");
 }
 
 /// Names are cut at their end; columns are left out before names are short; ids are never cut; messages go on below.
 #[test]
 fn narrow_terminals_keep_what_names_a_row() {
     let id = "fecc9544-7136-427d-96ce-7b1d5ad3ca53";
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::figure("took").left_out(3),
         Column::words("trace id"),
         Column::words("class").left_out(2),
@@ -323,7 +326,7 @@ fn narrow_terminals_keep_what_names_a_row() {
         "db SELECT a, b, c FROM assignment".into(),
         why.into(),
     ]);
-    let mut document = Document::default();
+    let mut document = ReportDocument::default();
     document.push(Block::Table(table));
     for (columns, titles, holds) in [
         (200, &["took", "trace id", "class", "point", "why"][..], vec![id, "FROM assignment", why]),
@@ -333,7 +336,7 @@ fn narrow_terminals_keep_what_names_a_row() {
         (80, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM assignment"]),
         (66, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM as"]),
     ] {
-        let text = terminal::text(&document, Style { columns: Some(columns), colour: false });
+        let text = terminal::text(&document, TerminalStyle { columns: Some(columns), colour: false });
         let head: Vec<&str> =
             text.lines().next().unwrap().split("  ").map(str::trim).filter(|t| !t.is_empty()).collect();
         assert_eq!(head, titles, "{columns}: {text}");

@@ -12,7 +12,7 @@ async function toggleRow(button) {
     slot.replaceChildren(trace ? waterfall(trace) : make("p", { class: "hint" }, "The trace could not be read."));
     const list = $("ol", slot);
     if (list) list.addEventListener("keydown", arrows);
-    showCulprit(slot);
+    showCause(slot);
   }
 }
 

@@ -10,12 +10,13 @@ use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::asynchronous;
 use crate::differences;
-use crate::document::{Line, Span};
+use crate::document::{StyledLine, StyledSpan};
 use crate::machine;
 use crate::observer;
 use crate::words;
 use results::model::{
-    ComparedKind, Comparison, Contrast, LateIteration, LateWork, NoFinding, ObserverEffect, Results, Workload,
+    ComparedKind, Comparison, Contrast, LateIteration, LateWork, NoCauseReason, ObserverEffect, Results,
+    Workload,
 };
 
 /// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
@@ -81,7 +82,7 @@ struct KindView {
     detail: String,
     service: String,
     parent: String,
-    guilty: bool,
+    is_cause: bool,
     share: String,
     bounds: String,
     bar: [String; 4],
@@ -112,11 +113,11 @@ pub(super) struct EffectView {
     rows: Vec<[String; 6]>,
 }
 
-pub(super) fn pieces(line: Line) -> Vec<PieceView> {
+pub(super) fn pieces(line: StyledLine) -> Vec<PieceView> {
     let view = |span| match span {
-        Span::Text(text) => PieceView { code: false, text },
-        Span::Code(text) => PieceView { code: true, text },
-        Span::Badge(badge) => PieceView { code: false, text: badge.word.to_owned() },
+        StyledSpan::Text(text) => PieceView { code: false, text },
+        StyledSpan::Code(text) => PieceView { code: true, text },
+        StyledSpan::Badge(badge) => PieceView { code: false, text: badge.word.to_owned() },
     };
     line.spans.into_iter().map(view).collect()
 }
@@ -134,7 +135,7 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     let several = results.workloads.len() > 1;
     let compared = results.workloads.iter().flat_map(|workload| {
         let lines = match &workload.comparison {
-            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => vec![words::comparison(seen)],
+            Some(seen) if seen.no_finding != Some(NoCauseReason::FewTraces) => vec![words::comparison(seen)],
             _ => words::why(workload),
         };
         let late = words::late_work(workload).map(words::late);
@@ -178,9 +179,9 @@ pub(super) fn late(workload: &Workload, refs: &Refs) -> Option<LateView> {
 fn compared(seen: &Comparison, workload: &str, (slowest, when): (&str, &str), refs: &Refs) -> ComparisonView {
     let Comparison { slow, typical, slow_percent, left_out, .. } = seen;
     // What stands out is shown alone; without it, the largest ones, which come first.
-    let stands_out = seen.kinds.iter().any(|one| one.guilty);
+    let stands_out = seen.kinds.iter().any(|one| one.is_cause);
     let (shown, small): (Vec<_>, Vec<_>) = seen.kinds.iter().enumerate().partition(|(place, one)| {
-        one.guilty || !stands_out && one.share >= SHARE_SMALL && *place < KINDS_SHOWN
+        one.is_cause || !stands_out && one.share >= SHARE_SMALL && *place < KINDS_SHOWN
     });
     let rows = |all: Vec<(usize, &ComparedKind)>| all.into_iter().map(|(_, one)| kind(one, refs)).collect();
     let clocks = match (seen.clocks_moved, seen.clocks_inconsistent) {
@@ -250,7 +251,7 @@ fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {
         detail: if kind.outside { format!("{} {}", kind.name, kind.detail) } else { kind.detail.clone() },
         service: if kind.outside { String::new() } else { kind.service.clone() },
         parent: if kind.outside { String::new() } else { kind.parent.clone() },
-        guilty: kind.guilty,
+        is_cause: kind.is_cause,
         share: whole(kind.share),
         bounds: format!("{} to {}", whole(kind.share_low), whole(kind.share_high)),
         bar: [x(0.0), (x(kind.share) - x(0.0)).max(0.0), low.min(SHARE_WIDTH), (high - low).max(1.0)]

@@ -33,7 +33,7 @@ function time(ms) {
 const count = (number) => Math.round(number).toLocaleString("en-US");
 // Axis labels are round numbers: no trailing zeros.
 const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+\s/, `$1${NBSP}`).replace(/\.\s/, NBSP);
-// The distance of round ticks, about so many of them up to `most`.
+// The distance of round ticks, about `wanted` of them up to `most`.
 function roundStep(most, wanted) {
   const rough = most / wanted, power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].find((s) => s * power >= rough * 0.999) * power;

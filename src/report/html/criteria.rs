@@ -8,7 +8,7 @@ use super::badge::Badge;
 use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::{document, screen};
-use results::model::{Criterion, Measured, Severity};
+use results::model::{Criterion, CriterionMeasurement, Severity};
 
 /// The width of a gauge, in units of its drawing.
 const GAUGE_WIDTH: f64 = 160.0;
@@ -60,8 +60,8 @@ pub(super) fn view(criterion: &Criterion, said: &str, refs: &Refs) -> CriterionV
 }
 
 /// Bounds that the observed value names already are not named again.
-fn gauge(measured: &Measured, observed: &str) -> Gauge {
-    let Measured { unit, limit, value, low, high } = measured;
+fn gauge(measured: &CriterionMeasurement, observed: &str) -> Gauge {
+    let CriterionMeasurement { unit, limit, value, low, high } = measured;
     let finite = |number: f64| if number.is_finite() { number } else { 0.0 };
     let ends = [*limit, *value, low.unwrap_or(*value), high.unwrap_or(*value)].map(finite);
     let (from, to) = (ends.iter().copied().fold(0.0, f64::min), ends.iter().copied().fold(0.0, f64::max));

@@ -5,7 +5,10 @@
 
 use serde::Serialize;
 
-use crate::document::{Block, Cell, Column, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table};
+use crate::document::{
+    Block, Cell, Column, DocumentColumnKind, DocumentTable, Interval, JudgedCriterion, RowRole, Scale,
+    StyledLine, StyledSpan, TableRow,
+};
 
 /// The macros for parts of a document; a page's template includes them.
 pub(super) const MACROS: &str = include_str!("document.html");
@@ -96,14 +99,14 @@ struct DrawnView {
 }
 
 impl FactView {
-    pub(super) fn new(name: &'static str, line: &Line) -> Self {
+    pub(super) fn new(name: &'static str, line: &StyledLine) -> Self {
         Self { name, line: spans(line) }
     }
 }
 
 /// The parts of a document.
 #[cfg(test)]
-pub(super) fn blocks(document: &crate::document::Document) -> Vec<BlockView> {
+pub(super) fn blocks(document: &crate::document::ReportDocument) -> Vec<BlockView> {
     document.blocks.iter().map(block).collect()
 }
 
@@ -125,18 +128,18 @@ pub(super) fn block(block: &Block) -> BlockView {
     }
 }
 
-pub(super) fn spans(line: &Line) -> Vec<SpanView> {
-    let span = |span: &Span| match span {
-        Span::Text(text) => SpanView { text: text.clone(), code: false, class: "" },
-        Span::Code(code) => SpanView { text: code.clone(), code: true, class: "" },
-        Span::Badge(badge) => {
+pub(super) fn spans(line: &StyledLine) -> Vec<SpanView> {
+    let span = |span: &StyledSpan| match span {
+        StyledSpan::Text(text) => SpanView { text: text.clone(), code: false, class: "" },
+        StyledSpan::Code(code) => SpanView { text: code.clone(), code: true, class: "" },
+        StyledSpan::Badge(badge) => {
             SpanView { text: badge.word.to_owned(), code: false, class: badge.tone.class() }
         }
     };
     line.spans.iter().map(span).collect()
 }
 
-fn judged(judged: &Judged) -> JudgedView {
+fn judged(judged: &JudgedCriterion) -> JudgedView {
     JudgedView {
         word: judged.badge.word,
         class: judged.badge.tone.class(),
@@ -147,8 +150,8 @@ fn judged(judged: &Judged) -> JudgedView {
     }
 }
 
-pub(super) fn table(table: &Table) -> TableView {
-    let drawing = Drawing::of(table);
+pub(super) fn table(table: &DocumentTable) -> TableView {
+    let drawing = IntervalScale::of(table);
     TableView {
         columns: table
             .columns
@@ -159,25 +162,28 @@ pub(super) fn table(table: &Table) -> TableView {
         left: table.rows.len().saturating_sub(ROWS_MAX),
         others: table.others,
         narrow: table.columns.len() <= NARROW_MAX
-            && !table.columns.iter().any(|one| matches!(one.kind, Kind::Drawing | Kind::Message)),
+            && !table
+                .columns
+                .iter()
+                .any(|one| matches!(one.kind, DocumentColumnKind::Drawing | DocumentColumnKind::Message)),
     }
 }
 
 fn class(column: &Column) -> &'static str {
     match column.kind {
         // What a narrow terminal leaves out, a phone does too.
-        Kind::Figure if column.left_out > 0 => "n lo",
-        Kind::Words | Kind::Name if column.left_out > 0 => "lo",
-        Kind::Figure if column.title.starts_with("longer by") => "n bounds long",
-        Kind::Figure if column.title.ends_with("bounds") => "n bounds",
-        Kind::Figure => "n",
-        Kind::Drawing => "range",
-        Kind::Message => "words",
-        Kind::Words | Kind::Name => "",
+        DocumentColumnKind::Figure if column.left_out > 0 => "n lo",
+        DocumentColumnKind::Words | DocumentColumnKind::Name if column.left_out > 0 => "lo",
+        DocumentColumnKind::Figure if column.title.starts_with("longer by") => "n bounds long",
+        DocumentColumnKind::Figure if column.title.ends_with("bounds") => "n bounds",
+        DocumentColumnKind::Figure => "n",
+        DocumentColumnKind::Drawing => "range",
+        DocumentColumnKind::Message => "words",
+        DocumentColumnKind::Words | DocumentColumnKind::Name => "",
     }
 }
 
-fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
+fn row(row: &TableRow, columns: &[Column], drawing: &IntervalScale) -> RowView {
     let cell = |(cell, column): (&Cell, &Column)| match cell {
         Cell::Line(line) => CellView { class: class(column), line: spans(line), drawn: None },
         Cell::Interval(interval) => {
@@ -186,25 +192,25 @@ fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
     };
     RowView {
         class: match row.part {
-            Part::Whole => "",
-            Part::Further => "further",
-            Part::Step => "step",
-            Part::FurtherOfStep => "further step",
-            Part::Group => "group",
+            RowRole::Whole => "",
+            RowRole::Further => "further",
+            RowRole::Step => "step",
+            RowRole::FurtherOfStep => "further step",
+            RowRole::Group => "group",
         },
         cells: row.cells.iter().zip(columns).map(cell).collect(),
     }
 }
 
 /// The scale of a table's intervals.
-struct Drawing {
+struct IntervalScale {
     scale: Scale,
     from: f64,
     to: f64,
 }
 
-impl Drawing {
-    fn of(table: &Table) -> Self {
+impl IntervalScale {
+    fn of(table: &DocumentTable) -> Self {
         let mut drawing = Self { scale: table.scale, from: 0.0, to: 1.0 };
         let ends = table.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| match cell {
             Cell::Interval(Interval { value, low, high, .. }) => vec![*value, *low, *high],

@@ -8,13 +8,13 @@ use super::causes::{PieceView, pieces};
 use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::document::Line;
+use crate::document::StyledLine;
 use crate::{client_comparison, differences, explanation, words};
 use analysis::feature::CLIENT;
 use analysis::late_work::is_waiting;
 use results::model::{
-    AttributeValue, ClientComparison, ComparedKind, Comparison, Contrast, Differences, NoFinding, Overall,
-    Results, Workload,
+    AttributeValue, ClientComparison, ComparedKind, Comparison, Contrast, Differences, NoCauseReason,
+    Overall, Results, Workload,
 };
 
 /// The width of the card's bar, in units of its drawing.
@@ -66,7 +66,7 @@ struct SharedView {
 }
 
 /// What slow iterations are compared by: points of traces, or the client's own figures where these tell nothing.
-struct Seen<'a> {
+struct CardComparison<'a> {
     kinds: &'a [ComparedKind],
     by_client: bool,
     /// Whether times are to the end of asynchronous work.
@@ -77,7 +77,7 @@ struct Seen<'a> {
     differences: Option<&'a Differences>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> CardComparison<'a> {
     fn of(workload: &'a Workload) -> Option<Self> {
         let by_client = || {
             let ClientComparison { parts, slow_ms, typical_ms, differences, .. } =
@@ -94,7 +94,9 @@ impl<'a> Seen<'a> {
             })
         };
         match &workload.comparison {
-            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => Some(Self::of_traces(seen, false)),
+            Some(seen) if seen.no_finding != Some(NoCauseReason::FewTraces) => {
+                Some(Self::of_traces(seen, false))
+            }
             _ => by_client(),
         }
     }
@@ -123,11 +125,11 @@ impl<'a> Seen<'a> {
         self.slow_ms - self.typical_ms
     }
 
-    fn name(&self, kind: &ComparedKind) -> Line {
+    fn name(&self, kind: &ComparedKind) -> StyledLine {
         if self.by_client { client_comparison::name(kind) } else { explanation::kind_name(kind) }
     }
 
-    fn name_in_short(&self, kind: &ComparedKind) -> Line {
+    fn name_in_short(&self, kind: &ComparedKind) -> StyledLine {
         if self.by_client || kind.outside { self.name(kind) } else { explanation::kind_in_short(kind) }
     }
 }
@@ -136,16 +138,16 @@ impl<'a> Seen<'a> {
 pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
     let several = results.workloads.len() > 1;
     let of_workload = |workload: &Workload| -> Vec<CardView> {
-        let late = words::late_work(workload).map(|late| Seen::of_traces(&late.comparison, true));
-        let mut all: Vec<Seen<'_>> = Seen::of(workload).into_iter().chain(late).collect();
+        let late = words::late_work(workload).map(|late| CardComparison::of_traces(&late.comparison, true));
+        let mut all: Vec<CardComparison<'_>> = CardComparison::of(workload).into_iter().chain(late).collect();
         all.sort_by(|one, other| other.longer_ms().total_cmp(&one.longer_ms()));
         all.iter().filter_map(|seen| card(workload, seen, several, refs)).collect()
     };
     results.workloads.iter().flat_map(of_workload).take(CARDS_MAX).collect()
 }
 
-fn card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Option<CardView> {
-    let Some(kind) = seen.kinds.iter().find(|kind| kind.guilty) else {
+fn card(workload: &Workload, seen: &CardComparison<'_>, several: bool, refs: &Refs) -> Option<CardView> {
+    let Some(kind) = seen.kinds.iter().find(|kind| kind.is_cause) else {
         return whole_card(workload, seen, several, refs);
     };
     let worst = kind.worst_trace_id.filter(|id| refs.can_be_seen(*id));
@@ -167,7 +169,12 @@ fn card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Opt
 }
 
 /// Slow iterations that are slow as a whole.
-fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) -> Option<CardView> {
+fn whole_card(
+    workload: &Workload,
+    seen: &CardComparison<'_>,
+    several: bool,
+    refs: &Refs,
+) -> Option<CardView> {
     let overall = seen.overall?;
     let name = words::whole_in_short(overall.pattern);
     let whole = [
@@ -192,10 +199,10 @@ fn whole_card(workload: &Workload, seen: &Seen<'_>, several: bool, refs: &Refs) 
 }
 
 /// Typical, each cause, and the rest: together they are the slow iteration's mean.
-fn bar(seen: &Seen<'_>) -> Vec<PartView> {
-    let guilty = seen.kinds.iter().filter(|kind| kind.guilty).take(CAUSES_MAX);
+fn bar(seen: &CardComparison<'_>) -> Vec<PartView> {
+    let causes = seen.kinds.iter().filter(|kind| kind.is_cause).take(CAUSES_MAX);
     let mut parts = vec![("typical", seen.called()[1].to_owned(), seen.typical_ms)];
-    parts.extend(guilty.map(|kind| ("cause", marks::plain(&seen.name_in_short(kind)), kind.delta_ms)));
+    parts.extend(causes.map(|kind| ("cause", marks::plain(&seen.name_in_short(kind)), kind.delta_ms)));
     let known: f64 = parts.iter().map(|(_, _, ms)| ms).sum();
     let rest_ms = seen.slow_ms - known;
     if rest_ms.abs() > seen.slow_ms * REST_SEEN {
@@ -220,7 +227,7 @@ fn parts(parts: Vec<(&'static str, String, f64)>) -> Vec<PartView> {
 
 /// What slow iterations have more often than typical ones: at the cause itself, then anywhere.
 fn shared(contrasts: &[Contrast], found: Option<&Differences>) -> Vec<SharedView> {
-    let view = |what: Line, slow_share: f64, typical_share: f64| {
+    let view = |what: StyledLine, slow_share: f64, typical_share: f64| {
         let [slow, typical] = [slow_share, typical_share].map(|share| share.clamp(0.0, 1.0));
         SharedView {
             what: pieces(what),
@@ -230,7 +237,7 @@ fn shared(contrasts: &[Contrast], found: Option<&Differences>) -> Vec<SharedView
             typical_width: format!("{:.1}", typical * 100.0),
         }
     };
-    let code = |text: String| Line::default().code(text).done();
+    let code = |text: String| StyledLine::default().code(text).done();
     let at_cause = contrasts
         .iter()
         .map(|one| view(code(format!("{} {}", one.attribute, one.value)), one.slow_share, one.typical_share));

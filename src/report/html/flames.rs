@@ -25,14 +25,14 @@ const NAME_CHARS_MAX: usize = 200;
 
 /// A function where it is called from one place, with the samples in or below it.
 #[derive(Default)]
-struct Node {
+struct FlameNode {
     samples: f64,
     /// The same on the other side of a comparison.
     other: f64,
-    children: BTreeMap<String, Node>,
+    children: BTreeMap<String, FlameNode>,
 }
 
-impl Node {
+impl FlameNode {
     /// Adds the stacks of a profile.
     fn add(&mut self, profile: &FunctionProfile) {
         for stack in &profile.stacks {
@@ -51,11 +51,11 @@ impl Node {
 
 /// The functions of a trace; empty without any.
 pub(super) fn of_trace(functions: &Functions) -> String {
-    let mut root = Node::default();
+    let mut root = FlameNode::default();
     let mut hz = 0;
     for profile in &functions.profiles {
         hz = profile.hz;
-        let mut one = Node::default();
+        let mut one = FlameNode::default();
         one.add(profile);
         root.samples += one.samples;
         let label = format!("{} ({} samples a second)", profile.operation, profile.hz);
@@ -74,7 +74,8 @@ pub(super) fn of_trace(functions: &Functions) -> String {
 /// The functions of slow iterations, as wide as they take processor time, coloured by the difference to typical ones.
 /// Empty without any.
 pub(super) fn of_difference(compared: &ComparedFunctions) -> String {
-    let mut root = Node { samples: compared.slow_ms, other: compared.typical_ms, ..Node::default() };
+    let mut root =
+        FlameNode { samples: compared.slow_ms, other: compared.typical_ms, ..FlameNode::default() };
     // The names from the root to the last node: the list is depth first.
     let mut path: Vec<&str> = Vec::new();
     for node in &compared.tree {
@@ -107,7 +108,7 @@ pub(super) fn of_difference(compared: &ComparedFunctions) -> String {
     })
 }
 
-fn merge(into: &mut Node, from: Node) {
+fn merge(into: &mut FlameNode, from: FlameNode) {
     into.samples += from.samples;
     // As deep as stacks are kept, which is bounded.
     for (name, child) in from.children {
@@ -116,11 +117,11 @@ fn merge(into: &mut Node, from: Node) {
 }
 
 /// Draws the boxes; `say` gives the text and the class of each.
-fn draw(root: &Node, say: impl Fn(&Node, f64) -> (String, &'static str)) -> String {
+fn draw(root: &FlameNode, say: impl Fn(&FlameNode, f64) -> (String, &'static str)) -> String {
     let whole = root.samples;
     let (mut boxes, mut drawn, mut rows) = (String::new(), 0, 1);
     // Name, node, left edge, depth.
-    let mut open: Vec<(&str, &Node, f64, usize)> = Vec::new();
+    let mut open: Vec<(&str, &FlameNode, f64, usize)> = Vec::new();
     open_children(&mut open, root, 0.0, 0, whole);
     while let Some((name, node, left, depth)) = open.pop() {
         let width = node.samples / whole * WIDTH;
@@ -155,8 +156,8 @@ fn draw(root: &Node, say: impl Fn(&Node, f64) -> (String, &'static str)) -> Stri
 
 /// Puts a node's children side by side, from this edge on.
 fn open_children<'n>(
-    open: &mut Vec<(&'n str, &'n Node, f64, usize)>,
-    node: &'n Node,
+    open: &mut Vec<(&'n str, &'n FlameNode, f64, usize)>,
+    node: &'n FlameNode,
     left: f64,
     depth: usize,
     whole: f64,

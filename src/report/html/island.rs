@@ -13,14 +13,15 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use uuid::Uuid;
 
 use super::marks::{Mark, Marks};
-use super::refs::{self, Seen, Shown};
+use super::refs::{self, LinkableTraces, TraceDisplay};
 use super::text;
 use crate::words::point_name;
 use analysis::mean_tree::own_shares;
 use measure::generator::ProcessSeries;
 use results::IterationColumns;
 use results::model::{
-    Bucket, ComparedNode, Criterion, Distribution, OfAll, Offered, Percentile, Results, Series, TraceState,
+    Bucket, ComparedNode, Criterion, Distribution, OfferedLoad, Percentile, PercentilesOfDue, Results,
+    Series, TraceState,
 };
 
 /// The data for the charts, except the iterations.
@@ -56,10 +57,10 @@ struct WorkloadData<'a> {
     start_s: f64,
     duration_s: f64,
     total: u64,
-    response: Shape<'a>,
-    service: Shape<'a>,
+    response: DistributionShape<'a>,
+    service: DistributionShape<'a>,
     series: Option<&'a Series>,
-    offered: Option<&'a Offered>,
+    offered: Option<&'a OfferedLoad>,
     /// What its criteria allow an iteration's response time: the condition, and the limit in ms.
     limits: Vec<(&'a str, f64)>,
     tree: Vec<NodeData<'a>>,
@@ -76,16 +77,16 @@ struct NodeData<'a> {
 }
 
 #[derive(Serialize)]
-struct Shape<'a> {
+struct DistributionShape<'a> {
     count: u64,
     max_ms: f64,
     percentiles: &'a [Percentile],
     /// The percentiles of all iterations that were due; `None` if all of them were served.
-    of_all: Option<&'a OfAll>,
+    of_all: Option<&'a PercentilesOfDue>,
     buckets: &'a [Bucket],
 }
 
-impl<'a> From<&'a Distribution> for Shape<'a> {
+impl<'a> From<&'a Distribution> for DistributionShape<'a> {
     fn from(distribution: &'a Distribution) -> Self {
         Self {
             count: distribution.count,
@@ -101,7 +102,7 @@ impl<'a> From<&'a Distribution> for Shape<'a> {
 pub(super) fn charts(
     results: &Results,
     iterations: &IterationColumns,
-    traces: &Seen<'_>,
+    traces: &LinkableTraces<'_>,
 ) -> io::Result<String> {
     let workloads = results.workloads.iter().map(|workload| WorkloadData {
         name: &workload.name,
@@ -116,9 +117,9 @@ pub(super) fn charts(
         tree: workload.comparison.as_ref().map(|comparison| tree(&comparison.tree)).unwrap_or_default(),
     });
     let (mode, before) = match traces.all.shown {
-        Shown::Text => ("text", ""),
-        Shown::Embed => ("embed", ""),
-        Shown::Pages(before) => ("pages", before.as_str()),
+        TraceDisplay::Text => ("text", ""),
+        TraceDisplay::Embed => ("embed", ""),
+        TraceDisplay::Pages(before) => ("pages", before.as_str()),
     };
     let marks = Marks::of(results);
     let ids = refs::shown(traces.all.stored).map(|trace| (trace.trace_id, trace.state, marks.cause(trace)));
@@ -170,13 +171,13 @@ fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {
 }
 
 pub(super) fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::from)
+    value.serialize(&mut Serializer::with_formatter(out, ScriptSafeFormatter)).map_err(io::Error::from)
 }
 
 /// JSON that is safe inside `<script>`, with deceptive characters written out.
-struct Harmless;
+struct ScriptSafeFormatter;
 
-impl Formatter for Harmless {
+impl Formatter for ScriptSafeFormatter {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'<' | b'>' | b'&');
         if fragment.bytes().all(is_plain) {

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::document::{Line, Span};
-use crate::explanation::Named;
+use crate::document::{StyledLine, StyledSpan};
+use crate::explanation::PointLabel;
 use analysis::statement;
 use osprofiler::report::Point;
 use results::model::{Basis, Explanation, Place, Results};
@@ -28,7 +28,7 @@ pub(super) struct Mark<'a> {
 
 /// What explains a trace.
 #[derive(Serialize)]
-pub(super) struct CulpritData<'a> {
+pub(super) struct CauseData<'a> {
     /// The id of its longest point.
     pub(super) id: &'a str,
     name: String,
@@ -38,7 +38,7 @@ pub(super) struct CulpritData<'a> {
     explains: bool,
 }
 
-/// The marks of a run: the cause that the first sentence names, then those of most iterations.
+/// The marks of a run: the cause that the first sentence names, then the causes of the most iterations.
 pub(super) struct Marks<'a> {
     pub(super) all: Vec<Mark<'a>>,
     results: &'a Results,
@@ -74,24 +74,24 @@ impl<'a> Marks<'a> {
     }
 
     /// What explains a trace, if a point does.
-    pub(super) fn culprit(&self, trace: &StoredTrace) -> Option<CulpritData<'a>> {
-        self.results.explanation(trace.trace_id).and_then(culprit)
+    pub(super) fn named_cause(&self, trace: &StoredTrace) -> Option<CauseData<'a>> {
+        self.results.explanation(trace.trace_id).and_then(cause)
     }
 }
 
 /// The name of a cause in a legend: time outside the traced services is told apart by its action.
-fn short(of: &Explanation) -> Line {
+fn short(of: &Explanation) -> StyledLine {
     match (of.place, of.detail.as_str()) {
         (Place::Outside, detail) if !detail.is_empty() => format!("outside services: {detail}").into(),
-        _ => Named::from(of).in_short(),
+        _ => PointLabel::from(of).in_short(),
     }
 }
 
 /// The point of an explanation, if it is one.
-pub(super) fn culprit(seen: &Explanation) -> Option<CulpritData<'_>> {
-    Some(CulpritData {
+pub(super) fn cause(seen: &Explanation) -> Option<CauseData<'_>> {
+    Some(CauseData {
         id: seen.point_id.as_deref()?,
-        name: plain(&Named::from(seen).in_service()),
+        name: plain(&PointLabel::from(seen).in_service()),
         typical_us: seen.typical_ms.map(|_| typical_us(seen)),
         explains: seen.explains,
     })
@@ -117,10 +117,10 @@ fn is_of_kind(point: &Point, of: &Explanation) -> bool {
 }
 
 /// A line without its marks.
-pub(super) fn plain(line: &Line) -> String {
-    let text = |span: &Span| match span {
-        Span::Text(text) | Span::Code(text) => text.clone(),
-        Span::Badge(badge) => badge.word.to_owned(),
+pub(super) fn plain(line: &StyledLine) -> String {
+    let text = |span: &StyledSpan| match span {
+        StyledSpan::Text(text) | StyledSpan::Code(text) => text.clone(),
+        StyledSpan::Badge(badge) => badge.word.to_owned(),
     };
     line.spans.iter().map(text).collect()
 }

@@ -43,7 +43,7 @@ use sha2::{Digest, Sha256};
 use results::IterationColumns;
 use results::model::{Results, Workload};
 
-pub use refs::{Shown, Traces, relative_url, shown};
+pub use refs::{ReportTraces, TraceDisplay, relative_url, shown};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
@@ -61,20 +61,20 @@ const SCRIPT: [(&str, &str); 6] = [
 
 /// Writes the report of a run.
 ///
-/// `iterations` is what the timeline draws, at most about 100,000; `traces` are shown as they say, if in the file, at most
-/// 500 of them.
+/// `iterations` is what the timeline draws, at most about 100,000. `traces` are shown as they say; if they are in the
+/// file, at most 500 of them.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn render(
     results: &Results,
     iterations: &IterationColumns,
-    traces: Traces<'_>,
+    traces: ReportTraces<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let script = script(&SCRIPT.map(|(_, part)| part).join("\n"));
     let safe = Value::from_safe_string;
-    let seen = refs::Seen::of(results, traces);
+    let seen = refs::LinkableTraces::of(results, traces);
     // The points of all traces are by far the largest part.
     let (of_traces, others) = thread::scope(|scope| {
         let of_traces = scope.spawn(|| points::traces(results, &seen));
@@ -98,7 +98,7 @@ pub fn render(
     fill(&format!("{}{PAGE}", document::MACROS), values, out)
 }
 
-/// The functions of slow iterations against those of typical ones; empty without any.
+/// The functions of slow iterations against the functions of typical ones; empty without any.
 fn function_flames(workload: &Workload) -> String {
     let functions = workload.comparison.as_ref().and_then(|seen| seen.functions.as_ref());
     functions.map(flames::of_difference).unwrap_or_default()
@@ -142,7 +142,7 @@ fn cause(error: minijinja::Error) -> io::Error {
 
 /// A document as a part of a page, without the page around it.
 #[cfg(test)]
-pub(super) fn fragment(document: &crate::document::Document) -> String {
+pub(super) fn fragment(document: &crate::document::ReportDocument) -> String {
     let template = format!("{}{{% for b in blocks %}}{{{{ block(b) }}}}{{% endfor %}}", document::MACROS);
     let mut fragment = Vec::new();
     fill(&template, context! { blocks => document::blocks(document) }, &mut fragment).unwrap();

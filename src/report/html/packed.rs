@@ -1,7 +1,7 @@
 //! The iterations for the report's script, packed: a hundred thousand of them must fit into a small file.
 //!
-//! Rows are sorted by their start. Each number is split into its bytes, and the first bytes of all rows come first, then
-//! the second ones: what changes little from row to row is then next to itself, where gzip finds it.
+//! Rows are sorted by their start. Each number is split into its bytes: the first bytes of all rows come first, then
+//! the second ones. What changes little from row to row is then next to itself, where gzip finds it.
 
 use std::io::{self, Write};
 
@@ -15,9 +15,9 @@ use results::IterationColumns;
 /// The bits of an `f32` that are kept: 16 of its 23 digits, a relative error below 1 in 100,000.
 const KEPT_BITS: u32 = !0x7f;
 
-/// The iterations in base64 of gzip, little-endian: the number of rows and the unit of starts in µs (u32 each); then for
-/// every row the difference of its start from the one before (u32), its duration and its queue time in ms (f32), each as
-/// four planes of bytes; then workloads (two planes), outcomes (u8) and ids (16 bytes each).
+/// The iterations in base64 of gzip, little-endian. First come the number of rows and the unit of starts in µs (u32
+/// each). Then for every row the difference of its start from the one before (u32), its duration and its queue time in
+/// ms (f32), each as four planes of bytes. Then workloads (two planes), outcomes (u8) and ids (16 bytes each).
 pub(super) fn iterations(columns: &IterationColumns) -> io::Result<String> {
     let mut order: Vec<usize> = (0..columns.len()).collect();
     order.sort_by_key(|row| columns.start_us[*row]);

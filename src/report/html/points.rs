@@ -1,7 +1,7 @@
 //! Traces for the report's script: their points, and the rows in which a large trace is shown.
 //!
-//! A row stands for a point, or for several that fold. A file holds at most so many points of a trace: those that rows
-//! show, those with errors and the longest, with their ancestors.
+//! A row stands for a point, or for several that fold. A file holds a limited number of points of a trace: the points
+//! that rows show, points with errors and the longest ones, with their ancestors.
 
 use std::io::{self, BufWriter};
 
@@ -12,8 +12,8 @@ use flate2::write::GzEncoder;
 use serde::{Serialize, Serializer};
 
 use super::island::write_json;
-use super::marks::{self, CulpritData, Marks};
-use super::refs::{Seen, Shown};
+use super::marks::{self, CauseData, Marks};
+use super::refs::{LinkableTraces, TraceDisplay};
 use crate::words;
 use analysis::folding::{self, FoldedRow, RowKind};
 use osprofiler::info::SharedInfo;
@@ -42,7 +42,7 @@ struct TraceData<'a> {
     state: TraceState,
     total: usize,
     /// What explains it.
-    culprit: Option<CulpritData<'a>>,
+    cause: Option<CauseData<'a>>,
     /// Its rows; none where every point has one.
     rows: Vec<RowData>,
     points: Vec<PointData<'a>>,
@@ -97,20 +97,19 @@ struct RowData {
 }
 
 /// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
-pub(super) fn traces(results: &Results, traces: &Seen<'_>) -> io::Result<String> {
+pub(super) fn traces(results: &Results, traces: &LinkableTraces<'_>) -> io::Result<String> {
     let marks = Marks::of(results);
-    let embedded = traces.traces().filter(|_| *traces.all.shown == Shown::Embed);
+    let embedded = traces.traces().filter(|_| *traces.all.shown == TraceDisplay::Embed);
     packed(&embedded.map(|trace| of_run(trace, &marks)).collect::<Vec<_>>())
 }
 
 fn of_run<'a>(trace: &'a StoredTrace, marks: &Marks<'a>) -> TraceData<'a> {
-    let culprit = marks.culprit(trace);
-    let at = culprit
-        .as_ref()
-        .and_then(|culprit| trace.tree.points.iter().position(|one| one.trace_id == culprit.id));
+    let cause = marks.named_cause(trace);
+    let at =
+        cause.as_ref().and_then(|cause| trace.tree.points.iter().position(|one| one.trace_id == cause.id));
     let rows = if trace.tree.points.len() > POINTS_UNFOLDED_MAX { rows(&trace.tree, at) } else { Vec::new() };
     let id = trace.trace_id.to_string();
-    TraceData { culprit, ..trace_data(id, trace.state, &trace.tree.points, POINTS_MAX, Some(marks), rows) }
+    TraceData { cause, ..trace_data(id, trace.state, &trace.tree.points, POINTS_MAX, Some(marks), rows) }
 }
 
 /// One trace, cut to its [`PAGE_POINTS_MAX`] longest points; `seen` explains it.
@@ -120,17 +119,17 @@ pub(super) fn trace(
     tree: &TraceTree,
     seen: Option<&Explanation>,
 ) -> io::Result<String> {
-    let culprit = seen.and_then(marks::culprit);
+    let cause = seen.and_then(marks::cause);
     let points = &tree.points;
-    let at = culprit.as_ref().and_then(|culprit| points.iter().position(|one| one.trace_id == culprit.id));
+    let at = cause.as_ref().and_then(|cause| points.iter().position(|one| one.trace_id == cause.id));
     let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, at) } else { Vec::new() };
     let data = trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows);
-    packed(&[TraceData { culprit, ..data }])
+    packed(&[TraceData { cause, ..data }])
 }
 
 /// The rows of a folded trace, with indices of all its points; none if nothing folds.
-fn rows(tree: &TraceTree, culprit: Option<usize>) -> Vec<FoldedRow> {
-    let keep: Vec<usize> = culprit.into_iter().collect();
+fn rows(tree: &TraceTree, cause: Option<usize>) -> Vec<FoldedRow> {
+    let keep: Vec<usize> = cause.into_iter().collect();
     let folded = folding::fold(tree, &keep);
     if folded.folded { folded.rows.into_iter().take(ROWS_MAX).collect() } else { Vec::new() }
 }
@@ -182,7 +181,7 @@ fn trace_data<'a>(
         poll: row.poll.map(|index| places[index]),
     };
     let rows = rows.into_iter().map(row).collect();
-    TraceData { id, state, total: points.len(), culprit: None, rows, points: shown }
+    TraceData { id, state, total: points.len(), cause: None, rows, points: shown }
 }
 
 /// At most [`MEMBERS_MAX`] of a row's points, from its beginning to its end.

@@ -12,16 +12,16 @@ use results::trace::StoredTrace;
 
 /// The traces of a run, and how its report shows them.
 #[derive(Clone, Copy, Debug)]
-pub struct Traces<'a> {
+pub struct ReportTraces<'a> {
     /// All stored traces.
     pub stored: &'a [StoredTrace],
     /// How they are shown.
-    pub shown: &'a Shown,
+    pub shown: &'a TraceDisplay,
 }
 
 /// How a report shows traces: the modes of Rally's charts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Shown {
+pub enum TraceDisplay {
     /// Their ids only.
     Text,
     /// Their waterfalls are in the file.
@@ -45,18 +45,18 @@ pub(super) struct TraceRef {
 }
 
 /// The traces that are in the file or have pages.
-pub(super) struct Seen<'a> {
-    pub(super) all: Traces<'a>,
+pub(super) struct LinkableTraces<'a> {
+    pub(super) all: ReportTraces<'a>,
     ids: HashSet<Uuid>,
 }
 
-impl<'a> Seen<'a> {
-    /// Of more than [`EMBEDDED_MAX`] traces, a file has those of the slowest iterations, then those that are explained,
-    /// and then others.
-    pub(super) fn of(results: &Results, all: Traces<'a>) -> Self {
+impl<'a> LinkableTraces<'a> {
+    /// Of more than [`EMBEDDED_MAX`] traces, a file has the traces of the slowest iterations, then traces that are
+    /// explained, and then others.
+    pub(super) fn of(results: &Results, all: ReportTraces<'a>) -> Self {
         let there: Vec<Uuid> = shown(all.stored).map(|trace| trace.trace_id).collect();
         let mut ids: HashSet<Uuid> = there.iter().copied().collect();
-        if *all.shown == Shown::Embed && there.len() > EMBEDDED_MAX {
+        if *all.shown == TraceDisplay::Embed && there.len() > EMBEDDED_MAX {
             let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
             let explained = results.explanations.iter().map(|one| one.trace_id);
             let first = slowest.chain(explained).filter(|id| ids.contains(id));
@@ -85,20 +85,20 @@ impl<'a> Seen<'a> {
 
 /// Knows which traces the report can show.
 pub(super) struct Refs<'a> {
-    seen: Option<&'a Seen<'a>>,
-    shown: &'a Shown,
+    seen: Option<&'a LinkableTraces<'a>>,
+    shown: &'a TraceDisplay,
 }
 
 impl<'a> Refs<'a> {
-    pub(super) fn new(seen: &'a Seen<'a>) -> Self {
+    pub(super) fn new(seen: &'a LinkableTraces<'a>) -> Self {
         let shown = seen.all.shown;
-        Self { seen: Some(seen).filter(|_| *shown != Shown::Text), shown }
+        Self { seen: Some(seen).filter(|_| *shown != TraceDisplay::Text), shown }
     }
 
     pub(super) fn of(&self, id: Uuid) -> TraceRef {
         let seen = self.can_be_seen(id);
         match self.shown {
-            Shown::Pages(before) if seen => {
+            TraceDisplay::Pages(before) if seen => {
                 TraceRef { id, here: false, href: Some(format!("{before}{id}.html")) }
             }
             _ => TraceRef { id, here: seen, href: None },

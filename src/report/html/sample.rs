@@ -12,13 +12,13 @@ use measure::errors::{Failure, FailureClass, NumberedFailure};
 use measure::log::{End, Header, LogWriter};
 use measure::phases::Phases;
 use measure::rows::Rows;
-use measure::sample::{ActionSample, Ended, IterationSample};
-use osprofiler::record::{Record, Timestamp};
+use measure::sample::{ActionSample, CompletionStatus, IterationSample};
+use osprofiler::record::{Timestamp, TraceRecord};
 use results::IterationColumns;
 use results::aggregate::Aggregate;
 use results::choice;
 use results::directory::RunDirectory;
-use results::fetched::Fetched;
+use results::fetched::FetchedRecords;
 use results::json;
 use results::model::{Results, SlowIteration};
 use results::trace::StoredTrace;
@@ -37,7 +37,7 @@ const WARM_UP: u64 = 40;
 /// Numbers of the faults in the log.
 const STATUS: u32 = 1;
 const TIMEOUT: u32 = 2;
-/// What fills a trace: the statements of a slow iteration, and those of a typical one.
+/// What fills a trace: the statements of a slow iteration, and of a typical one.
 const READS: (usize, usize) = (40, 2);
 
 /// Numbers from a seed.
@@ -57,8 +57,8 @@ impl Random {
     }
 }
 
-/// A run of two workloads with this number of iterations in all, besides those of the warm-up, and of those that were
-/// cut off or dropped.
+/// A run of two workloads with this number of iterations in all, besides the iterations of the warm-up and the ones
+/// that were cut off or dropped.
 pub(crate) fn sample(iterations: usize) -> Sample {
     let folder = tempfile::tempdir().unwrap();
     let directory = RunDirectory::open(folder.path());
@@ -99,7 +99,7 @@ fn judged(directory: &RunDirectory) -> (Aggregate, Results, Vec<StoredTrace>) {
     let aggregate = Aggregate::read(&directory.log()).unwrap();
     let mut results = judging::results(&aggregate);
     let all = choice::choose(&aggregate);
-    let (mut fetched, mut chosen) = (Fetched::default(), Vec::new());
+    let (mut fetched, mut chosen) = (FetchedRecords::default(), Vec::new());
     for one in &all {
         if let Some(stored) = directory.stored_records(aggregate.trace_id(&one.sample)) {
             fetched.add_stored(stored, true);
@@ -164,27 +164,29 @@ fn rows(iterations: usize) -> Rows {
     let mut random = Random(7);
     let mut rows = Rows::default();
     let mut numbers = [0_u64; 2];
-    let mut push = |workload: u16, start_s: f64, ms: f64, ended: Ended, error: u32, warm_up: bool| {
-        let number = &mut numbers[usize::from(workload)];
-        let lag_ms = if *number % 9 == 0 { 0.4 * ms } else { 0.02 * ms };
-        let due_ns = (start_s * 1e9) as u64;
-        rows.push(&IterationSample {
-            workload,
-            number: *number,
-            warm_up,
-            due_ns,
-            start_ns: due_ns + (lag_ms * NS_PER_MS) as u64,
-            duration_ns: (ms * NS_PER_MS) as u64,
-            ended,
-            error,
-            user: 0,
-            actions: if ended == Ended::Dropped { Vec::new() } else { requests(ms, error) },
-        });
-        *number += 1;
-    };
+    let mut push =
+        |workload: u16, start_s: f64, ms: f64, ended: CompletionStatus, error: u32, warm_up: bool| {
+            let number = &mut numbers[usize::from(workload)];
+            let lag_ms = if *number % 9 == 0 { 0.4 * ms } else { 0.02 * ms };
+            let due_ns = (start_s * 1e9) as u64;
+            rows.push(&IterationSample {
+                workload,
+                number: *number,
+                warm_up,
+                due_ns,
+                start_ns: due_ns + (lag_ms * NS_PER_MS) as u64,
+                duration_ns: (ms * NS_PER_MS) as u64,
+                ended,
+                error,
+                user: 0,
+                actions: if ended == CompletionStatus::Dropped { Vec::new() } else { requests(ms, error) },
+            });
+            *number += 1;
+        };
     for workload in [0, 1] {
         for number in 0..WARM_UP {
-            let (ended, error) = if number == 0 { (Ended::Failed, STATUS) } else { (Ended::Ok, 0) };
+            let (ended, error) =
+                if number == 0 { (CompletionStatus::Failed, STATUS) } else { (CompletionStatus::Ok, 0) };
             push(workload, number as f64 / 1e3, 50.0, ended, error, true);
         }
     }
@@ -192,23 +194,23 @@ fn rows(iterations: usize) -> Rows {
         let workload = u16::from(row % 5 == 4);
         let ms = random.latency_ms([38.0, 140.0][usize::from(workload)]);
         let (ended, error) = match random.unit() {
-            chance if chance < 0.005 => (Ended::Failed, STATUS),
-            chance if chance < 0.008 => (Ended::Failed, TIMEOUT),
-            _ => (Ended::Ok, 0),
+            chance if chance < 0.005 => (CompletionStatus::Failed, STATUS),
+            chance if chance < 0.008 => (CompletionStatus::Failed, TIMEOUT),
+            _ => (CompletionStatus::Ok, 0),
         };
         push(workload, 1.0 + 60.0 * row as f64 / iterations as f64, ms, ended, error, false);
     }
     for _ in 0..7 {
-        push(1, 61.0, 0.0, Ended::Dropped, 0, false);
+        push(1, 61.0, 0.0, CompletionStatus::Dropped, 0, false);
     }
     for _ in 0..3 {
-        push(1, 61.0, 20.0, Ended::Aborted, 0, false);
+        push(1, 61.0, 20.0, CompletionStatus::Aborted, 0, false);
     }
     rows
 }
 
 fn requests(ms: f64, error: u32) -> Vec<ActionSample> {
-    let request = |action: u16, from: f64, share: f64, ended: Ended, status| {
+    let request = |action: u16, from: f64, share: f64, ended: CompletionStatus, status| {
         let ns = |share: f64| (ms * share * NS_PER_MS) as u64;
         ActionSample {
             action,
@@ -225,19 +227,22 @@ fn requests(ms: f64, error: u32) -> Vec<ActionSample> {
         }
     };
     match error {
-        TIMEOUT => vec![request(0, 0.0, 0.99, Ended::Failed, 0)],
-        STATUS => vec![request(0, 0.0, 0.04, Ended::Ok, 201), request(1, 0.05, 0.9, Ended::Failed, 503)],
+        TIMEOUT => vec![request(0, 0.0, 0.99, CompletionStatus::Failed, 0)],
+        STATUS => vec![
+            request(0, 0.0, 0.04, CompletionStatus::Ok, 201),
+            request(1, 0.05, 0.9, CompletionStatus::Failed, 503),
+        ],
         _ => vec![
-            request(0, 0.0, 0.04, Ended::Ok, 201),
-            request(1, 0.05, 0.9, Ended::Ok, 200),
-            request(2, 0.96, 0.03, Ended::Ok, 204),
+            request(0, 0.0, 0.04, CompletionStatus::Ok, 201),
+            request(1, 0.05, 0.9, CompletionStatus::Ok, 200),
+            request(2, 0.96, 0.03, CompletionStatus::Ok, 204),
         ],
     }
 }
 
 /// What a service reports of an iteration: a request that reads the database once for each role, and a cache; every
 /// thirtieth read fails.
-fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> Vec<Record> {
+fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> Vec<TraceRecord> {
     let begin_us = start_ns as f64 / 1e3 + ms * 60.0;
     let whole_us = ms * 880.0;
     let step_us = whole_us / (reads + 3) as f64;
@@ -263,7 +268,7 @@ fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> 
             let mut info: Map<String, Value> = info.as_object().cloned().unwrap_or_default();
             info.insert("host".into(), host.into());
             let unix_ns = STARTED_UNIX_NS + ((begin_us + us) * 1e3) as u64;
-            records.push(Record {
+            records.push(TraceRecord {
                 name: format!("{name}{suffix}").into(),
                 base_id: base_id.to_string().into(),
                 trace_id: id.as_str().into(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::document::terminal::Style;
+use crate::document::terminal::TerminalStyle;
 use osprofiler::report::PointError;
 use results::model::{Distribution, Outcome, RunStatus, TraceState};
 use results::trace::StoredTrace;
@@ -16,7 +16,7 @@ use sample::{Sample, poison, sample};
 
 fn html(sample: &Sample) -> String {
     let mut page = Vec::new();
-    let traces = Traces { stored: &sample.traces, shown: &Shown::Embed };
+    let traces = ReportTraces { stored: &sample.traces, shown: &TraceDisplay::Embed };
     render(&sample.results, &sample.iterations, traces, &mut page).unwrap();
     String::from_utf8(page).unwrap()
 }
@@ -108,7 +108,8 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::terminal::summary(&sample.results, Some(directory), &[], Style::default(), &mut text).unwrap();
+    crate::terminal::summary(&sample.results, Some(directory), &[], TerminalStyle::default(), &mut text)
+        .unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains(", 7 dropped: never started, 40 warm-up iterations not counted (1 failed); "),
@@ -132,9 +133,9 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
         assert_eq!(counts.all(|is_count| is_count), counted, "{words}");
     }
     let mut on_time = sample.results;
-    on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
+    on_time.workloads.iter_mut().for_each(|workload| workload.queue_time = Distribution::default());
     let mut text = Vec::new();
-    crate::terminal::summary(&on_time, Some(directory), &[], Style::default(), &mut text).unwrap();
+    crate::terminal::summary(&on_time, Some(directory), &[], TerminalStyle::default(), &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  queue time"),
         "one row where both times are the same"
@@ -216,23 +217,23 @@ fn iterations_and_traces_survive_packing() {
 #[test]
 fn traces_are_shown_as_asked() {
     let sample = sample(30);
-    let page = |shown: &Shown| {
+    let page = |shown: &TraceDisplay| {
         let mut page = Vec::new();
-        let traces = Traces { stored: &sample.traces, shown };
+        let traces = ReportTraces { stored: &sample.traces, shown };
         render(&sample.results, &sample.iterations, traces, &mut page).unwrap();
         String::from_utf8(page).unwrap()
     };
     let id = sample.traces[0].trace_id;
     let packed = |page: &str| unpacked(element(page, "id=\"traces\">", "</script>")).len();
-    let embedded = page(&Shown::Embed);
+    let embedded = page(&TraceDisplay::Embed);
     assert!(embedded.contains("class=\"id here\"") && packed(&embedded) > 1_000);
-    let text = page(&Shown::Text);
+    let text = page(&TraceDisplay::Text);
     assert!(
         !text.contains("class=\"id here\"")
             && packed(&text) < 10
             && text.contains(&format!("data-trace=\"{id}\""))
     );
-    let pages = page(&Shown::Pages("../b%20c/".to_owned()));
+    let pages = page(&TraceDisplay::Pages("../b%20c/".to_owned()));
     assert!(pages.contains(&format!("href=\"..&#x2f;b%20c&#x2f;{id}.html\"")) && packed(&pages) < 10);
     for page in [embedded, text, pages] {
         assert!(page.contains("<h2>Calls</h2>"));
@@ -412,7 +413,8 @@ fn of_many_traces_those_of_the_slowest_iterations_are_in_the_file() {
     let others = (0..refs::EMBEDDED_MAX as u128)
         .map(|number| StoredTrace { trace_id: Uuid::from_u128(number), ..one.clone() });
     let stored: Vec<StoredTrace> = others.chain(traces).collect();
-    let seen = refs::Seen::of(&results, Traces { stored: &stored, shown: &Shown::Embed });
+    let seen =
+        refs::LinkableTraces::of(&results, ReportTraces { stored: &stored, shown: &TraceDisplay::Embed });
     let here: Vec<Uuid> = seen.traces().map(|trace| trace.trace_id).collect();
     assert_eq!(here.len(), refs::EMBEDDED_MAX);
     assert_eq!(seen.left_out().len(), shown(&stored).count() - here.len());
@@ -423,7 +425,7 @@ fn of_many_traces_those_of_the_slowest_iterations_are_in_the_file() {
     assert!(with_traces.clone().count() > 2);
     assert!(with_traces.clone().all(|slow| here.contains(&slow.iteration.trace_id)));
     // Each has its page.
-    let pages = Shown::Pages("pages/".to_owned());
-    let seen = refs::Seen::of(&results, Traces { stored: &stored, shown: &pages });
+    let pages = TraceDisplay::Pages("pages/".to_owned());
+    let seen = refs::LinkableTraces::of(&results, ReportTraces { stored: &stored, shown: &pages });
     assert_eq!(seen.traces().count(), shown(&stored).count());
 }

@@ -29,7 +29,7 @@ const NAME_CHARS_MAX: usize = 300;
 const CALLS_MAX: usize = 40;
 
 #[derive(Serialize)]
-struct Page {
+struct TracePage {
     title: String,
     summary: String,
     base_id: String,
@@ -37,12 +37,12 @@ struct Page {
     places: String,
     notes: Vec<String>,
     failed: usize,
-    calls: Vec<Call>,
+    calls: Vec<CallTableRow>,
     calls_left: usize,
 }
 
 #[derive(Serialize)]
-struct Call {
+struct CallTableRow {
     name: String,
     place: String,
     calls: String,
@@ -78,7 +78,7 @@ pub fn write(
     fill(PAGE, values, out)
 }
 
-fn page(base_id: &str, tree: &TraceTree) -> Page {
+fn page(base_id: &str, tree: &TraceTree) -> TracePage {
     let failed = tree.points.iter().filter(|point| point.error.is_some()).count();
     let first = tree.points.first();
     let title = first.map_or_else(String::new, |point| {
@@ -102,7 +102,7 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
     };
     let points = text::counted(reported(tree) as u64, "point");
     let (calls, calls_left) = calls(tree);
-    Page {
+    TracePage {
         title: if title.is_empty() {
             "Trace".to_owned()
         } else {
@@ -138,7 +138,7 @@ fn places(tree: &TraceTree) -> String {
     places.join(", ")
 }
 
-fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
+fn calls(tree: &TraceTree) -> (Vec<CallTableRow>, usize) {
     let mut stats = CallStats::default();
     stats.add(tree, |index| {
         let point = &tree.points[index];
@@ -148,7 +148,7 @@ fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
     let rows = stats.rows(SortKey::Own);
     let left = rows.len().saturating_sub(CALLS_MAX);
     let whole_us = stats.own_us().max(1);
-    let call = |(function, row): &(&Function, &analysis::call_stats::FunctionStats)| Call {
+    let call = |(function, row): &(&Function, &analysis::call_stats::FunctionStats)| CallTableRow {
         name: text::shortened(&function.name, NAME_CHARS_MAX).into_owned(),
         place: text::shortened(&function.place, NAME_CHARS_MAX).into_owned(),
         calls: text::count(row.calls.total),

@@ -13,16 +13,16 @@ use super::causes::{self, PieceView, SentenceView};
 use super::criteria::{self, CriterionView};
 use super::environment::{self, FactGroup, fetched, trace_word};
 use super::first::{self, CardView};
-use super::refs::{Refs, Seen, Shown, TraceRef};
+use super::refs::{LinkableTraces, Refs, TraceDisplay, TraceRef};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
-use crate::document::{Line, Span};
-use crate::explanation::Named;
+use crate::document::{StyledLine, StyledSpan};
+use crate::explanation::PointLabel;
 use crate::{document, observer, offered, probe, record, screen, slowest, words};
 use analysis::explanation::OUTSIDE;
 use results::IterationColumns;
 use results::model::{
-    Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
+    Criterion, Explanation, IterationCause, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
     SlowIteration, TraceState,
 };
 
@@ -31,7 +31,7 @@ const ROWS_ON_PHONE: usize = 5;
 
 /// Everything on the page except the data for its script.
 #[derive(Serialize)]
-pub(super) struct Page {
+pub(super) struct ReportPage {
     title: String,
     verdict: Badge,
     verdict_reason: String,
@@ -127,7 +127,7 @@ struct SlowView {
     error: Option<String>,
     actions: Vec<ActionView>,
     trace: &'static str,
-    culprit: Option<CulpritView>,
+    cause: Option<CauseView>,
     /// How much longer than typical ones it took, how much of that the cause took, and its share of that.
     longer: Option<String>,
     of_it: Option<String>,
@@ -147,7 +147,7 @@ struct ActionView {
 }
 
 #[derive(Serialize)]
-struct CulpritView {
+struct CauseView {
     name: String,
     detail: String,
     place: String,
@@ -158,7 +158,11 @@ struct CulpritView {
 
 /// The page of a run.
 #[expect(clippy::too_many_lines, reason = "the fields of a page")]
-pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Seen<'_>) -> Page {
+pub(super) fn page(
+    results: &Results,
+    iterations: &IterationColumns,
+    traces: &LinkableTraces<'_>,
+) -> ReportPage {
     let refs = Refs::new(traces);
     let screen = screen::of(results);
     let said = screen::plain(&screen.sentence);
@@ -174,7 +178,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Se
     // What decided comes first.
     let mut criteria: Vec<&Criterion> = results.verdict.criteria.iter().collect();
     criteria.sort_by_key(|one| (one.severity != Severity::Fail, Reverse(one.outcome.weight())));
-    Page {
+    ReportPage {
         title: results.scenario.title.clone(),
         verdict: match results.verdict.outcome {
             Outcome::None if !results.verdict.invalid.is_empty() => {
@@ -222,9 +226,9 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &Se
         workloads: results.workloads.iter().map(|one| workloads::view(one, &said, &refs)).collect(),
         calls: calls::view(traces.all.stored),
         mode: match traces.all.shown {
-            Shown::Text => "text",
-            Shown::Embed => "embed",
-            Shown::Pages(_) => "pages",
+            TraceDisplay::Text => "text",
+            TraceDisplay::Embed => "embed",
+            TraceDisplay::Pages(_) => "pages",
         },
         seen: traces.traces().count(),
         facts: environment::facts(results),
@@ -372,14 +376,14 @@ fn sentence(reason: &str) -> String {
 }
 
 /// The sentence below the headline without the figures that stand beside it.
-fn without_figures(results: &Results, mut sentence: Line) -> Line {
+fn without_figures(results: &Results, mut sentence: StyledLine) -> StyledLine {
     let figures = screen::plain(&screen::figures(results));
-    if let (Some(Span::Text(text)), [_]) = (sentence.spans.first_mut(), results.workloads.as_slice())
+    if let (Some(StyledSpan::Text(text)), [_]) = (sentence.spans.first_mut(), results.workloads.as_slice())
         && let Some(rest) = text.strip_prefix(&figures)
     {
         *text = rest.trim_start().to_owned();
     }
-    sentence.spans.retain(|span| !matches!(span, Span::Text(text) if text.is_empty()));
+    sentence.spans.retain(|span| !matches!(span, StyledSpan::Text(text) if text.is_empty()));
     sentence
 }
 
@@ -468,7 +472,7 @@ fn profiling(results: &Results) -> String {
     }
 }
 
-fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> GroupView {
+fn group_view(results: &Results, group: slowest::SlowGroup<'_>, refs: &Refs) -> GroupView {
     let rows = group.iterations.into_iter().map(|(slow, seen)| slow_view(results, slow, seen, refs));
     let (mut title, mut rows) = (group.title, rows.collect::<Vec<_>>());
     // A part that is the largest of all is said once.
@@ -503,7 +507,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>
         error: iteration.error.clone(),
         actions: slow.actions.iter().map(action).collect(),
         trace: trace_word(slow.trace),
-        culprit: slow.culprit.as_ref().map(culprit),
+        cause: slow.cause.as_ref().map(cause),
         longer: seen.and_then(|seen| seen.excess_ms).map(words::signed),
         of_it: seen.map(|seen| match seen.longer_ms {
             Some(longer_ms) => words::signed(longer_ms),
@@ -512,7 +516,9 @@ fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>
         share: seen
             .map(|seen| text::percent(seen.share_of_excess.unwrap_or_else(|| seen.share_of_response()))),
         beyond: false,
-        part: seen.filter(|seen| !seen.explains).map(|seen| screen::plain(&Named::from(seen).in_service())),
+        part: seen
+            .filter(|seen| !seen.explains)
+            .map(|seen| screen::plain(&PointLabel::from(seen).in_service())),
     }
 }
 
@@ -529,28 +535,28 @@ fn action(action: &results::model::ActionTiming) -> ActionView {
     }
 }
 
-fn culprit(culprit: &Culprit) -> CulpritView {
-    let place = match (culprit.service.as_str(), culprit.host.as_str()) {
+fn cause(cause: &IterationCause) -> CauseView {
+    let place = match (cause.service.as_str(), cause.host.as_str()) {
         ("", "") => String::new(),
         ("", host) => format!("on {host}"),
         (service, "") => format!("in {service}"),
         (service, host) => format!("in {service} on {host}"),
     };
-    CulpritView {
-        name: if culprit.name == OUTSIDE {
-            format!("{} {}", culprit.name, culprit.detail)
+    CauseView {
+        name: if cause.name == OUTSIDE {
+            format!("{} {}", cause.name, cause.detail)
         } else {
-            words::point_name(&culprit.name, &culprit.detail)
+            words::point_name(&cause.name, &cause.detail)
         },
-        detail: culprit.detail.clone(),
+        detail: cause.detail.clone(),
         place,
-        own: text::duration(culprit.self_ms),
+        own: text::duration(cause.self_ms),
         times: [
-            format!("{} own time", text::duration(culprit.self_ms)),
-            format!("{} of the response time", text::percent(culprit.share)),
-            text::counted(culprit.calls, "call"),
+            format!("{} own time", text::duration(cause.self_ms)),
+            format!("{} of the response time", text::percent(cause.share)),
+            text::counted(cause.calls, "call"),
         ],
-        path: culprit.path.join(" › "),
+        path: cause.path.join(" › "),
     }
 }
 

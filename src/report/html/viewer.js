@@ -59,7 +59,7 @@ const viewer = {
     body.replaceChildren(trace ? waterfall(trace) : make("p", { class: "hint" }, "The trace could not be read."));
     const list = $("ol", body);
     if (list) list.addEventListener("keydown", arrows);
-    showCulprit(body);
+    showCause(body);
   },
 };
 viewer.box.addEventListener("close", () => {

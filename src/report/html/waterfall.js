@@ -101,18 +101,18 @@ function waterfall(trace, all = false) {
   about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
   if (trace.rows.length) {
     const other = make("button", { type: "button", class: "to-all" }, all ? "Fold alike points" : `in ${count(rows.length)} rows; show ${cut ? `the ${count(points.length)} longest` : "all points"}`);
-    other.onclick = () => { const again = waterfall(trace, !all); box.replaceWith(again); box.redrawn?.(again); again.redrawn = box.redrawn; showCulprit(again); };
+    other.onclick = () => { const again = waterfall(trace, !all); box.replaceWith(again); box.redrawn?.(again); again.redrawn = box.redrawn; showCause(again); };
     about.append(other);
   } else if (cut) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
   about.append(swatch("self", cut ? "own time (length only)" : "own time"), swatch("span", "in its children"));
   // What explains this trace, or else the longest point of a kind that explains others.
-  const { culprit } = trace, marked = (best, p, n) => (p.mark !== undefined && !(p.duration_us <= points[best]?.duration_us) ? n : best);
-  const found = culprit ? points.findIndex((p) => p.id === culprit.id) : -1, worst = points[found >= 0 ? found : points.reduce(marked, -1)];
+  const { cause } = trace, marked = (best, p, n) => (p.mark !== undefined && !(p.duration_us <= points[best]?.duration_us) ? n : best);
+  const found = cause ? points.findIndex((p) => p.id === cause.id) : -1, worst = points[found >= 0 ? found : points.reduce(marked, -1)];
   if (worst) {
-    const known = found >= 0 ? culprit : marks()[worst.mark], to = make("button", { type: "button", class: "to-culprit", "aria-label": `Show ${known.name}` }, "show");
-    to.onclick = () => showCulprit(box);
-    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", make("strong", {}, `${known.name} ${time(worst.duration_us / 1e3)}`),
+    const known = found >= 0 ? cause : marks()[worst.mark], to = make("button", { type: "button", class: "to-cause", "aria-label": `Show ${known.name}` }, "show");
+    to.onclick = () => showCause(box);
+    about.append(make("span", { class: "cause-told" }, swatch("hot", ""), cause && !cause.explains ? "Largest part: " : "", make("strong", {}, `${known.name} ${time(worst.duration_us / 1e3)}`),
       known.typical_us == null ? "" : known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call", " ", to));
   }
   // Services have colours in the order in which they appear.
@@ -133,7 +133,7 @@ function waterfall(trace, all = false) {
     row.worst = row.point === worst && !list.querySelector(".worst");
     // Points of the kind that explains this trace; what explains others is not said of this one.
     row.hot = row.point === worst || (worst?.mark !== undefined && row.point.mark === worst.mark);
-    row.typical = !row.hot ? 0 : found >= 0 ? culprit.typical_us : marks()[worst.mark].typical_us;
+    row.typical = !row.hot ? 0 : found >= 0 ? cause.typical_us : marks()[worst.mark].typical_us;
     return pointRow(row, from, scale, length, cut);
   };
   let later = "";
@@ -148,7 +148,7 @@ function waterfall(trace, all = false) {
   return box;
 }
 // Brings the point that makes the difference into view.
-function showCulprit(root) {
+function showCause(root) {
   const item = $(".worst", root);
   if (!item) return;
   item.hidden = false;
@@ -179,7 +179,7 @@ function pointRow(row, from, scale, length, cut) {
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
   if (shade !== undefined) item.classList.add(`of${shade}`);
-  if (row.hot) item.classList.add("culprit-point");
+  if (row.hot) item.classList.add("cause-point");
   if (row.worst) item.classList.add("worst");
   if (several) item.classList.add("several");
   if (row.inside) item.classList.add("inside");

@@ -190,7 +190,7 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
     // Without waiting, both times are the same.
     let more = [
         distribution("Service time", service, response),
-        distribution("Queue time", &workload.start_lag, response),
+        distribution("Queue time", &workload.queue_time, response),
     ];
     WorkloadView {
         name: workload.name.clone(),
@@ -274,7 +274,7 @@ fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution
     }
 }
 
-/// The times of a sample, as far as it has them.
+/// The times of a sample, where it has them.
 fn work_ended(seen: &Asynchronous, columns: &Distribution) -> DistributionView {
     let none = || "–".to_owned();
     let at = |percentile: f64| seen.at(percentile).map_or_else(none, |at| text::duration(at.value_ms));

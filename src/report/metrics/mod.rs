@@ -35,7 +35,7 @@ pub struct RunFacts {
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     /// Of seconds.
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 /// A value with its labels.
-struct Point<'a> {
+struct LabelledValue<'a> {
     labels: Vec<(&'static str, Cow<'a, str>)>,
     value: Value<'a>,
 }
@@ -58,8 +58,8 @@ struct Metric<'a> {
     /// Without `_total`, with its unit.
     name: &'static str,
     help: &'static str,
-    kind: Kind,
-    points: Vec<Point<'a>>,
+    kind: MetricKind,
+    points: Vec<LabelledValue<'a>>,
 }
 
 /// The words of `results.json`, in the order of the meter's counts.
@@ -75,23 +75,26 @@ fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
             (|workload| &workload.response) as fn(&WorkloadMeter) -> &Buckets,
         ),
         ("bench_service_time_seconds", "From an iteration's start to its end.", |workload| &workload.service),
-        ("bench_start_lag_seconds", "From when an iteration was due to its start.", |workload| &workload.lag),
+        ("bench_start_lag_seconds", "From when an iteration was due to its start.", |workload| {
+            &workload.queue_time
+        }),
     ] {
-        let point = |workload| Point { labels: labels(workload), value: Value::Buckets(buckets(workload)) };
+        let point =
+            |workload| LabelledValue { labels: labels(workload), value: Value::Buckets(buckets(workload)) };
         let points = meter.workloads.iter().map(point).collect();
-        metrics.push(Metric { name, help, kind: Kind::Histogram, points });
+        metrics.push(Metric { name, help, kind: MetricKind::Histogram, points });
     }
     let actions = meter.workloads.iter().flat_map(|workload| {
         workload.actions.iter().map(|(action, buckets)| {
             let mut labels = labels(workload);
             labels.push(("action", Cow::from(action)));
-            Point { labels, value: Value::Buckets(buckets) }
+            LabelledValue { labels, value: Value::Buckets(buckets) }
         })
     });
     metrics.push(Metric {
         name: "bench_action_time_seconds",
         help: "From sending an action's request to the last byte of its answer.",
-        kind: Kind::Histogram,
+        kind: MetricKind::Histogram,
         points: actions.collect(),
     });
     metrics
@@ -99,7 +102,7 @@ fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
 
 fn counts(meter: &Meter) -> Vec<Metric<'_>> {
     let workloads = &meter.workloads;
-    let number = |labels, value| Point { labels, value: Value::Number(value) };
+    let number = |labels, value| LabelledValue { labels, value: Value::Number(value) };
     let outcomes = workloads.iter().flat_map(|workload| {
         OUTCOMES.iter().zip(workload.ended).map(move |(outcome, count)| {
             let mut labels = labels(workload);
@@ -121,37 +124,37 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
         Metric {
             name: "bench_iterations",
             help: "Iterations by outcome, without the warm-up.",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             points: outcomes.collect(),
         },
         Metric {
             name: "bench_warm_up_iterations",
             help: "Iterations of the warm-up.",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             points: each(|workload| workload.warm_up),
         },
         Metric {
             name: "bench_unrecorded_iterations",
             help: "Iterations that were not recorded because the disk was too slow.",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             points: each(|workload| workload.unrecorded),
         },
         Metric {
             name: "bench_errors",
             help: "Iterations that failed, by the class of the fault.",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             points: errors.collect(),
         },
         Metric {
             name: "bench_resent_iterations",
             help: "Iterations that sent a request once more, because its connection had ended before an answer.",
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             points: each(|workload| workload.resent),
         },
         Metric {
             name: "bench_iterations_in_flight",
             help: "Iterations under way.",
-            kind: Kind::Gauge,
+            kind: MetricKind::Gauge,
             points: each(WorkloadMeter::in_flight_everywhere),
         },
     ]
@@ -171,7 +174,7 @@ pub(super) mod tests {
     use measure::errors::{Failure, FailureClass, NumberedFailure};
     use measure::recorder::{Batch, Live};
     use measure::rows::Rows;
-    use measure::sample::{ActionSample, Ended, IterationSample};
+    use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
     pub(in crate::metrics) fn facts() -> RunFacts {
         RunFacts {
@@ -190,10 +193,10 @@ pub(super) mod tests {
         let mut meter = Meter::new([("w \"1\"".to_owned(), vec!["log in".to_owned()])]);
         let mut samples = Rows::default();
         for (number, ms, ended, warm_up) in [
-            (0, 3, Ended::Ok, false),
-            (1, 4, Ended::Ok, false),
-            (2, 90_000, Ended::Failed, false),
-            (3, 1, Ended::Ok, true),
+            (0, 3, CompletionStatus::Ok, false),
+            (1, 4, CompletionStatus::Ok, false),
+            (2, 90_000, CompletionStatus::Failed, false),
+            (3, 1, CompletionStatus::Ok, true),
         ] {
             let duration_ns = ms * 1_000_000;
             let action = ActionSample { duration_ns, ended, ..ActionSample::default() };
@@ -204,7 +207,7 @@ pub(super) mod tests {
                 duration_ns,
                 ended,
                 warm_up,
-                error: u32::from(ended == Ended::Failed),
+                error: u32::from(ended == CompletionStatus::Failed),
                 actions: vec![action],
                 ..IterationSample::default()
             });

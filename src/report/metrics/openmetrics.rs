@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Metric, RunFacts, Value, metrics, seconds};
+use super::{Metric, MetricKind, RunFacts, Value, metrics, seconds};
 use measure::meter::{BOUNDS_NS, Buckets, Meter};
 
 /// The content type of what [`render`] gives.
@@ -43,9 +43,9 @@ fn head(name: &str, kind: &str, help: &str, text: &mut String) {
 fn add(metric: &Metric<'_>, facts: &RunFacts, text: &mut String) {
     let name = metric.name;
     let (kind, suffix) = match metric.kind {
-        Kind::Counter => ("counter", "_total"),
-        Kind::Gauge => ("gauge", ""),
-        Kind::Histogram => ("histogram", ""),
+        MetricKind::Counter => ("counter", "_total"),
+        MetricKind::Gauge => ("gauge", ""),
+        MetricKind::Histogram => ("histogram", ""),
     };
     head(name, kind, metric.help, text);
     for point in &metric.points {

@@ -5,9 +5,10 @@
 
 use prost::Message;
 
-use super::{Kind, Metric, RunFacts, Value, metrics, seconds};
+use super::{Metric, MetricKind, RunFacts, Value, metrics, seconds};
 use base::ids::span_id;
 use measure::meter::{BOUNDS_NS, Buckets, Exemplar as Sampled, Meter};
+use osprofiler::spans::otlp::{KeyValue, OtlpResource, OtlpScope};
 
 /// The content type of what [`encode`] gives.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";
@@ -16,7 +17,7 @@ const CUMULATIVE: i32 = 2;
 
 /// `ExportMetricsServiceRequest`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Request {
+pub struct ExportMetricsRequest {
     /// By resource.
     #[prost(message, repeated, tag = "1")]
     pub resource_metrics: Vec<ResourceMetrics>,
@@ -27,18 +28,10 @@ pub struct Request {
 pub struct ResourceMetrics {
     /// Who reports.
     #[prost(message, optional, tag = "1")]
-    pub resource: Option<Resource>,
+    pub resource: Option<OtlpResource>,
     /// By scope.
     #[prost(message, repeated, tag = "2")]
     pub scope_metrics: Vec<ScopeMetrics>,
-}
-
-/// `Resource`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Resource {
-    /// What it is.
-    #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
 }
 
 /// `ScopeMetrics`.
@@ -46,27 +39,13 @@ pub struct Resource {
 pub struct ScopeMetrics {
     /// What measured.
     #[prost(message, optional, tag = "1")]
-    pub scope: Option<Scope>,
-    /// The metrics.
+    pub scope: Option<OtlpScope>,
     #[prost(message, repeated, tag = "2")]
     pub metrics: Vec<OtlpMetric>,
 }
 
-/// `InstrumentationScope`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Scope {
-    /// Its name.
-    #[prost(string, tag = "1")]
-    pub name: String,
-    /// Its version.
-    #[prost(string, tag = "2")]
-    pub version: String,
-}
-
-/// `Metric`.
 #[derive(Clone, PartialEq, Message)]
 pub struct OtlpMetric {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// What it says.
@@ -76,13 +55,13 @@ pub struct OtlpMetric {
     #[prost(string, tag = "3")]
     pub unit: String,
     /// Its points.
-    #[prost(oneof = "Data", tags = "5, 7, 9")]
-    pub data: Option<Data>,
+    #[prost(oneof = "OtlpMetricData", tags = "5, 7, 9")]
+    pub data: Option<OtlpMetricData>,
 }
 
 /// A metric's points.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Data {
+pub enum OtlpMetricData {
     /// Goes up and down.
     #[prost(message, tag = "5")]
     Gauge(Gauge),
@@ -94,18 +73,14 @@ pub enum Data {
     Histogram(Histogram),
 }
 
-/// `Gauge`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Gauge {
-    /// The points.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberPoint>,
 }
 
-/// `Sum`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Sum {
-    /// The points.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberPoint>,
     /// 2 for cumulative.
@@ -116,10 +91,8 @@ pub struct Sum {
     pub is_monotonic: bool,
 }
 
-/// `Histogram`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Histogram {
-    /// The points.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<HistogramPoint>,
     /// 2 for cumulative.
@@ -156,7 +129,6 @@ pub struct HistogramPoint {
     /// Samples.
     #[prost(fixed64, tag = "4")]
     pub count: u64,
-    /// Their sum.
     #[prost(double, optional, tag = "5")]
     pub sum: Option<f64>,
     /// Samples of each bucket.
@@ -173,7 +145,6 @@ pub struct HistogramPoint {
     pub attributes: Vec<KeyValue>,
 }
 
-/// `Exemplar`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Exemplar {
     /// When it was measured.
@@ -190,25 +161,6 @@ pub struct Exemplar {
     pub trace_id: Vec<u8>,
 }
 
-/// `KeyValue`.
-#[derive(Clone, PartialEq, Message)]
-pub struct KeyValue {
-    /// The key.
-    #[prost(string, tag = "1")]
-    pub key: String,
-    /// The value.
-    #[prost(message, optional, tag = "2")]
-    pub value: Option<AnyValue>,
-}
-
-/// `AnyValue`, of text.
-#[derive(Clone, PartialEq, Message)]
-pub struct AnyValue {
-    /// The text.
-    #[prost(string, optional, tag = "1")]
-    pub string_value: Option<String>,
-}
-
 /// What tells this process from the others of the run.
 fn instance(facts: &RunFacts) -> String {
     let run_id = facts.run_id;
@@ -221,26 +173,28 @@ pub fn encode(meter: &Meter, facts: &RunFacts, now_unix_ns: u64) -> Vec<u8> {
     request(meter, facts, now_unix_ns).encode_to_vec()
 }
 
-fn request(meter: &Meter, facts: &RunFacts, now_unix_ns: u64) -> Request {
-    let resource = Resource {
+fn request(meter: &Meter, facts: &RunFacts, now_unix_ns: u64) -> ExportMetricsRequest {
+    let resource = OtlpResource {
         attributes: vec![
-            text("service.name", "bench"),
-            text("service.version", facts.bench_version),
-            text("service.instance.id", &instance(facts)),
-            text("bench.scenario", &facts.scenario),
-            text("bench.deployment", &facts.deployment),
+            KeyValue::text("service.name", "bench"),
+            KeyValue::text("service.version", facts.bench_version),
+            KeyValue::text("service.instance.id", &instance(facts)),
+            KeyValue::text("bench.scenario", &facts.scenario),
+            KeyValue::text("bench.deployment", &facts.deployment),
         ],
     };
     let metrics = metrics(meter).iter().map(|one| metric(one, facts, now_unix_ns)).collect();
-    let scope = Scope { name: "bench".to_owned(), version: facts.bench_version.to_owned() };
+    let scope = OtlpScope { name: "bench".to_owned(), version: facts.bench_version.to_owned() };
     let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics }];
-    Request { resource_metrics: vec![ResourceMetrics { resource: Some(resource), scope_metrics }] }
+    ExportMetricsRequest {
+        resource_metrics: vec![ResourceMetrics { resource: Some(resource), scope_metrics }],
+    }
 }
 
 fn metric(metric: &Metric<'_>, facts: &RunFacts, now_unix_ns: u64) -> OtlpMetric {
     let (mut numbers, mut histograms) = (Vec::new(), Vec::new());
     for point in &metric.points {
-        let attributes = point.labels.iter().map(|(name, value)| text(name, value)).collect();
+        let attributes = point.labels.iter().map(|(name, value)| KeyValue::text(name, value)).collect();
         match &point.value {
             Value::Number(number) => numbers.push(NumberPoint {
                 start_time_unix_nano: facts.started_unix_ns,
@@ -254,19 +208,22 @@ fn metric(metric: &Metric<'_>, facts: &RunFacts, now_unix_ns: u64) -> OtlpMetric
         }
     }
     let data = match metric.kind {
-        Kind::Counter => {
-            Data::Sum(Sum { data_points: numbers, aggregation_temporality: CUMULATIVE, is_monotonic: true })
-        }
-        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers }),
-        Kind::Histogram => {
-            Data::Histogram(Histogram { data_points: histograms, aggregation_temporality: CUMULATIVE })
-        }
+        MetricKind::Counter => OtlpMetricData::Sum(Sum {
+            data_points: numbers,
+            aggregation_temporality: CUMULATIVE,
+            is_monotonic: true,
+        }),
+        MetricKind::Gauge => OtlpMetricData::Gauge(Gauge { data_points: numbers }),
+        MetricKind::Histogram => OtlpMetricData::Histogram(Histogram {
+            data_points: histograms,
+            aggregation_temporality: CUMULATIVE,
+        }),
     };
     OtlpMetric {
         // Receivers add the unit and `_total` themselves.
         name: metric.name.trim_end_matches("_seconds").to_owned(),
         description: metric.help.to_owned(),
-        unit: if metric.kind == Kind::Histogram { "s" } else { "{iteration}" }.to_owned(),
+        unit: if metric.kind == MetricKind::Histogram { "s" } else { "{iteration}" }.to_owned(),
         data: Some(data),
     }
 }
@@ -299,11 +256,6 @@ fn exemplar(sampled: &Sampled, facts: &RunFacts) -> Exemplar {
     }
 }
 
-fn text(key: &str, value: &str) -> KeyValue {
-    let value = Some(AnyValue { string_value: Some(value.to_owned()) });
-    KeyValue { key: key.to_owned(), value }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{facts, meter};
@@ -312,13 +264,15 @@ mod tests {
     #[test]
     fn a_load_survives_encoding_and_its_exemplars_carry_trace_ids() {
         let bytes = encode(&meter(), &facts(), 1_700_000_099_000_000_000);
-        let read = Request::decode(bytes.as_slice()).unwrap();
+        let read = ExportMetricsRequest::decode(bytes.as_slice()).unwrap();
         let metrics = &read.resource_metrics[0].scope_metrics[0].metrics;
         let named = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap().data.clone();
-        let Some(Data::Sum(sum)) = named("bench_iterations") else { panic!("no sum") };
+        let Some(OtlpMetricData::Sum(sum)) = named("bench_iterations") else { panic!("no sum") };
         assert_eq!(sum.data_points.iter().filter_map(|point| point.as_int).collect::<Vec<_>>(), [2, 1, 0, 0]);
         assert!(sum.is_monotonic && sum.aggregation_temporality == CUMULATIVE);
-        let Some(Data::Histogram(histogram)) = named("bench_response_time") else { panic!("no histogram") };
+        let Some(OtlpMetricData::Histogram(histogram)) = named("bench_response_time") else {
+            panic!("no histogram")
+        };
         let point = &histogram.data_points[0];
         assert_eq!((point.count, point.bucket_counts.len()), (3, point.explicit_bounds.len() + 1));
         let slowest = point.exemplars.last().unwrap();

@@ -28,7 +28,7 @@ const EXPECTS_ABOVE_BYTES: usize = 1024;
 
 /// How requests connect.
 #[derive(Clone, Debug, Default)]
-pub struct Connecting {
+pub struct CurlConnection {
     /// Certificates are not verified.
     pub insecure: bool,
     /// The file with the certificates to trust.
@@ -43,8 +43,9 @@ pub struct Connecting {
 
 /// The commands, one for each request that was sent. `reveal` writes secrets themselves.
 #[must_use]
-pub fn commands(observations: &[Observation], connecting: &Connecting, reveal: bool) -> String {
-    let mut names = Names { reveal, secrets: secrets_of(observations), ..Names::default() };
+pub fn commands(observations: &[Observation], connecting: &CurlConnection, reveal: bool) -> String {
+    let mut names =
+        SecretVariables { reveal, secrets: secrets_of(observations), ..SecretVariables::default() };
     let mut text = String::new();
     for observation in observations {
         match observation {
@@ -74,7 +75,7 @@ fn comment(text: &str) -> String {
 
 /// The variables that stand for secrets.
 #[derive(Default)]
-struct Names {
+struct SecretVariables {
     reveal: bool,
     /// The secrets of all steps.
     secrets: Vec<String>,
@@ -82,7 +83,7 @@ struct Names {
     known: BTreeMap<String, (String, String)>,
 }
 
-impl Names {
+impl SecretVariables {
     /// The variable for a secret.
     fn of(&mut self, secret: &str, exchange: &Exchange, hint: &str) -> String {
         if let Some((name, _)) = self.known.iter().find(|(_, (known, _))| known == secret) {
@@ -129,7 +130,7 @@ fn shell_name(text: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("SECRET_{name}") }
 }
 
-fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> String {
+fn command(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
     let sent = &exchange.request;
     let mut parts = vec!["curl --silent --show-error --globoff --path-as-is".to_owned()];
     parts.extend(options(exchange, connecting, names));
@@ -153,7 +154,7 @@ fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> S
 }
 
 /// How to connect.
-fn options(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> Vec<String> {
+fn options(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> Vec<String> {
     let sent = &exchange.request;
     let mut options = Vec::new();
     if connecting.http2 {
@@ -185,7 +186,7 @@ fn options(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> V
 }
 
 /// The headers, and removals of those that curl would add.
-fn headers(exchange: &Exchange, names: &mut Names) -> Vec<String> {
+fn headers(exchange: &Exchange, names: &mut SecretVariables) -> Vec<String> {
     let sent = &exchange.request;
     let mut options = Vec::new();
     let has = |wanted: &str| sent.headers.iter().any(|(name, _)| name == wanted);
@@ -218,7 +219,7 @@ fn headers(exchange: &Exchange, names: &mut Names) -> Vec<String> {
 type Secret = (Range<usize>, String);
 
 /// The secrets in a text, in order and without overlaps.
-fn secrets_in(text: &str, hint: &str, names: &Names) -> Vec<Secret> {
+fn secrets_in(text: &str, hint: &str, names: &SecretVariables) -> Vec<Secret> {
     if names.reveal {
         return Vec::new();
     }
@@ -233,7 +234,7 @@ fn secrets_in(text: &str, hint: &str, names: &Names) -> Vec<Secret> {
     all
 }
 
-fn header(name: &str, value: &[u8], exchange: &Exchange, names: &mut Names) -> String {
+fn header(name: &str, value: &[u8], exchange: &Exchange, names: &mut SecretVariables) -> String {
     let line = [name.as_bytes(), b": ", value].concat();
     let Ok(text) = std::str::from_utf8(&line) else { return quoted(&line) };
     let value = name.len() + 2;
@@ -245,13 +246,18 @@ fn header(name: &str, value: &[u8], exchange: &Exchange, names: &mut Names) -> S
 }
 
 /// A word of the shell, with variables for the secrets in it.
-fn word(bytes: &[u8], exchange: &Exchange, hint: &str, names: &mut Names) -> String {
+fn word(bytes: &[u8], exchange: &Exchange, hint: &str, names: &mut SecretVariables) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return quoted(bytes) };
     let secrets = secrets_in(text, hint, names);
     with_variables(text, secrets, exchange, names)
 }
 
-fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: &mut Names) -> String {
+fn with_variables(
+    text: &str,
+    secrets: Vec<Secret>,
+    exchange: &Exchange,
+    names: &mut SecretVariables,
+) -> String {
     let (mut shown, mut at) = (String::new(), 0);
     for (span, hint) in secrets {
         if at < span.start {
@@ -268,7 +274,7 @@ fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: 
 }
 
 /// The arguments of `printf` for a body of any bytes.
-fn printf(bytes: &[u8], exchange: &Exchange, names: &mut Names) -> String {
+fn printf(bytes: &[u8], exchange: &Exchange, names: &mut SecretVariables) -> String {
     let secrets = match std::str::from_utf8(bytes) {
         Ok(text) => secrets_in(text, BODY, names),
         _ => Vec::new(),

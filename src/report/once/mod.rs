@@ -7,17 +7,17 @@ pub mod curl;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::document::terminal::Style;
+use crate::document::terminal::TerminalStyle;
 use base::clock::saturating_nanos;
 use base::masking::names_secret;
 use base::units::format_ns;
 use base::visible::{on_one_line, visible};
-use measure::observation::{Answered, Checked, Exchange, Observation};
+use measure::observation::{AnswerObservation, CheckOutcome, Exchange, Observation};
 use measure::phases::Phases;
 use text::digits;
 use text::named_secrets::without_secrets;
 
-/// So much of a body is shown, in characters.
+/// How much of a body is shown, in characters.
 const BODY_CHARS_MAX: usize = 2000;
 /// JSON that is not longer is shown on one line.
 const LINE_CHARS_MAX: usize = 100;
@@ -46,10 +46,11 @@ pub fn text(
     observations: &[Observation],
     missing: usize,
     detail: Detail,
-    style: Style,
+    style: TerminalStyle,
     mut trace: impl FnMut(uuid::Uuid) -> Option<String>,
 ) -> String {
-    let mut page = Page { text: String::new(), style, secrets: secrets_of(observations).into() };
+    let mut page =
+        IterationTranscript { text: String::new(), style, secrets: secrets_of(observations).into() };
     let mut open = None;
     for observation in observations {
         if let Observation::Part { name, trace_id } = observation {
@@ -70,9 +71,9 @@ pub fn text(
     page.text.trim_start().to_owned()
 }
 
-struct Page {
+struct IterationTranscript {
     text: String,
-    style: Style,
+    style: TerminalStyle,
     secrets: Rc<[String]>,
 }
 
@@ -89,7 +90,7 @@ fn secrets_of(observations: &[Observation]) -> Vec<String> {
     secrets
 }
 
-impl Page {
+impl IterationTranscript {
     fn paint(&self, text: &str, code: &str) -> String {
         if self.style.colour && !text.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
@@ -219,7 +220,7 @@ impl Page {
         }
     }
 
-    fn answer(&mut self, depth: usize, answer: &Answered, exchange: &Exchange) {
+    fn answer(&mut self, depth: usize, answer: &AnswerObservation, exchange: &Exchange) {
         let names = exchange.protocol.names();
         let version = names.version(exchange.phases.version);
         let took = format_ns(saturating_nanos(exchange.duration));
@@ -249,7 +250,7 @@ impl Page {
         }
     }
 
-    fn checked(&self, checked: &Checked, secrets: &[String]) -> String {
+    fn checked(&self, checked: &CheckOutcome, secrets: &[String]) -> String {
         let word = self.verdict(checked.holds);
         let text = format!("{} {}", checked.what, checked.expected);
         let found = checked.found.as_ref().map(|found| format!(": {}", line_of(found, secrets)));
@@ -291,7 +292,7 @@ fn line_of(text: &str, secrets: &[String]) -> String {
     cut(&on_one_line(&without_secrets(text, secrets)), VALUE_CHARS_MAX)
 }
 
-/// A header's value. Its name may say that it is a secret, even one that nobody knew of.
+/// A header's value. Its name may say that it is a secret, even one that was not known.
 fn header_value(name: &str, value: &[u8], secrets: &[String]) -> String {
     let text = String::from_utf8_lossy(value);
     if !names_secret(name) {
@@ -323,7 +324,7 @@ fn exchange_body(body: &[u8], bytes: u64, secrets: &[String]) -> String {
     }
     let pretty = match digits::parse(text.as_bytes()) {
         Ok(value) if text.len() > LINE_CHARS_MAX && (value.is_object() || value.is_array()) => {
-            serde_json::to_string_pretty(&digits::Written(&value)).unwrap_or(text)
+            serde_json::to_string_pretty(&digits::ExactJson(&value)).unwrap_or(text)
         }
         _ => text,
     };

@@ -4,19 +4,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Paired;
-use crate::document::{Badge, Cell, Column, Line, Table};
+use super::PairDocument;
+use crate::document::{Badge, Cell, Column, DocumentTable, StyledLine};
 use crate::words::{bounds, with_sign};
 use analysis::call_changes::CallChange;
 use results::model::{Criterion, Outcome, Severity};
-use verdict::paired::{CountRow, Names};
+use verdict::paired::{CountRow, WorkloadNames};
 
 /// What the table of changed calls means.
 pub(crate) const CHANGES_HINT: &str = "Calls per trace of typical iterations; they do not affect the verdict";
 
 /// A count with the points and the traces that show its difference.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Counted {
+#[schemars(rename = "Counted")]
+pub struct PairCount {
     /// Its figures and its outcome.
     #[serde(flatten)]
     pub row: CountRow,
@@ -53,7 +54,7 @@ pub struct CountedTrace {
 }
 
 /// The reasons of each judged count.
-pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
+pub(super) fn explanation(paired: &PairDocument) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     // Why a count is INVALID is a reason of the decision.
     for counted in paired.counts.iter().filter(|counted| counted.row.outcome != Outcome::Invalid) {
@@ -63,11 +64,11 @@ pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
         }
         for point in counted.points.iter().filter(|point| point.b_calls > point.a_calls) {
             let mut line =
-                Line::from(format!("{} → {} calls: ", figure(point.a_calls), figure(point.b_calls)));
+                StyledLine::from(format!("{} → {} calls: ", figure(point.a_calls), figure(point.b_calls)));
             lines.push(line.code(format!("{} {}", point.service, point.name)).done());
         }
         if let (Some(a), Some(b)) = (&counted.a_trace, &counted.b_trace) {
-            let mut line = Line::from(format!("Traces: A with {} ", a.count));
+            let mut line = StyledLine::from(format!("Traces: A with {} ", a.count));
             line.code(a.file.as_str()).text(format!(", B with {} ", b.count)).code(b.file.as_str());
             lines.push(line.done());
         }
@@ -75,9 +76,9 @@ pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
     lines
 }
 
-fn sentence(counted: &Counted, names: &[Names]) -> Line {
+fn sentence(counted: &PairCount, names: &[WorkloadNames]) -> StyledLine {
     let row = &counted.row;
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     if names.len() > 1 {
         line.text(names.get(row.workload).map_or("", |names| names.workload.as_str())).text(" ");
     }
@@ -124,9 +125,9 @@ fn between(low: Option<f64>, high: Option<f64>, is_exact: bool) -> String {
     }
 }
 
-/// One judgement for each count.
-pub(super) fn criteria(paired: &Paired) -> Vec<Criterion> {
-    let of = |counted: &Counted| {
+/// One outcome for each count.
+pub(super) fn criteria(paired: &PairDocument) -> Vec<Criterion> {
+    let of = |counted: &PairCount| {
         let row = &counted.row;
         let mut observed = observed(row);
         if row.outcome == Outcome::Fail {
@@ -164,8 +165,8 @@ pub(super) fn criteria(paired: &Paired) -> Vec<Criterion> {
 }
 
 /// One row for each count.
-pub(crate) fn table(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn table(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::figure("A"),
         Column::figure("B"),
@@ -174,7 +175,7 @@ pub(crate) fn table(paired: &Paired) -> Table {
         Column::words(""),
     ]);
     let shown = |value: Option<f64>| value.map_or_else(Cell::empty, |value| figure(value).into());
-    for Counted { row, .. } in &paired.counts {
+    for PairCount { row, .. } in &paired.counts {
         let workload = paired.workloads.get(row.workload).filter(|_| paired.workloads.len() > 1);
         let workload = workload.map_or_else(String::new, |names| format!("{} ", names.workload));
         table.row([
@@ -190,8 +191,8 @@ pub(crate) fn table(paired: &Paired) -> Table {
 }
 
 /// The kinds of points that B calls more or less often.
-pub(crate) fn changes(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn changes(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::figure("calls A"),
         Column::figure("calls B"),

@@ -13,9 +13,9 @@ use serde::Serialize;
 use analysis::call_changes::CallChange;
 use analysis::points::PointRow;
 use results::model::ScenarioInfo;
-use verdict::paired::{Decision, Failures, Names, Row, SlaRow};
+use verdict::paired::{Decision, Failures, PercentileSeriesRow, SlaRow, WorkloadNames};
 
-pub use counts::{Counted, CountedPoint, CountedTrace};
+pub use counts::{CountedPoint, CountedTrace, PairCount};
 pub use text::{criteria, document, headline, markdown, progress, terminal};
 
 /// The value of `format`.
@@ -26,12 +26,13 @@ pub const VERSION: u32 = 1;
 /// The JSON Schema (draft-07) of `ab.json`.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    ::text::json_schema::draft07::<Paired>()
+    ::text::json_schema::draft07::<PairDocument>()
 }
 
 /// The whole document.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Paired {
+#[schemars(rename = "Paired")]
+pub struct PairDocument {
     /// Always [`FORMAT`].
     pub format: &'static str,
     /// See [`VERSION`].
@@ -63,11 +64,11 @@ pub struct Paired {
     /// The pairs in their order.
     pub pairs: Vec<Pair>,
     /// The workloads' names.
-    pub workloads: Vec<Names>,
+    pub workloads: Vec<WorkloadNames>,
     /// One row for each percentile.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PercentileSeriesRow>,
     /// One for each count of trace points that B is judged by.
-    pub counts: Vec<Counted>,
+    pub counts: Vec<PairCount>,
     /// The scenario's own criteria over the rounds of both sides.
     pub sla: Vec<SlaRow>,
     /// One for each workload.
@@ -112,12 +113,13 @@ pub struct Pair {
     /// B's.
     pub b: RoundInfo,
     /// Further rounds of the pair, which are longer: those before had too few iterations.
-    pub further: Vec<Further>,
+    pub further: Vec<FurtherRounds>,
 }
 
 /// Further rounds of a pair.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
-pub struct Further {
+#[schemars(rename = "Further")]
+pub struct FurtherRounds {
     /// A's.
     pub a: RoundInfo,
     /// B's.

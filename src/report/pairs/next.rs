@@ -1,11 +1,12 @@
-//! What would decide a comparison that is undecided: so many pairs, or rounds so long. Nothing here computes a statistic.
+//! What would decide a comparison that is undecided: how many pairs, or how long rounds. Nothing here computes a
+//! statistic.
 
-use super::{Pair, Paired};
+use super::{Pair, PairDocument};
 use results::model::Outcome;
-use verdict::paired::{PAIRS_MOST, Row};
+use verdict::paired::{PAIRS_MOST, PercentileSeriesRow};
 
 /// What to do next; `None` if the verdict is clear, or something else than times is undecided.
-pub(super) fn step(paired: &Paired) -> Option<String> {
+pub(super) fn step(paired: &PairDocument) -> Option<String> {
     if paired.decision.outcome != Outcome::Inconclusive || !paired.finished {
         return None;
     }
@@ -36,7 +37,7 @@ pub(super) fn step(paired: &Paired) -> Option<String> {
 }
 
 /// No number of pairs decides what is at the margin.
-fn too_close<'a>(undecided: impl Iterator<Item = &'a Row>, margin: f64) -> String {
+fn too_close<'a>(undecided: impl Iterator<Item = &'a PercentileSeriesRow>, margin: f64) -> String {
     let bounds = undecided.filter_map(|row| Some((row.low?, row.high?)));
     let (low, high) =
         bounds.fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(one.0), high.max(one.1)));
@@ -70,12 +71,17 @@ mod tests {
     use super::super::{RoundInfo, Side};
     use super::*;
     use results::model::ScenarioInfo;
-    use verdict::paired::{Decision, Names, Series, series};
+    use verdict::paired::{Decision, PercentileSeries, WorkloadNames, series};
 
-    fn row(outcome: Outcome, (low, high): (f64, f64), needed: Option<usize>, samples: u64) -> Row {
-        let names = [Names { workload: "w".into(), actions: Vec::new() }];
-        let series: Vec<Series> = series(&names, &["p50".parse().unwrap()]).unwrap();
-        Row {
+    fn row(
+        outcome: Outcome,
+        (low, high): (f64, f64),
+        needed: Option<usize>,
+        samples: u64,
+    ) -> PercentileSeriesRow {
+        let names = [WorkloadNames { workload: "w".into(), actions: Vec::new() }];
+        let series: Vec<PercentileSeries> = series(&names, &["p50".parse().unwrap()]).unwrap();
+        PercentileSeriesRow {
             series: series.into_iter().find(|series| series.gated).unwrap(),
             a_ms: Some(10.0),
             b_ms: Some(11.2),
@@ -93,11 +99,11 @@ mod tests {
         }
     }
 
-    fn paired(outcome: Outcome, rows: Vec<Row>) -> Paired {
+    fn paired(outcome: Outcome, rows: Vec<PercentileSeriesRow>) -> PairDocument {
         let side = || Side { name: "s".into(), deployment: "d".into(), target: None, command: None };
         let round = || RoundInfo { duration_s: 15.0, ..RoundInfo::default() };
         let pair = || Pair { b_first: false, left_out: None, a: round(), b: round(), further: Vec::new() };
-        Paired {
+        PairDocument {
             format: "",
             version: 1,
             bench_version: "",

@@ -1,7 +1,7 @@
 //! The scenario's own criteria in a comparison by paired rounds.
 
-use super::Paired;
-use crate::document::{Badge, Column, Line, Table};
+use super::PairDocument;
+use crate::document::{Badge, Column, DocumentTable, StyledLine};
 use results::model::{Criterion, Outcome, Severity};
 use verdict::paired::{SlaRow, SlaSide};
 
@@ -9,10 +9,12 @@ use verdict::paired::{SlaRow, SlaSide};
 pub(crate) const HINT: &str = "Each round is judged alone; FAIL and PASS need more rounds than chance explains; only a FAIL of B counts";
 
 /// Sentences on the criteria that B fails.
-pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
+pub(super) fn explanation(paired: &PairDocument) -> Vec<StyledLine> {
     let failing = paired.sla.iter().filter(|row| row.b.outcome == Outcome::Fail);
     failing
-        .map(|row| Line::default().code(row.condition.as_str()).text(format!(": {}.", words(row))).done())
+        .map(|row| {
+            StyledLine::default().code(row.condition.as_str()).text(format!(": {}.", words(row))).done()
+        })
         .collect()
 }
 
@@ -31,8 +33,8 @@ fn words(row: &SlaRow) -> String {
     )
 }
 
-/// One judgement for each criterion.
-pub(super) fn criteria(paired: &Paired) -> Vec<Criterion> {
+/// One outcome for each criterion.
+pub(super) fn criteria(paired: &PairDocument) -> Vec<Criterion> {
     let of = |row: &SlaRow| Criterion {
         workload: row.workload.clone(),
         criterion: row.criterion.clone(),
@@ -62,8 +64,8 @@ fn side(side: &SlaSide, severity: Severity) -> Badge {
 }
 
 /// One row for each criterion.
-pub(crate) fn table(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn table(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::figure("A fails"),
         Column::words("A"),

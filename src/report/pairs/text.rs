@@ -1,14 +1,15 @@
 //! A comparison by paired rounds for people: at a terminal, and in Markdown.
 
-use super::{Paired, Side, counts, next, sla};
+use super::{PairDocument, Side, counts, next, sla};
 use crate::document::{
-    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
+    Badge, Block, Cell, Column, DocumentTable, Interval, ReportDocument, Scale, StyledLine, Tone,
+    markdown as md, terminal as tty,
 };
 use crate::kind_names;
 use crate::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
 use analysis::points::PointRow;
 use results::model::{Criterion, Outcome, Severity};
-use verdict::paired::{CountRow, Failures, Names, Row, Series};
+use verdict::paired::{CountRow, Failures, PercentileSeries, PercentileSeriesRow, WorkloadNames};
 
 /// The largest number of kinds of trace points shown in a table.
 const POINTS_SHOWN: usize = 6;
@@ -30,7 +31,7 @@ const ROWS_SHOWN: usize = 60;
 
 /// For a terminal, without notes that the reader has `heard`.
 #[must_use]
-pub fn terminal(paired: &Paired, heard: &[String], style: tty::Style) -> String {
+pub fn terminal(paired: &PairDocument, heard: &[String], style: tty::TerminalStyle) -> String {
     let mut document = parts(paired);
     let unheard = paired.notes.iter().filter(|note| !heard.contains(note));
     document.notes(&unheard.cloned().collect::<Vec<_>>());
@@ -39,27 +40,27 @@ pub fn terminal(paired: &Paired, heard: &[String], style: tty::Style) -> String 
 
 /// For a step summary or a comment, as Markdown.
 #[must_use]
-pub fn markdown(paired: &Paired) -> String {
+pub fn markdown(paired: &PairDocument) -> String {
     md::text(&document(paired))
 }
 
 /// The whole report: verdict, reasons, figures and trace points.
 #[must_use]
-pub fn document(paired: &Paired) -> Document {
+pub fn document(paired: &PairDocument) -> ReportDocument {
     let mut document = parts(paired);
     document.notes(&paired.notes);
     document
 }
 
 /// The functions that certainly take more processor time in B.
-fn functions(paired: &Paired) -> Table {
+fn functions(paired: &PairDocument) -> DocumentTable {
     let more = paired.functions.iter().filter(|row| row.low_ms > 0.0);
     points(more.take(POINTS_SHOWN))
 }
 
 /// The report without its notes.
-fn parts(paired: &Paired) -> Document {
-    let mut document = Document::new(3, "ab.json");
+fn parts(paired: &PairDocument) -> ReportDocument {
+    let mut document = ReportDocument::new(3, "ab.json");
     document.push(Block::Title(headline(paired)));
     document.push(Block::List(explanation(paired)));
     document.titled("Response times", None, ratios(paired));
@@ -75,7 +76,13 @@ fn parts(paired: &Paired) -> Document {
 
 /// The progress line after a pair.
 #[must_use]
-pub fn progress(pairs: usize, most: usize, rows: &[Row], counted: &[CountRow], names: &[Names]) -> String {
+pub fn progress(
+    pairs: usize,
+    most: usize,
+    rows: &[PercentileSeriesRow],
+    counted: &[CountRow],
+    names: &[WorkloadNames],
+) -> String {
     let gated = rows.iter().filter(|row| row.series.gated);
     let mut shown: Vec<String> =
         gated.map(|row| format!("B/A {} {}", subject(&row.series, names), seen(row))).collect();
@@ -83,7 +90,7 @@ pub fn progress(pairs: usize, most: usize, rows: &[Row], counted: &[CountRow], n
     format!("pair {pairs} (of {most} at most): {}", shown.join(", "))
 }
 
-fn seen(row: &Row) -> String {
+fn seen(row: &PercentileSeriesRow) -> String {
     match (row.ratio, row.low, row.high) {
         // Bounds that say nothing yet are left out.
         (Some(seen), Some(low), Some(high)) if low < BOUND_MIN || high > BOUND_MAX => ratio(seen),
@@ -105,13 +112,13 @@ pub(crate) fn time(ms: Option<f64>) -> String {
 
 /// The verdict in one line.
 #[must_use]
-pub fn headline(paired: &Paired) -> Line {
-    let mut line = Line::from(Badge::verdict(paired.decision.outcome));
+pub fn headline(paired: &PairDocument) -> StyledLine {
+    let mut line = StyledLine::from(Badge::verdict(paired.decision.outcome));
     line.text(" · ").line(subject_of(paired)).done()
 }
 
 /// What was compared.
-pub(crate) fn subject_of(paired: &Paired) -> Line {
+pub(crate) fn subject_of(paired: &PairDocument) -> StyledLine {
     let Side { name: a, .. } = &paired.a;
     let Side { name: b, .. } = &paired.b;
     let cut_short = if paired.finished { "" } else { " · interrupted" };
@@ -123,7 +130,7 @@ fn counted(pairs: usize) -> String {
 }
 
 /// The reasons for the verdict, one sentence each, and what it is based on.
-pub(crate) fn explanation(paired: &Paired) -> Vec<Line> {
+pub(crate) fn explanation(paired: &PairDocument) -> Vec<StyledLine> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
         0 => String::new(),
@@ -155,12 +162,12 @@ pub(crate) fn explanation(paired: &Paired) -> Vec<Line> {
     ));
     // What decided stands first, what it is based on last.
     let basis = sentences.pop();
-    let lines = sentences.into_iter().map(Line::from).chain(of_counts).chain(sla::explanation(paired));
-    lines.chain(basis.map(Line::from)).collect()
+    let lines = sentences.into_iter().map(StyledLine::from).chain(of_counts).chain(sla::explanation(paired));
+    lines.chain(basis.map(StyledLine::from)).collect()
 }
 
 /// ` (12 rounds of each side: 2 that were too short were followed by longer ones)`.
-fn further(paired: &Paired) -> String {
+fn further(paired: &PairDocument) -> String {
     let counting = || paired.pairs.iter().filter(|pair| pair.left_out.is_none());
     let further: usize = counting().map(|pair| pair.further.len()).sum();
     match further {
@@ -177,7 +184,7 @@ fn further(paired: &Paired) -> String {
 }
 
 /// The verdict on a percentile; perhaps with the bounds of its ratio, which a table has anyway.
-fn sentence(row: &Row, names: &[Names], margin: f64, with_bounds: bool) -> String {
+fn sentence(row: &PercentileSeriesRow, names: &[WorkloadNames], margin: f64, with_bounds: bool) -> String {
     let subject = subject(&row.series, names);
     let (Some(seen), Some(low), Some(high)) = (row.ratio, row.low, row.high) else {
         let among = row.pairs.iter().filter(|(a, b)| a.is_none() || b.is_none()).count();
@@ -209,7 +216,7 @@ fn sentence(row: &Row, names: &[Names], margin: f64, with_bounds: bool) -> Strin
 }
 
 /// `99.5 %`: how certain both bounds of a ratio are together.
-pub(crate) fn level(paired: &Paired) -> String {
+pub(crate) fn level(paired: &PairDocument) -> String {
     let alpha = paired.rows.iter().find(|row| row.series.gated).map_or(paired.alpha, |row| row.alpha);
     format!("{} %", significant(100.0 - 200.0 * alpha))
 }
@@ -221,7 +228,7 @@ fn detectable(least: f64) -> String {
 
 /// Each judged row, and any other reason why the comparison ended, as criteria.
 #[must_use]
-pub fn criteria(paired: &Paired) -> Vec<Criterion> {
+pub fn criteria(paired: &PairDocument) -> Vec<Criterion> {
     let of =
         |workload: usize, condition: String, observed: String, outcome: Outcome, samples: u64| Criterion {
             workload: paired.workloads.get(workload).map_or_else(String::new, |names| names.workload.clone()),
@@ -274,7 +281,7 @@ fn significant(value: f64) -> String {
 }
 
 /// `p95` or `log in p95`; with the workload if there are several.
-pub(crate) fn subject(series: &Series, names: &[Names]) -> String {
+pub(crate) fn subject(series: &PercentileSeries, names: &[WorkloadNames]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
     let mut parts = Vec::new();
@@ -287,7 +294,7 @@ pub(crate) fn subject(series: &Series, names: &[Names]) -> String {
 }
 
 /// The trace points that differ most, of typical and of slow iterations, and functions; each with what its figures mean.
-pub(crate) fn point_tables(paired: &Paired) -> [(&'static str, &'static str, Table); 3] {
+pub(crate) fn point_tables(paired: &PairDocument) -> [(&'static str, &'static str, DocumentTable); 3] {
     let of = |slow: bool| paired.points.iter().filter(move |row| row.slow == slow).take(POINTS_SHOWN);
     [
         ("Trace points of typical iterations", POINTS_HINT, points(of(false))),
@@ -297,8 +304,8 @@ pub(crate) fn point_tables(paired: &Paired) -> [(&'static str, &'static str, Tab
 }
 
 /// One row for each percentile: the judged ones first.
-pub(crate) fn ratios(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn ratios(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::drawing("between its bounds"),
         Column::figure("A"),
@@ -346,8 +353,8 @@ fn p_value(p: f64) -> String {
 }
 
 /// Failure rates, one row for each workload.
-pub(crate) fn failures(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+pub(crate) fn failures(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::figure("A"),
         Column::figure("B"),
@@ -369,8 +376,8 @@ pub(crate) fn failures(paired: &Paired) -> Table {
     table
 }
 
-fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
-    let mut table = Table::new(vec![
+fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name(""),
         Column::drawing("longer in B"),
         Column::name("of").left_out(2),
@@ -403,8 +410,8 @@ mod tests {
 
     const HOSTILE: &str = "</td><script>alert(1)</script> | [x](javascript:1) `c` **b** @all https://e.example \u{1b}[2J\u{202e}\n# h";
 
-    /// A comparison in which every name is hostile, those of trace points included.
-    fn hostile() -> Paired {
+    /// A comparison in which every name is hostile, also of trace points.
+    fn hostile() -> PairDocument {
         let side = || Side { name: HOSTILE.into(), deployment: HOSTILE.into(), target: None, command: None };
         let point = |slow| PointRow {
             slow,
@@ -426,7 +433,7 @@ mod tests {
             options: Vec::new(),
             text: None,
         };
-        Paired {
+        PairDocument {
             format: "",
             version: 1,
             bench_version: "",
@@ -441,7 +448,7 @@ mod tests {
             order_seed: 0,
             seed: Some(1),
             pairs: Vec::new(),
-            workloads: vec![Names { workload: HOSTILE.into(), actions: vec![HOSTILE.into()] }],
+            workloads: vec![WorkloadNames { workload: HOSTILE.into(), actions: vec![HOSTILE.into()] }],
             rows: Vec::new(),
             counts: Vec::new(),
             sla: Vec::new(),

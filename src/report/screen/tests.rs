@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::html::sample;
-use results::model::{Measured, Offered, TraceState};
+use results::model::{CriterionMeasurement, OfferedLoad, TraceState};
 
 fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
     ErrorClass {
@@ -63,8 +63,8 @@ fn criterion(condition: &str, outcome: Outcome, observed: &str) -> Criterion {
     }
 }
 
-fn measured(unit: &str, limit: f64, value: f64) -> Option<Measured> {
-    Some(Measured { unit: unit.to_owned(), limit, value, low: None, high: None })
+fn measured(unit: &str, limit: f64, value: f64) -> Option<CriterionMeasurement> {
+    Some(CriterionMeasurement { unit: unit.to_owned(), limit, value, low: None, high: None })
 }
 
 fn with(mut results: Results, criteria: Vec<Criterion>) -> Results {
@@ -110,8 +110,8 @@ fn generator_was_the_limit() -> Results {
 fn overload(criterion: Criterion) -> Results {
     let mut results = with(run(Outcome::Fail, 4_000, Vec::new()), vec![criterion]);
     results.workloads[0].iterations.dropped = 12;
-    results.workloads[0].start_lag.max_ms = 3_200.0;
-    results.workloads[0].offered = Some(Offered {
+    results.workloads[0].queue_time.max_ms = 3_200.0;
+    results.workloads[0].offered = Some(OfferedLoad {
         asked_per_s: Some(400.0),
         served_per_s: 375.2,
         users_max: Some(40),
@@ -123,13 +123,13 @@ fn overload(criterion: Criterion) -> Results {
     results
 }
 
-fn guilty(outcome: Outcome) -> Results {
+fn cause(outcome: Outcome) -> Results {
     let mut results = sample::sample(200).results;
     results.verdict.criteria.clear();
     results.verdict.invalid.clear();
     results.verdict.outcome = outcome;
     let comparison = results.workloads.iter_mut().find_map(|workload| workload.comparison.as_mut()).unwrap();
-    comparison.kinds[0].guilty = true;
+    comparison.kinds[0].is_cause = true;
     for workload in &mut results.workloads {
         workload.iterations.failed = 0;
     }
@@ -429,11 +429,11 @@ fn other_broken_criteria_are_counted() {
 /// What is slow is said of runs that nothing else is to say of, and of limits on times; never first after errors.
 #[test]
 fn the_cause_of_slow_iterations_follows_what_is_worse() {
-    let screen = of(&guilty(Outcome::Pass));
+    let screen = of(&cause(Outcome::Pass));
     assert_eq!(screen.reason.kind, ReasonKind::Slow);
     assert!(screen.reason.headline.starts_with("Slow iterations wait for "), "{}", screen.reason.headline);
     assert!(screen.reason.sentence.contains("longer than typical ones"), "{}", screen.reason.sentence);
-    let mut results = guilty(Outcome::Fail);
+    let mut results = cause(Outcome::Fail);
     let p99 = criterion("p(99) < 250ms", Outcome::Fail, "412 ms");
     let slow = results.workloads.iter().find(|workload| workload.comparison.is_some()).unwrap().name.clone();
     results.verdict.criteria =
@@ -453,12 +453,12 @@ fn the_cause_of_slow_iterations_follows_what_is_worse() {
 #[test]
 fn a_run_that_failed_by_errors_begins_with_them() {
     use crate::document::{markdown, terminal};
-    let mut results = guilty(Outcome::Fail);
+    let mut results = cause(Outcome::Fail);
     results.workloads[0].iterations = Counts { total: 30, ok: 20, failed: 10, ..Counts::default() };
     results.workloads[0].errors = vec![check(10)];
     let text = terminal::text(
         &crate::run::summary(&results, Some(Path::new("runs/x")), &[]),
-        terminal::Style::default(),
+        terminal::TerminalStyle::default(),
     );
     let document = markdown::text(&crate::run::report(&results));
     for shown in [&text, &document] {
@@ -472,26 +472,26 @@ fn a_run_that_failed_by_errors_begins_with_them() {
 
 #[test]
 fn a_headline_is_cut_after_ten_words_and_keeps_its_markup() {
-    let mut line = Line::from("one two three ");
+    let mut line = StyledLine::from("one two three ");
     line.code("four five six seven eight").text(" nine ten eleven twelve");
     let cut = in_words(line.clone(), 10);
     assert_eq!(plain(&cut), "one two three four five six seven eight nine ten…");
     assert_eq!(plain(&in_words(line.clone(), 5)), "one two three four five…");
-    assert!(matches!(in_words(line.clone(), 5).spans.last(), Some(Span::Code(_))));
+    assert!(matches!(in_words(line.clone(), 5).spans.last(), Some(StyledSpan::Code(_))));
     assert_eq!(in_words(line.clone(), 12), line);
 }
 
 #[test]
 fn what_slow_iterations_wait_for_reads_as_a_sentence() {
     for (name, expected) in [
-        (Line::from(QUEUE_TIME), "Slow iterations wait for a free virtual user"),
+        (StyledLine::from(QUEUE_TIME), "Slow iterations wait for a free virtual user"),
         (
-            Line::from("time outside the traced services"),
+            StyledLine::from("time outside the traced services"),
             "Slow iterations lose time outside the traced services",
         ),
-        (Line::from("time between requests"), "Slow iterations lose time between requests"),
+        (StyledLine::from("time between requests"), "Slow iterations lose time between requests"),
         (
-            Line::default().code("db · SELECT … FROM user").done(),
+            StyledLine::default().code("db · SELECT … FROM user").done(),
             "Slow iterations wait for db · SELECT … FROM user",
         ),
     ] {

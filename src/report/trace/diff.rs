@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::document::{Block, Cell, Column, Document, Line, Table};
+use crate::document::{Block, Cell, Column, DocumentTable, ReportDocument, StyledLine};
 use crate::words::{duration_us, signed, without_middle};
 use analysis::tree_diff::{AttributeDiff, DiffedTrace, PointDiff, PointSums, TreeDiff};
 
-/// At most so many values of an attribute are shown, each in so many characters.
+/// How many values of an attribute are shown at most, and in how many characters each.
 const VALUES_MAX: usize = 2;
 const VALUE_CHARS_MAX: usize = 24;
-/// So many hexadecimal digits are an id, and after a word that ids begin with.
+/// How many hexadecimal digits make an id, and how many after a word that ids begin with.
 const HEX_MIN: usize = 8;
 const HEX_AFTER_MIN: usize = 6;
 
@@ -19,8 +19,8 @@ const UNKNOWN: &str = "unknown";
 
 /// The difference as a document, with at most `limit` rows in each table.
 #[must_use]
-pub fn document(diff: &TreeDiff, limit: usize) -> Document {
-    let mut document = Document::new(2, "");
+pub fn document(diff: &TreeDiff, limit: usize) -> ReportDocument {
+    let mut document = ReportDocument::new(2, "");
     document.push(Block::List(vec![side("A", &diff.a), side("B", &diff.b)]));
     let rows: Vec<&PointDiff> = diff.points.iter().filter(|row| is_different(row)).collect();
     if rows.is_empty() {
@@ -54,7 +54,7 @@ pub fn json(diff: &TreeDiff, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn side(name: &str, trace: &DiffedTrace) -> Line {
+fn side(name: &str, trace: &DiffedTrace) -> StyledLine {
     let incomplete = match trace.incomplete {
         0 => String::new(),
         points => format!(", {points} of them incomplete"),
@@ -63,7 +63,7 @@ fn side(name: &str, trace: &DiffedTrace) -> Line {
         none if none.is_empty() => none,
         gaps => format!(", not complete: {gaps}"),
     };
-    let mut line = Line::from(format!("{name}: trace "));
+    let mut line = StyledLine::from(format!("{name}: trace "));
     line.code(trace.base_id.as_str());
     line.text(format!(", {} points over {}{incomplete}{gaps}", trace.points, duration_us(trace.length_us)))
         .done()
@@ -73,8 +73,8 @@ fn is_different(row: &PointDiff) -> bool {
     row.a != row.b
 }
 
-fn points(rows: &[&PointDiff], limit: usize) -> Table {
-    let mut table = Table::new(vec![
+fn points(rows: &[&PointDiff], limit: usize) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::name("point"),
         Column::name("below"),
         Column::figure("calls A"),
@@ -112,8 +112,8 @@ fn name(row: &PointDiff) -> String {
 }
 
 /// The attributes that differ by more than ids, addresses and times, and how many differ by these only.
-fn attributes(rows: &[PointDiff], limit: usize) -> (Table, usize) {
-    let mut table = Table::new(vec![
+fn attributes(rows: &[PointDiff], limit: usize) -> (DocumentTable, usize) {
+    let mut table = DocumentTable::new(vec![
         Column::name("point"),
         Column::name("attribute"),
         Column::name("only in A"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::document::{Block, Cell, Column, Document, Line, Table};
+use crate::document::{Block, Cell, Column, DocumentTable, ReportDocument, StyledLine};
 use crate::words::duration_us;
 use results::strata::Weighting;
 use text::shell;
@@ -10,7 +10,6 @@ use text::shell;
 /// A stored trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchedTrace {
-    /// Its id.
     pub trace_id: String,
     /// The response time of its iteration, in microseconds; the trace's length where that is not known.
     pub took_us: u64,
@@ -21,20 +20,20 @@ pub struct FetchedTrace {
     /// How many of them failed.
     pub errors: usize,
     /// What made it slow; empty where that is not known.
-    pub cause: Line,
+    pub cause: StyledLine,
 }
 
 /// The list, with a title that says how to see one.
 #[must_use]
-pub fn document(traces: &[FetchedTrace], run: &str) -> Document {
-    let mut document = Document::new(2, "");
+pub fn document(traces: &[FetchedTrace], run: &str) -> ReportDocument {
+    let mut document = ReportDocument::new(2, "");
     let run = shell::path(Path::new(run));
     let title = format!(
         "{} traces, longest response time first; see one with: bench trace show {run} ID",
         traces.len()
     );
     document.push(Block::Paragraph(title.into()));
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::figure("took"),
         Column::words("trace id"),
         Column::figure("points").left_out(2),

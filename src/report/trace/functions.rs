@@ -1,14 +1,14 @@
-//! The functions of traces in text: a table as Python's `pstats` shows it, and those of one point.
+//! The functions of traces in text: a table as Python's `pstats` shows it, and the functions of one point.
 //!
 //! Names come from services and are hostile: the terminal gets them on one line.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::document::{Block, Column, Document, Table};
+use crate::document::{Block, Column, DocumentTable, ReportDocument};
 use analysis::call_stats::SortKey;
 use base::visible::on_one_line;
 use osprofiler::functions::model::{Function, FunctionProfile};
-use osprofiler::functions::table::{self, Row};
+use osprofiler::functions::table::{self, FunctionSamples};
 use results::functions::Functions;
 
 /// Of a point, this many functions are shown.
@@ -20,8 +20,8 @@ const WAITS_MAX: usize = 5;
 
 /// The table of all functions, at most `limit` rows.
 #[must_use]
-pub fn document(functions: &Functions, by: SortKey, limit: usize) -> Document {
-    let mut document = Document::new(2, "");
+pub fn document(functions: &Functions, by: SortKey, limit: usize) -> ReportDocument {
+    let mut document = ReportDocument::new(2, "");
     let sum = functions.sum(false);
     if sum.samples() == 0 {
         let unreadable = match functions.unreadable {
@@ -51,7 +51,7 @@ pub fn document(functions: &Functions, by: SortKey, limit: usize) -> Document {
     }
     document.push(Block::List(lines));
     let mut rows = table::rows(&sum, None);
-    let name = |row: &Row| sum.functions.get(row.function as usize).map(Function::label);
+    let name = |row: &FunctionSamples| sum.functions.get(row.function as usize).map(Function::label);
     let order = match by {
         SortKey::Cumulative => "cumulative time",
         SortKey::Own | SortKey::Calls => {
@@ -64,7 +64,7 @@ pub fn document(functions: &Functions, by: SortKey, limit: usize) -> Document {
         }
     };
     document.push(Block::Paragraph(format!("Ordered by: {order}").into()));
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::figure("ncalls"),
         Column::figure("tottime"),
         Column::figure("share"),
@@ -93,12 +93,12 @@ pub fn document(functions: &Functions, by: SortKey, limit: usize) -> Document {
 
 /// The functions of each point of a trace.
 #[derive(Debug, Default)]
-pub struct ByPoint {
+pub struct PointFunctions {
     /// For each point's id, own samples by function.
     own: HashMap<String, BTreeMap<String, u64>>,
 }
 
-impl ByPoint {
+impl PointFunctions {
     /// Of these profiles.
     #[must_use]
     pub fn of(functions: &Functions) -> Self {
@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn the_table_has_samples_as_calls_and_says_so() {
-        let text = terminal::text(&document(&functions(), SortKey::Own, 2), terminal::Style::default());
+        let text =
+            terminal::text(&document(&functions(), SortKey::Own, 2), terminal::TerminalStyle::default());
         for part in [
             "125 samples in 1 operation, 1.250 s of processor time",
             "ncalls are samples (100 per second of processor time), not calls",
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn points_have_their_own_functions() {
-        let by_point = ByPoint::of(&functions());
+        let by_point = PointFunctions::of(&functions());
         let lines = by_point.lines(["a", "unknown"].into_iter());
         assert_eq!(
             lines,

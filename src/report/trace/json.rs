@@ -6,12 +6,11 @@
 //!  "children": [{"trace_id": "…", "parent_id": "…", "info": {"name": "wsgi", "detail": "GET /v3/users",
 //!    "start_us": 0, "duration_us": 43120, "self_us": 3008, "start": {…}, "stop": {…}}, "children": […]}]}
 //! ```
-//! `unreadable` counts records that are stored and cannot be read: such a trace is not complete. Nor is one with other gaps,
-//! which are counted where there are some: `missing_parents`, `cycles`, `same_ids` and, with the reason that the collector
-//! gives, `partial`.
-//! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null; one that stops before it starts has
-//! `"reversed_us"`, by how much. Points nested
-//! deeper than [`NESTING_MAX`] are listed beside the roots with their `parent_id`, because JSON readers have limits.
+//! `unreadable` counts records that are stored and cannot be read. A trace with these is not complete, nor is one with
+//! other gaps. Other gaps are counted where there are some: `missing_parents`, `cycles`, `same_ids` and, with the
+//! reason that the collector gives, `partial`. A point without a stop (or start) has `"missing": "stop"` and a
+//! `duration_us` of null; one that stops before it starts has `"reversed_us"`, by how much. Points nested deeper than
+//! [`NESTING_MAX`] are listed beside the roots with their `parent_id`, because JSON readers have limits.
 //! [`osprofiler::compat`] writes OSProfiler's own form, in milliseconds.
 
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! Which traces there are, as a table.
 
-use crate::document::{Block, Cell, Column, Document, Table};
+use crate::document::{Block, Cell, Column, DocumentTable, ReportDocument};
 use osprofiler::driver::TraceSummary;
 
 /// One row for each trace.
 #[must_use]
-pub fn document(traces: &[TraceSummary]) -> Document {
-    let mut table = Table::new(vec![
+pub fn document(traces: &[TraceSummary]) -> ReportDocument {
+    let mut table = DocumentTable::new(vec![
         Column::words("Trace id"),
         Column::words("First record (UTC)"),
         Column::figure("Records").left_out(1),
@@ -23,7 +23,7 @@ pub fn document(traces: &[TraceSummary]) -> Document {
             trace.failed.map_or("?", |failed| if failed { "yes" } else { "" }).into(),
         ]);
     }
-    let mut document = Document::new(2, "");
+    let mut document = ReportDocument::new(2, "");
     document.push(Block::Table(table));
     document
 }

@@ -1,9 +1,9 @@
 //! Python's profile format, so that `python3 -m pstats`, SnakeViz and others open traces.
 //!
-//! A `.prof` file is Python's `marshal` of a dictionary from function to `(primitive calls, calls, own
-//! seconds, cumulative seconds, callers)`, where callers are a dictionary of the same four numbers (cProfile's
-//! form, observed on CPython 3.11; the one of `profile`, which holds counts alone, is not read by SnakeViz).
-//! A function is `(file, line, name)`: the reporting service, 0, and the point. The bytes are those of [`base::marshal`].
+//! A `.prof` file is Python's `marshal` of a dictionary from function to `(primitive calls, calls, own seconds,
+//! cumulative seconds, callers)`. Callers are a dictionary of the same four numbers. This is cProfile's form, observed
+//! on CPython 3.11; SnakeViz does not read the form of `profile`, which holds counts alone. A function is `(file, line,
+//! name)`: the reporting service, 0, and the point. [`base::marshal`] writes the bytes.
 
 use std::io::{self, Write};
 

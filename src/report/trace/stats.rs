@@ -1,14 +1,19 @@
 //! Calls of trace points as Python's `pstats` shows functions: the same columns, in seconds.
 
 use super::fetched;
-use crate::document::{Block, Column, Document, Table};
+use crate::document::{Block, Column, DocumentTable, ReportDocument};
 use analysis::call_stats::{CallStats, Calls, SortKey};
 use results::strata::Weighting;
 
 /// The table, at most `limit` rows. Weighted counts are of all iterations, not of the traces.
 #[must_use]
-pub fn document(stats: &CallStats, weighted: Option<&Weighting>, by: SortKey, limit: usize) -> Document {
-    let mut document = Document::new(2, "");
+pub fn document(
+    stats: &CallStats,
+    weighted: Option<&Weighting>,
+    by: SortKey,
+    limit: usize,
+) -> ReportDocument {
+    let mut document = ReportDocument::new(2, "");
     let (total, primitive) = stats.calls();
     let nested = if primitive == total { String::new() } else { format!(" ({primitive} of them primitive)") };
     let own_s = seconds(stats.own_us());
@@ -31,7 +36,7 @@ pub fn document(stats: &CallStats, weighted: Option<&Weighting>, by: SortKey, li
     };
     document.push(Block::Paragraph(format!("Ordered by: {order}").into()));
     let rows = stats.rows(by);
-    let mut table = Table::new(vec![
+    let mut table = DocumentTable::new(vec![
         Column::figure("ncalls"),
         Column::figure("tottime"),
         Column::figure("percall"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
 
-use crate::document::terminal::{self, Style, wrapped};
+use crate::document::terminal::{self, TerminalStyle, wrapped};
 use crate::explanation::sentence;
 use crate::mixed;
 use crate::words::{duration, duration_us};
@@ -18,7 +18,7 @@ use results::functions::Functions;
 use results::model::{Explanation, TraceState};
 use results::trace::state;
 
-use super::functions::ByPoint;
+use super::functions::PointFunctions;
 
 /// The width of the bars, in characters.
 const BAR_CELLS: usize = 24;
@@ -43,7 +43,7 @@ pub fn write(
     all: bool,
     explanation: Option<&Explanation>,
     functions: &Functions,
-    style: Style,
+    style: TerminalStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{}", wrapped(&summary(base_id, tree), style.columns, 2))?;
@@ -55,12 +55,12 @@ pub fn write(
     let whole = duration_us(length_us);
     let scale = format!("0{whole:>width$}", width = BAR_CELLS - 1);
     writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, style))?;
-    let culprit = explanation.and_then(|seen| seen.point_id.as_deref());
-    let culprit = culprit.and_then(|id| tree.points.iter().position(|point| point.trace_id == id));
-    let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, culprit.as_slice()) };
-    let marked = explanation.zip(culprit).map(|(seen, index)| (index, mark(seen)));
-    let (children, by_point) = (tree.children(), ByPoint::of(functions));
-    let lines = Lines { tree, length_us, children, rows: &folded.rows, marked, by_point, style };
+    let cause = explanation.and_then(|seen| seen.point_id.as_deref());
+    let cause = cause.and_then(|id| tree.points.iter().position(|point| point.trace_id == id));
+    let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, cause.as_slice()) };
+    let marked = explanation.zip(cause).map(|(seen, index)| (index, mark(seen)));
+    let (children, by_point) = (tree.children(), PointFunctions::of(functions));
+    let lines = TreePrinter { tree, length_us, children, rows: &folded.rows, marked, by_point, style };
     for lines in lines.all() {
         out.write_all(&lines?)?;
     }
@@ -134,7 +134,7 @@ fn grouped(number: usize) -> String {
     shown
 }
 
-struct Lines<'a> {
+struct TreePrinter<'a> {
     tree: &'a TraceTree,
     /// From the first record to the last.
     length_us: u64,
@@ -142,14 +142,14 @@ struct Lines<'a> {
     rows: &'a [FoldedRow],
     /// The point that made the iteration slow, and what is said beside it.
     marked: Option<(usize, String)>,
-    by_point: ByPoint,
-    style: Style,
+    by_point: PointFunctions,
+    style: TerminalStyle,
 }
 
 /// Fewer rows than this are not worth a thread.
 const ROWS_OF_THREAD_MIN: usize = 2_000;
 
-impl Lines<'_> {
+impl TreePrinter<'_> {
     /// The lines of all rows, in parts.
     fn all(&self) -> Vec<io::Result<Vec<u8>>> {
         let last = last_rows(self.rows);
@@ -208,7 +208,7 @@ impl Lines<'_> {
 
     /// Full blocks for own time, light ones where a child ran.
     fn bar(&self, row: &FoldedRow) -> String {
-        let mut bar = Bar::new(self.length_us);
+        let mut bar = TimeBar::new(self.length_us);
         for &member in &row.members {
             bar.own(&self.tree.points[member]);
         }
@@ -303,7 +303,7 @@ const BOLD: &str = "1";
 const RED: &str = "31";
 const RED_BOLD: &str = "31;1";
 
-fn paint(text: &str, code: &str, style: Style) -> String {
+fn paint(text: &str, code: &str, style: TerminalStyle) -> String {
     if style.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
@@ -363,12 +363,12 @@ enum Cell {
 }
 
 /// When points ran, on the scale of the trace.
-struct Bar {
+struct TimeBar {
     length_us: u128,
     cells: [Cell; BAR_CELLS],
 }
 
-impl Bar {
+impl TimeBar {
     fn new(length_us: u64) -> Self {
         Self { length_us: u128::from(length_us.max(1)), cells: [Cell::Out; BAR_CELLS] }
     }

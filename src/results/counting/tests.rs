@@ -15,7 +15,7 @@ fn threshold(text: &str, window_ns: Option<Nanos>) -> Threshold {
 
 fn counted(thresholds: &[Threshold]) -> WorkloadCounts {
     let sla = Sla { thresholds: thresholds.to_vec(), ..Sla::default() };
-    WorkloadCounts::new(&sla, Names::untagged(&["first", "second"]), |_| true)
+    WorkloadCounts::new(&sla, ActionNames::untagged(&["first", "second"]), |_| true)
 }
 
 fn add(counts: &mut WorkloadCounts, samples: &[IterationSample]) {
@@ -24,8 +24,8 @@ fn add(counts: &mut WorkloadCounts, samples: &[IterationSample]) {
     rows.iter().for_each(|row| counts.add(row, false));
 }
 
-/// An iteration that was due, started after a lag, and ended after that: all in milliseconds.
-fn iteration(due_ms: u64, lag_ms: u64, duration_ms: u64, ended: Ended) -> IterationSample {
+/// An iteration that was due, started after a queue time, and ended after that: all in milliseconds.
+fn iteration(due_ms: u64, lag_ms: u64, duration_ms: u64, ended: CompletionStatus) -> IterationSample {
     IterationSample {
         number: due_ms,
         due_ns: due_ms * MS,
@@ -41,11 +41,23 @@ fn a_run_lasts_from_its_first_start_to_its_last_end() {
     let throughput = threshold("throughput > 1/s", None);
     for (samples, start_ms, lasted_ms) in [
         (vec![], u64::MAX / MS, 0),
-        (vec![iteration(10, 5, 20, Ended::Ok)], 15, 20),
-        (vec![iteration(10, 5, 20, Ended::Ok), iteration(12, 0, 90, Ended::Failed)], 12, 90),
+        (vec![iteration(10, 5, 20, CompletionStatus::Ok)], 15, 20),
+        (
+            vec![iteration(10, 5, 20, CompletionStatus::Ok), iteration(12, 0, 90, CompletionStatus::Failed)],
+            12,
+            90,
+        ),
         // What never started was due.
-        (vec![iteration(10, 5, 20, Ended::Ok), iteration(40, 3, 0, Ended::Dropped)], 15, 25),
-        (vec![iteration(7, 3, 0, Ended::Dropped), iteration(10, 5, 20, Ended::Ok)], 7, 28),
+        (
+            vec![iteration(10, 5, 20, CompletionStatus::Ok), iteration(40, 3, 0, CompletionStatus::Dropped)],
+            15,
+            25,
+        ),
+        (
+            vec![iteration(7, 3, 0, CompletionStatus::Dropped), iteration(10, 5, 20, CompletionStatus::Ok)],
+            7,
+            28,
+        ),
     ] {
         let mut counts = counted(std::slice::from_ref(&throughput));
         add(&mut counts, &samples);
@@ -58,14 +70,14 @@ fn a_run_lasts_from_its_first_start_to_its_last_end() {
 /// The requests of an iteration that did not start were due with it, if their time counts from then.
 #[test]
 fn requests_of_iterations_that_did_not_start_are_cut_off_with_them() {
-    let request = ActionSample { ended: Ended::Aborted, ..ActionSample::default() };
+    let request = ActionSample { ended: CompletionStatus::Aborted, ..ActionSample::default() };
     for (duration_ms, actions, ended, response, service) in [
-        (0, 0, Ended::Aborted, (1, 0), (0, 0)),
-        (0, 0, Ended::Dropped, (0, 1), (0, 0)),
+        (0, 0, CompletionStatus::Aborted, (1, 0), (0, 0)),
+        (0, 0, CompletionStatus::Dropped, (0, 1), (0, 0)),
         // It had started, and was before its first request, or in it.
-        (3, 0, Ended::Aborted, (0, 0), (0, 0)),
-        (0, 1, Ended::Aborted, (1, 0), (1, 0)),
-        (3, 1, Ended::Aborted, (1, 0), (1, 0)),
+        (3, 0, CompletionStatus::Aborted, (0, 0), (0, 0)),
+        (0, 1, CompletionStatus::Aborted, (1, 0), (1, 0)),
+        (3, 1, CompletionStatus::Aborted, (1, 0), (1, 0)),
     ] {
         let both = [
             threshold("p95(response action \"first\") < 1s", None),
@@ -91,7 +103,7 @@ fn slices_get_longer_and_keep_every_sample() {
             start_ns: 300 * MS + number * every_us * 1_000,
             due_ns: 300 * MS + number * every_us * 1_000,
             number,
-            ended: if number.is_multiple_of(4) { Ended::Failed } else { Ended::Ok },
+            ended: if number.is_multiple_of(4) { CompletionStatus::Failed } else { CompletionStatus::Ok },
             ..IterationSample::default()
         };
         let samples: Vec<IterationSample> = (0..1_500).map(at).collect();
@@ -111,7 +123,13 @@ fn too_many_windows_are_told_and_take_no_memory() {
     let short = threshold("p50 < 1s", Some(MS));
     for (until_s, is_too_long) in [(1, false), (400, true)] {
         let mut counts = counted(std::slice::from_ref(&short));
-        add(&mut counts, &[iteration(0, 0, 1, Ended::Ok), iteration(until_s * 1_000, 0, 1, Ended::Ok)]);
+        add(
+            &mut counts,
+            &[
+                iteration(0, 0, 1, CompletionStatus::Ok),
+                iteration(until_s * 1_000, 0, 1, CompletionStatus::Ok),
+            ],
+        );
         let series = counts.of(&short).unwrap().0;
         assert_eq!(series.is_too_long(), is_too_long, "{until_s} s");
         // A slice is 50 µs long.
@@ -136,7 +154,7 @@ fn what_has_changed_since_it_was_sealed_is_known() {
         (&[33, 133][..], (3, 14)),
     ] {
         let samples: Vec<IterationSample> =
-            ends_ms.iter().map(|&ms| iteration(ms, 0, 0, Ended::Ok)).collect();
+            ends_ms.iter().map(|&ms| iteration(ms, 0, 0, CompletionStatus::Ok)).collect();
         add(&mut counts, &samples);
         let (_, changed, cost, others) = known(&counts);
         assert_eq!((changed, others), (expected.0, 0), "{ends_ms:?}");
@@ -147,12 +165,12 @@ fn what_has_changed_since_it_was_sealed_is_known() {
     }
 }
 
-fn any_sample() -> impl Strategy<Value = (u64, u64, Ended)> {
+fn any_sample() -> impl Strategy<Value = (u64, u64, CompletionStatus)> {
     let ended = prop_oneof![
-        6 => Just(Ended::Ok),
-        2 => Just(Ended::Failed),
-        1 => Just(Ended::Dropped),
-        1 => Just(Ended::Aborted),
+        6 => Just(CompletionStatus::Ok),
+        2 => Just(CompletionStatus::Failed),
+        1 => Just(CompletionStatus::Dropped),
+        1 => Just(CompletionStatus::Aborted),
     ];
     (0_u64..400, 0_u64..12, ended)
 }
@@ -171,7 +189,7 @@ proptest! {
         for batch in &batches {
             let samples: Vec<IterationSample> =
                 batch.iter().map(|&(at, lasts, ended)| {
-                    iteration(at, 0, if ended == Ended::Dropped { 0 } else { lasts }, ended)
+                    iteration(at, 0, if ended == CompletionStatus::Dropped { 0 } else { lasts }, ended)
                 }).collect();
             add(&mut counts, &samples);
             counts.seal();
@@ -184,16 +202,16 @@ proptest! {
             for slice in 0..series.slices().len() {
                 let begins_ns = series.begins_ns(slice);
                 let of = batches.iter().flatten().filter(|(at, lasts, ended)| {
-                    let lasts = if *ended == Ended::Dropped { 0 } else { *lasts };
+                    let lasts = if *ended == CompletionStatus::Dropped { 0 } else { *lasts };
                     ((at + lasts) * MS) / series.slice_ns() * series.slice_ns() == begins_ns
                 });
                 let (mut k, mut n) = (0, 0);
                 for (_, lasts, ended) in of {
                     let (held, over) = match ended {
-                        Ended::Ok => (true, lasts * MS > series.limit_ns(limit)),
-                        Ended::Failed => (true, true),
-                        Ended::Dropped => (counts_dropped, counts_dropped),
-                        Ended::Aborted => (false, false),
+                        CompletionStatus::Ok => (true, lasts * MS > series.limit_ns(limit)),
+                        CompletionStatus::Failed => (true, true),
+                        CompletionStatus::Dropped => (counts_dropped, counts_dropped),
+                        CompletionStatus::Aborted => (false, false),
                     };
                     n += u64::from(held);
                     k += u64::from(over);

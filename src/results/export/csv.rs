@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::{Cell, Column, RowWriter};
+use super::{Column, ExportCell, RowWriter};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -22,20 +22,20 @@ impl<'a> CsvWriter<'a> {
 }
 
 impl RowWriter for CsvWriter<'_> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+    fn row(&mut self, cells: &[ExportCell<'_>]) -> io::Result<()> {
         let buffer = &mut self.buffer;
         for (index, cell) in cells.iter().enumerate() {
             if index > 0 {
                 buffer.push(b',');
             }
             match cell {
-                Cell::Id(id) => {
+                ExportCell::Id(id) => {
                     buffer.extend_from_slice(id.hyphenated().encode_lower(&mut [0; 36]).as_bytes());
                 }
-                Cell::Text(text) => put_text(text.unwrap_or(""), buffer),
-                Cell::NoInteger => {}
-                Cell::Integer(value) => super::jsonl::put_integer(*value, buffer),
-                Cell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
+                ExportCell::Text(text) => put_text(text.unwrap_or(""), buffer),
+                ExportCell::NoInteger => {}
+                ExportCell::Integer(value) => super::jsonl::put_integer(*value, buffer),
+                ExportCell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
             }
         }
         buffer.extend_from_slice(b"\r\n");

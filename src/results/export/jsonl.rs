@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Cell, Column, RowWriter};
+use super::{Column, ExportCell, RowWriter};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -19,11 +19,11 @@ impl<'a> JsonlWriter<'a> {
 }
 
 impl RowWriter for JsonlWriter<'_> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+    fn row(&mut self, cells: &[ExportCell<'_>]) -> io::Result<()> {
         let buffer = &mut self.buffer;
         let mut separator = b'{';
         for ((name, _), cell) in self.columns.iter().zip(cells) {
-            if matches!(cell, Cell::Text(None) | Cell::NoInteger) {
+            if matches!(cell, ExportCell::Text(None) | ExportCell::NoInteger) {
                 continue;
             }
             buffer.extend_from_slice(&[separator, b'"']);
@@ -31,15 +31,15 @@ impl RowWriter for JsonlWriter<'_> {
             buffer.extend_from_slice(b"\":");
             separator = b',';
             match cell {
-                Cell::Id(id) => {
+                ExportCell::Id(id) => {
                     buffer.push(b'"');
                     buffer.extend_from_slice(id.hyphenated().encode_lower(&mut [0; 36]).as_bytes());
                     buffer.push(b'"');
                 }
-                Cell::Text(text) => serde_json::to_writer(&mut *buffer, text)?,
-                Cell::Integer(value) => put_integer(*value, buffer),
-                Cell::NoInteger => {}
-                Cell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
+                ExportCell::Text(text) => serde_json::to_writer(&mut *buffer, text)?,
+                ExportCell::Integer(value) => put_integer(*value, buffer),
+                ExportCell::NoInteger => {}
+                ExportCell::Flag(flag) => buffer.extend_from_slice(if *flag { b"true" } else { b"false" }),
             }
         }
         buffer.extend_from_slice(b"}\n");

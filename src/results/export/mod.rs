@@ -18,14 +18,14 @@ use measure::errors::{Failure, NumberedFailure};
 use measure::ids::RunIds;
 use measure::log::{Header, LogError, RunLog, Visitor};
 use measure::protocol::is_http2;
-use measure::rows::{Row, Rows};
-use measure::sample::Ended;
+use measure::rows::{Rows, SampleRow};
+use measure::sample::CompletionStatus;
 
 use super::record;
 
 /// A format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// Comma-separated values with a header line (RFC 4180).
     Csv,
     /// A JSON object per line.
@@ -34,7 +34,7 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
+impl ExportFormat {
     /// False for Parquet in a build without the feature `parquet`.
     #[must_use]
     pub fn is_built(self) -> bool {
@@ -44,8 +44,7 @@ impl Format {
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// An iteration.
+pub enum ExportTable {
     Iterations,
     /// An action of an iteration: a request.
     Actions,
@@ -53,7 +52,7 @@ pub enum Table {
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExportColumnKind {
     /// An iteration's trace id, as text.
     Id,
     /// Text, the same in many rows.
@@ -68,75 +67,74 @@ pub enum Kind {
     Flag,
 }
 
-/// A cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
+pub enum ExportCell<'a> {
     /// A trace id.
     Id(Uuid),
-    /// Text; absent in a column of [`Kind::OptionalText`].
+    /// Text; absent in a column of [`ExportColumnKind::OptionalText`].
     Text(Option<&'a str>),
     /// A whole number.
     Integer(u64),
-    /// No whole number, in a column of [`Kind::OptionalInteger`].
+    /// No whole number, in a column of [`ExportColumnKind::OptionalInteger`].
     NoInteger,
     /// True or false.
     Flag(bool),
 }
 
 /// A column's name and kind.
-pub type Column = (&'static str, Kind);
+pub type Column = (&'static str, ExportColumnKind);
 
 const ITERATIONS: [Column; 16] = [
-    ("trace_id", Kind::Id),
-    ("workload", Kind::Text),
-    ("number", Kind::Integer),
-    ("warm_up", Kind::Flag),
-    ("outcome", Kind::Text),
-    ("due_ns", Kind::Integer),
-    ("start_ns", Kind::OptionalInteger),
-    ("start_lag_ns", Kind::OptionalInteger),
-    ("service_time_ns", Kind::OptionalInteger),
-    ("response_time_ns", Kind::OptionalInteger),
-    ("actions", Kind::Integer),
-    ("error_class", Kind::OptionalText),
-    ("error_action", Kind::OptionalText),
-    ("error_message", Kind::OptionalText),
-    ("profiled", Kind::Flag),
-    ("resent", Kind::Flag),
+    ("trace_id", ExportColumnKind::Id),
+    ("workload", ExportColumnKind::Text),
+    ("number", ExportColumnKind::Integer),
+    ("warm_up", ExportColumnKind::Flag),
+    ("outcome", ExportColumnKind::Text),
+    ("due_ns", ExportColumnKind::Integer),
+    ("start_ns", ExportColumnKind::OptionalInteger),
+    ("start_lag_ns", ExportColumnKind::OptionalInteger),
+    ("service_time_ns", ExportColumnKind::OptionalInteger),
+    ("response_time_ns", ExportColumnKind::OptionalInteger),
+    ("actions", ExportColumnKind::Integer),
+    ("error_class", ExportColumnKind::OptionalText),
+    ("error_action", ExportColumnKind::OptionalText),
+    ("error_message", ExportColumnKind::OptionalText),
+    ("profiled", ExportColumnKind::Flag),
+    ("resent", ExportColumnKind::Flag),
 ];
 
 const ACTIONS: [Column; 28] = [
-    ("trace_id", Kind::Id),
-    ("workload", Kind::Text),
-    ("number", Kind::Integer),
-    ("warm_up", Kind::Flag),
-    ("position", Kind::Integer),
-    ("action", Kind::Text),
-    ("outcome", Kind::Text),
-    ("due_ns", Kind::Integer),
-    ("start_ns", Kind::Integer),
-    ("start_lag_ns", Kind::Integer),
-    ("service_time_ns", Kind::Integer),
-    ("response_time_ns", Kind::Integer),
-    ("resolve_ns", Kind::Integer),
-    ("connect_ns", Kind::Integer),
-    ("tls_ns", Kind::Integer),
-    ("send_ns", Kind::Integer),
-    ("wait_ns", Kind::Integer),
-    ("receive_ns", Kind::Integer),
-    ("redirect_ns", Kind::Integer),
-    ("connection_opened", Kind::Flag),
-    ("http2", Kind::Flag),
-    ("status", Kind::Integer),
-    ("body_bytes", Kind::Integer),
-    ("profiled", Kind::Flag),
-    ("resent", Kind::Flag),
-    ("syns_resent", Kind::Integer),
-    ("segments_resent", Kind::Integer),
-    ("segments_out_of_order", Kind::Integer),
+    ("trace_id", ExportColumnKind::Id),
+    ("workload", ExportColumnKind::Text),
+    ("number", ExportColumnKind::Integer),
+    ("warm_up", ExportColumnKind::Flag),
+    ("position", ExportColumnKind::Integer),
+    ("action", ExportColumnKind::Text),
+    ("outcome", ExportColumnKind::Text),
+    ("due_ns", ExportColumnKind::Integer),
+    ("start_ns", ExportColumnKind::Integer),
+    ("start_lag_ns", ExportColumnKind::Integer),
+    ("service_time_ns", ExportColumnKind::Integer),
+    ("response_time_ns", ExportColumnKind::Integer),
+    ("resolve_ns", ExportColumnKind::Integer),
+    ("connect_ns", ExportColumnKind::Integer),
+    ("tls_ns", ExportColumnKind::Integer),
+    ("send_ns", ExportColumnKind::Integer),
+    ("wait_ns", ExportColumnKind::Integer),
+    ("receive_ns", ExportColumnKind::Integer),
+    ("redirect_ns", ExportColumnKind::Integer),
+    ("connection_opened", ExportColumnKind::Flag),
+    ("http2", ExportColumnKind::Flag),
+    ("status", ExportColumnKind::Integer),
+    ("body_bytes", ExportColumnKind::Integer),
+    ("profiled", ExportColumnKind::Flag),
+    ("resent", ExportColumnKind::Flag),
+    ("syns_resent", ExportColumnKind::Integer),
+    ("segments_resent", ExportColumnKind::Integer),
+    ("segments_out_of_order", ExportColumnKind::Integer),
 ];
 
-impl Table {
+impl ExportTable {
     /// Its columns; offsets (`due_ns`, `start_ns`) count from the run's start.
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
@@ -149,15 +147,14 @@ impl Table {
 
 /// Accepts rows one by one.
 trait RowWriter {
-    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()>;
+    fn row(&mut self, cells: &[ExportCell<'_>]) -> io::Result<()>;
     /// Writes the remaining rows.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// Rows.
+pub struct ExportSummary {
     pub rows: u64,
     /// What the log lacks, as sentences; empty if it is complete.
     pub missing: Vec<String>,
@@ -169,21 +166,23 @@ pub struct Exported {
 /// No log, or [`LogError::Visitor`] if the output cannot be written.
 pub fn export(
     log: &Path,
-    table: Table,
-    format: Format,
+    table: ExportTable,
+    format: ExportFormat,
     output: &mut (dyn Write + Send),
-) -> Result<Exported, LogError> {
+) -> Result<ExportSummary, LogError> {
     let log = RunLog::open(log)?;
     let columns = table.columns();
     let writer: io::Result<Box<dyn RowWriter + '_>> = match format {
-        Format::Csv => csv::CsvWriter::new(columns, output).map(|writer| Box::new(writer) as _),
-        Format::Jsonl => Ok(Box::new(jsonl::JsonlWriter::new(columns, output))),
+        ExportFormat::Csv => csv::CsvWriter::new(columns, output).map(|writer| Box::new(writer) as _),
+        ExportFormat::Jsonl => Ok(Box::new(jsonl::JsonlWriter::new(columns, output))),
         #[cfg(feature = "parquet")]
-        Format::Parquet => parquet::ParquetWriter::new(columns, output).map(|writer| Box::new(writer) as _),
+        ExportFormat::Parquet => {
+            parquet::ParquetWriter::new(columns, output).map(|writer| Box::new(writer) as _)
+        }
         #[cfg(not(feature = "parquet"))]
-        Format::Parquet => Err(io::ErrorKind::Unsupported.into()),
+        ExportFormat::Parquet => Err(io::ErrorKind::Unsupported.into()),
     };
-    let mut source = Source {
+    let mut source = RowExporter {
         table,
         ids: log.ids(),
         header: &log.header,
@@ -193,19 +192,19 @@ pub fn export(
         rows: 0,
     };
     let ending = log.visit(&mut [&mut source])?;
-    let Source { writer, iterations, rows, .. } = source;
+    let RowExporter { writer, iterations, rows, .. } = source;
     writer.finish().map_err(LogError::Visitor)?;
     let expected = ending.end.as_ref().and_then(|end| end.rows);
     let mut missing = record::damage(ending.flaws, iterations, expected);
     if ending.end.is_none() {
         missing.push("the run log has no end: what ran after its last whole frame is unknown".to_owned());
     }
-    Ok(Exported { rows, missing })
+    Ok(ExportSummary { rows, missing })
 }
 
 /// The visitor that writes the rows of a table.
-struct Source<'a> {
-    table: Table,
+struct RowExporter<'a> {
+    table: ExportTable,
     ids: RunIds,
     header: &'a Header,
     failures: HashMap<u32, Failure>,
@@ -216,7 +215,7 @@ struct Source<'a> {
     rows: u64,
 }
 
-impl Visitor for Source<'_> {
+impl Visitor for RowExporter<'_> {
     fn failures(&mut self, failures: &[NumberedFailure]) {
         self.failures.extend(failures.iter().map(|entry| (entry.number, entry.failure.clone())));
     }
@@ -227,14 +226,14 @@ impl Visitor for Source<'_> {
     }
 }
 
-impl Source<'_> {
-    fn add(&mut self, row: Row<'_>) -> io::Result<()> {
+impl RowExporter<'_> {
+    fn add(&mut self, row: SampleRow<'_>) -> io::Result<()> {
         match self.table {
-            Table::Iterations => {
+            ExportTable::Iterations => {
                 self.rows += 1;
                 self.iteration(row)
             }
-            Table::Actions => {
+            ExportTable::Actions => {
                 self.rows += row.actions.len() as u64;
                 self.actions(row)
             }
@@ -242,38 +241,39 @@ impl Source<'_> {
     }
 
     /// Whether its requests carried trace headers.
-    fn profiled(&self, row: Row<'_>) -> bool {
+    fn profiled(&self, row: SampleRow<'_>) -> bool {
         self.header.profiling_off.is_none() && !self.ids.is_control(row.head)
     }
 
-    fn iteration(&mut self, row: Row<'_>) -> io::Result<()> {
+    fn iteration(&mut self, row: SampleRow<'_>) -> io::Result<()> {
         let head = row.head;
         let profiled = self.profiled(row);
         // An arrival that never started has none of these times, and 0 would be a very good one.
-        let of_started = |ns| if head.has_started() { Cell::Integer(ns) } else { Cell::NoInteger };
+        let of_started =
+            |ns| if head.has_started() { ExportCell::Integer(ns) } else { ExportCell::NoInteger };
         let failure = self.failures.get(&head.error);
         let workload = workload_of(self.header, row);
         self.writer.row(&[
-            Cell::Id(self.ids.trace_id(head)),
-            Cell::Text(Some(workload)),
-            Cell::Integer(head.number),
-            Cell::Flag(head.warm_up),
-            Cell::Text(Some(word(head.ended))),
-            Cell::Integer(head.due_ns),
+            ExportCell::Id(self.ids.trace_id(head)),
+            ExportCell::Text(Some(workload)),
+            ExportCell::Integer(head.number),
+            ExportCell::Flag(head.warm_up),
+            ExportCell::Text(Some(word(head.ended))),
+            ExportCell::Integer(head.due_ns),
             of_started(head.start_ns),
-            of_started(head.lag_ns()),
+            of_started(head.queue_time_ns()),
             of_started(head.duration_ns),
             of_started(head.response_ns()),
-            Cell::Integer(u64::from(head.actions)),
-            Cell::Text(failure.map(|failure| failure.class.as_str())),
-            Cell::Text(failure.and_then(|failure| failure.action.as_deref())),
-            Cell::Text(failure.map(|failure| failure.message.as_str())),
-            Cell::Flag(profiled),
-            Cell::Flag(head.resent),
+            ExportCell::Integer(u64::from(head.actions)),
+            ExportCell::Text(failure.map(|failure| failure.class.as_str())),
+            ExportCell::Text(failure.and_then(|failure| failure.action.as_deref())),
+            ExportCell::Text(failure.map(|failure| failure.message.as_str())),
+            ExportCell::Flag(profiled),
+            ExportCell::Flag(head.resent),
         ])
     }
 
-    fn actions(&mut self, row: Row<'_>) -> io::Result<()> {
+    fn actions(&mut self, row: SampleRow<'_>) -> io::Result<()> {
         let head = row.head;
         let names = self.header.workloads.get(usize::from(head.workload)).map(|names| &names.actions);
         let workload = workload_of(self.header, row);
@@ -282,50 +282,50 @@ impl Source<'_> {
             let name = names.and_then(|names| names.get(usize::from(action.action)));
             let phases = &action.phases;
             self.writer.row(&[
-                Cell::Id(trace_id),
-                Cell::Text(Some(workload)),
-                Cell::Integer(head.number),
-                Cell::Flag(head.warm_up),
-                Cell::Integer(position),
-                Cell::Text(Some(name.map_or("", |(name, _)| name))),
-                Cell::Text(Some(word(action.ended))),
-                Cell::Integer(head.due_ns.saturating_add(action.offset_ns)),
-                Cell::Integer(head.start_ns.saturating_add(action.offset_ns)),
-                Cell::Integer(head.lag_ns()),
-                Cell::Integer(action.duration_ns),
-                Cell::Integer(action.duration_ns.saturating_add(head.lag_ns())),
-                Cell::Integer(phases.resolve_ns),
-                Cell::Integer(phases.connect_ns),
-                Cell::Integer(phases.tls_ns),
-                Cell::Integer(phases.send_ns),
-                Cell::Integer(phases.wait_ns),
-                Cell::Integer(phases.receive_ns),
-                Cell::Integer(phases.before_ns),
-                Cell::Flag(phases.opened),
-                Cell::Flag(is_http2(action)),
-                Cell::Integer(action.outcome.unwrap_or(0).into()),
-                Cell::Integer(action.body_bytes),
-                Cell::Flag(profiled),
-                Cell::Flag(phases.resent),
-                Cell::Integer(phases.retransmits.syns.into()),
-                Cell::Integer(phases.retransmits.segments.into()),
-                Cell::Integer(phases.retransmits.out_of_order.into()),
+                ExportCell::Id(trace_id),
+                ExportCell::Text(Some(workload)),
+                ExportCell::Integer(head.number),
+                ExportCell::Flag(head.warm_up),
+                ExportCell::Integer(position),
+                ExportCell::Text(Some(name.map_or("", |(name, _)| name))),
+                ExportCell::Text(Some(word(action.ended))),
+                ExportCell::Integer(head.due_ns.saturating_add(action.offset_ns)),
+                ExportCell::Integer(head.start_ns.saturating_add(action.offset_ns)),
+                ExportCell::Integer(head.queue_time_ns()),
+                ExportCell::Integer(action.duration_ns),
+                ExportCell::Integer(action.duration_ns.saturating_add(head.queue_time_ns())),
+                ExportCell::Integer(phases.resolve_ns),
+                ExportCell::Integer(phases.connect_ns),
+                ExportCell::Integer(phases.tls_ns),
+                ExportCell::Integer(phases.send_ns),
+                ExportCell::Integer(phases.wait_ns),
+                ExportCell::Integer(phases.receive_ns),
+                ExportCell::Integer(phases.before_ns),
+                ExportCell::Flag(phases.opened),
+                ExportCell::Flag(is_http2(action)),
+                ExportCell::Integer(action.outcome.unwrap_or(0).into()),
+                ExportCell::Integer(action.body_bytes),
+                ExportCell::Flag(profiled),
+                ExportCell::Flag(phases.resent),
+                ExportCell::Integer(phases.retransmits.syns.into()),
+                ExportCell::Integer(phases.retransmits.segments.into()),
+                ExportCell::Integer(phases.retransmits.out_of_order.into()),
             ])?;
         }
         Ok(())
     }
 }
 
-fn workload_of<'a>(header: &'a Header, row: Row<'_>) -> &'a str {
+fn workload_of<'a>(header: &'a Header, row: SampleRow<'_>) -> &'a str {
     header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
 }
 
 /// The outcomes, as in `results.json`.
-fn word(ended: Ended) -> &'static str {
+fn word(ended: CompletionStatus) -> &'static str {
     match ended {
-        Ended::Ok => "ok",
-        Ended::Failed => "failed",
-        Ended::Aborted => "aborted",
-        Ended::Dropped => "dropped",
+        CompletionStatus::Ok => "ok",
+        CompletionStatus::Failed => "failed",
+        CompletionStatus::Aborted => "aborted",
+        CompletionStatus::Dropped => "dropped",
     }
 }

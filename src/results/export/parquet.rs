@@ -14,14 +14,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Cell, Column, Kind, RowWriter};
+use super::{Column, ExportCell, ExportColumnKind, RowWriter};
 
 /// Rows are held in memory until their group is full.
 const GROUP_ROWS: usize = 64 * 1024;
 const ID_CHARS: usize = 36;
 
 /// A column of the group that is being filled.
-enum Values {
+enum ColumnBuffer {
     /// The characters of all ids, one after the other.
     Ids(Vec<u8>),
     Texts {
@@ -40,7 +40,7 @@ enum Values {
 
 pub(super) struct ParquetWriter<'a> {
     writer: SerializedFileWriter<&'a mut (dyn Write + Send)>,
-    columns: Vec<Values>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
     group_rows: usize,
 }
@@ -57,11 +57,13 @@ impl<'a> ParquetWriter<'a> {
         for (name, kind) in columns {
             let path = ColumnPath::from(*name);
             properties = match kind {
-                Kind::Id | Kind::Flag => properties.set_column_dictionary_enabled(path, false),
-                Kind::Integer | Kind::OptionalInteger => properties
+                ExportColumnKind::Id | ExportColumnKind::Flag => {
+                    properties.set_column_dictionary_enabled(path, false)
+                }
+                ExportColumnKind::Integer | ExportColumnKind::OptionalInteger => properties
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-                Kind::Text | Kind::OptionalText => properties,
+                ExportColumnKind::Text | ExportColumnKind::OptionalText => properties,
             };
         }
         let schema = Arc::new(schema.map_err(failed)?);
@@ -89,38 +91,40 @@ impl<'a> ParquetWriter<'a> {
 
 fn field((name, kind): Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match kind {
-        Kind::Id | Kind::Text | Kind::OptionalText => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Integer | Kind::OptionalInteger => (PhysicalType::INT64, None),
-        Kind::Flag => (PhysicalType::BOOLEAN, None),
+        ExportColumnKind::Id | ExportColumnKind::Text | ExportColumnKind::OptionalText => {
+            (PhysicalType::BYTE_ARRAY, Some(LogicalType::String))
+        }
+        ExportColumnKind::Integer | ExportColumnKind::OptionalInteger => (PhysicalType::INT64, None),
+        ExportColumnKind::Flag => (PhysicalType::BOOLEAN, None),
     };
-    let optional = matches!(kind, Kind::OptionalText | Kind::OptionalInteger);
+    let optional = matches!(kind, ExportColumnKind::OptionalText | ExportColumnKind::OptionalInteger);
     Type::primitive_type_builder(name, physical)
         .with_logical_type(logical)
         .with_repetition(if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED })
         .build()
 }
 
-fn empty(kind: Kind) -> Values {
+fn empty(kind: ExportColumnKind) -> ColumnBuffer {
     match kind {
-        Kind::Id => Values::Ids(Vec::new()),
-        Kind::Text | Kind::OptionalText => Values::Texts {
+        ExportColumnKind::Id => ColumnBuffer::Ids(Vec::new()),
+        ExportColumnKind::Text | ExportColumnKind::OptionalText => ColumnBuffer::Texts {
             values: Vec::new(),
             levels: Vec::new(),
-            optional: kind == Kind::OptionalText,
+            optional: kind == ExportColumnKind::OptionalText,
             last: ByteArray::from(""),
         },
-        Kind::Integer | Kind::OptionalInteger => Values::Integers {
+        ExportColumnKind::Integer | ExportColumnKind::OptionalInteger => ColumnBuffer::Integers {
             values: Vec::new(),
             levels: Vec::new(),
-            optional: kind == Kind::OptionalInteger,
+            optional: kind == ExportColumnKind::OptionalInteger,
         },
-        Kind::Flag => Values::Flags(Vec::new()),
+        ExportColumnKind::Flag => ColumnBuffer::Flags(Vec::new()),
     }
 }
 
-fn write_column(values: &mut Values, column: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
+fn write_column(values: &mut ColumnBuffer, column: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
     match (values, column) {
-        (Values::Ids(characters), ColumnWriter::ByteArrayColumnWriter(column)) => {
+        (ColumnBuffer::Ids(characters), ColumnWriter::ByteArrayColumnWriter(column)) => {
             let characters = Bytes::from(std::mem::take(characters));
             let ids: Vec<ByteArray> = (0..characters.len())
                 .step_by(ID_CHARS)
@@ -128,17 +132,20 @@ fn write_column(values: &mut Values, column: &mut ColumnWriter<'_>) -> Result<()
                 .collect();
             column.write_batch(&ids, None, None)?;
         }
-        (Values::Texts { values, levels, optional, .. }, ColumnWriter::ByteArrayColumnWriter(column)) => {
+        (
+            ColumnBuffer::Texts { values, levels, optional, .. },
+            ColumnWriter::ByteArrayColumnWriter(column),
+        ) => {
             column.write_batch(values, optional.then_some(levels.as_slice()), None)?;
             values.clear();
             levels.clear();
         }
-        (Values::Integers { values, levels, optional }, ColumnWriter::Int64ColumnWriter(column)) => {
+        (ColumnBuffer::Integers { values, levels, optional }, ColumnWriter::Int64ColumnWriter(column)) => {
             column.write_batch(values, optional.then_some(levels.as_slice()), None)?;
             values.clear();
             levels.clear();
         }
-        (Values::Flags(values), ColumnWriter::BoolColumnWriter(column)) => {
+        (ColumnBuffer::Flags(values), ColumnWriter::BoolColumnWriter(column)) => {
             column.write_batch(values, None, None)?;
             values.clear();
         }
@@ -148,13 +155,13 @@ fn write_column(values: &mut Values, column: &mut ColumnWriter<'_>) -> Result<()
 }
 
 impl RowWriter for ParquetWriter<'_> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+    fn row(&mut self, cells: &[ExportCell<'_>]) -> io::Result<()> {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
             match (column, cell) {
-                (Values::Ids(characters), Cell::Id(id)) => {
+                (ColumnBuffer::Ids(characters), ExportCell::Id(id)) => {
                     characters.extend_from_slice(id.hyphenated().encode_lower(&mut [0; ID_CHARS]).as_bytes());
                 }
-                (Values::Texts { values, levels, last, .. }, Cell::Text(text)) => {
+                (ColumnBuffer::Texts { values, levels, last, .. }, ExportCell::Text(text)) => {
                     levels.push(i16::from(text.is_some()));
                     if let Some(text) = text {
                         if last.data() != text.as_bytes() {
@@ -164,12 +171,14 @@ impl RowWriter for ParquetWriter<'_> {
                     }
                 }
                 // Nothing recorded reaches 2^63 nanoseconds.
-                (Values::Integers { levels, optional: true, .. }, Cell::NoInteger) => levels.push(0),
-                (Values::Integers { values, levels, .. }, Cell::Integer(value)) => {
+                (ColumnBuffer::Integers { levels, optional: true, .. }, ExportCell::NoInteger) => {
+                    levels.push(0)
+                }
+                (ColumnBuffer::Integers { values, levels, .. }, ExportCell::Integer(value)) => {
                     levels.push(1);
                     values.push(i64::try_from(*value).unwrap_or(i64::MAX));
                 }
-                (Values::Flags(values), Cell::Flag(flag)) => values.push(*flag),
+                (ColumnBuffer::Flags(values), ExportCell::Flag(flag)) => values.push(*flag),
                 _ => return Err(io::Error::other("a cell of another kind than its column")),
             }
         }
@@ -204,11 +213,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_over_several_groups() {
         let columns = [
-            ("id", Kind::Id),
-            ("text", Kind::Text),
-            ("maybe", Kind::OptionalText),
-            ("n", Kind::Integer),
-            ("f", Kind::Flag),
+            ("id", ExportColumnKind::Id),
+            ("text", ExportColumnKind::Text),
+            ("maybe", ExportColumnKind::OptionalText),
+            ("n", ExportColumnKind::Integer),
+            ("f", ExportColumnKind::Flag),
         ];
         let mut file = Vec::new();
         let mut writer = Box::new(ParquetWriter::new(&columns, &mut file).unwrap());
@@ -217,11 +226,11 @@ mod tests {
         let maybe = |n: u64| n.is_multiple_of(3).then_some("=1+1");
         for n in 0..rows {
             let cells = [
-                Cell::Id(Uuid::from_u128(u128::from(n))),
-                Cell::Text(Some(if n < 5 { "a" } else { "b" })),
-                Cell::Text(maybe(n)),
-                Cell::Integer(n * n),
-                Cell::Flag(n.is_multiple_of(2)),
+                ExportCell::Id(Uuid::from_u128(u128::from(n))),
+                ExportCell::Text(Some(if n < 5 { "a" } else { "b" })),
+                ExportCell::Text(maybe(n)),
+                ExportCell::Integer(n * n),
+                ExportCell::Flag(n.is_multiple_of(2)),
             ];
             writer.row(&cells).unwrap();
         }

@@ -12,7 +12,8 @@ use statistics::order::same_percentile;
 
 /// The trace point that an iteration's explanation names, in short.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Culprit {
+#[schemars(rename = "Culprit")]
+pub struct IterationCause {
     /// The point's name, such as `db`.
     pub name: String,
     /// What it did: a statement, a path, a method, without literals and ids; empty when its info does not say.
@@ -35,16 +36,16 @@ pub struct Culprit {
 /// Slow iterations of a workload compared with typical ones: what makes the difference.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Comparison {
-    /// Which are slow: the upper 1, 2 or 5 % of response times; more in a run of 100 to 399 iterations, of which the slowest
-    /// 20 count.
+    /// Which are slow: the upper 1, 2 or 5 % of response times; more in a run of 100 to 399 iterations, where the
+    /// slowest 20 count.
     pub slow_percent: u32,
-    /// Of how many slow iterations with complete traces only those are compared that call the kind of point which is
-    /// named; absent if all are.
+    /// The number of slow iterations with complete traces, if only the ones that call the named kind of point are
+    /// compared; absent if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_slow: Option<u64>,
     /// What a finding lacks; absent if it lacks nothing, or more iterations would not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Missing>,
+    pub missing: Option<SlowIterationShortage>,
     /// How many slow iterations were compared, with complete traces.
     pub slow: u64,
     /// How many typical ones: between the 10th and 50th percentile, matched in time.
@@ -56,7 +57,7 @@ pub struct Comparison {
     /// The mean response time of the typical ones.
     pub typical_ms: f64,
     /// Why no kind of point is named as the cause; absent if one is.
-    pub no_finding: Option<NoFinding>,
+    pub no_finding: Option<NoCauseReason>,
     /// The kinds of points that explain most of the difference, largest share first. Whole calls that are the cause come
     /// before them.
     pub kinds: Vec<ComparedKind>,
@@ -77,7 +78,7 @@ pub struct Comparison {
     /// What slow iterations have more often than typical ones anywhere in their traces; absent with too few traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differences: Option<Differences>,
-    /// The functions of the guilty points on both sides; absent without any.
+    /// The functions of the causes on both sides; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<ComparedFunctions>,
     /// Where in the run the slow iterations are; absent if that says nothing.
@@ -136,12 +137,13 @@ pub struct ComparedNode {
 
 /// Which slow iterations a finding lacks, and how many iterations would bring them.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Missing {
-    /// How many there are: slow iterations, or those of them that make the call which may be the cause.
+#[schemars(rename = "Missing")]
+pub struct SlowIterationShortage {
+    /// How many slow iterations there are, or how many of them make the call that may be the cause.
     pub seen: u64,
     /// How many a finding needs.
     pub needed: u64,
-    /// The number of iterations of a run that would have so many, if all goes on as before.
+    /// The number of iterations of a run that would have `needed` of them, if all goes on as before.
     pub iterations: u64,
     /// Whether only slow iterations count that call the first of the kinds.
     pub of_callers: bool,
@@ -150,7 +152,8 @@ pub struct Missing {
 /// Why no cause is named.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NoFinding {
+#[schemars(rename = "NoFinding")]
+pub enum NoCauseReason {
     /// Too few complete traces: 20 slow and 40 typical ones are needed.
     FewTraces,
     /// More than a fifth of a side's traces were incomplete.
@@ -166,8 +169,8 @@ pub enum NoFinding {
 pub struct ComparedKind {
     /// The project and service that reported it; `bench` for the client's own points.
     pub service: String,
-    /// The point's name; `all trace points` where only a whole service stands out, and `all trace points and the calls to them`
-    /// where it does so only with the calls of others that wait for it.
+    /// The point's name. `all trace points` where only a whole service stands out; `all trace points and the calls to
+    /// them` where it does so only with the calls of others that wait for it.
     pub name: String,
     /// What it did, without literals and ids.
     pub detail: String,
@@ -200,7 +203,8 @@ pub struct ComparedKind {
     /// The share of slow iterations in which it took longer than in 95 % of the typical ones.
     pub exceeding: f64,
     /// Whether share, effect, support and agreement with clock-free durations are all sufficient.
-    pub guilty: bool,
+    #[serde(rename = "guilty")]
+    pub is_cause: bool,
     /// The slow iteration in which it took longest.
     pub worst_trace_id: Option<Uuid>,
     /// The other service that it calls. Then its own time is what passes before that service begins and after it ends:
@@ -218,13 +222,15 @@ pub struct ComparedKind {
     pub contrasts: Vec<Contrast>,
 }
 
-/// How the calls of a kind of point share what it takes longer: the longest call of a slow iteration is compared with the
-/// longest of a typical one, the second with the second, and so on. Times are the calls' own, without their children.
+/// How the calls of a kind of point share what it takes longer. The longest call of a slow iteration is compared with
+/// the longest of a typical one, the second with the second, and so on. Times are the calls' own, without their
+/// children.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CallSpread {
     /// The mean number of calls in a slow iteration.
     pub of: f64,
-    /// So many of the longest calls make four fifths of the difference on the critical path; all of them if they are alike.
+    /// How many of the longest calls make four fifths of the difference on the critical path; all of them if they are
+    /// alike.
     pub longest: u64,
     /// Whether each call takes longer by about the same: at least half of the mean, and at most twice as much.
     pub each_alike: bool,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct SlowPlaces {
     /// Present if the first iterations of the run are slow ones more often than any others in a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first: Option<FirstOnes>,
+    pub first: Option<FirstIterations>,
     /// Present if slow ones come at regular intervals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rhythm: Option<Rhythm>,
@@ -16,7 +16,8 @@ pub struct SlowPlaces {
 
 /// The first iterations of a run, without the warm-up, that were slow.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct FirstOnes {
+#[schemars(rename = "FirstOnes")]
+pub struct FirstIterations {
     /// How many of the first `among` iterations are slow ones: at least half.
     pub slow: u64,
     /// The length of the run's beginning, in iterations.

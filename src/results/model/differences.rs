@@ -1,4 +1,4 @@
-//! The part of the result model on what the traces of slow iterations have that those of typical ones lack.
+//! The part of the result model on what traces of slow iterations have and traces of typical ones lack.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

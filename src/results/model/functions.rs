@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The functions of slow iterations compared with those of typical ones, in the points of the guilty kind.
+/// The functions of slow iterations compared with those of typical ones, in the points of the cause.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ComparedFunctions {
     /// How many samples there are of slow iterations.
@@ -14,7 +14,7 @@ pub struct ComparedFunctions {
     pub slow_ms: f64,
     /// The same of a typical one.
     pub typical_ms: f64,
-    /// True if these are all functions of the iterations, because the guilty points have none of their own.
+    /// True if these are all functions of the iterations, because the causes have none of their own.
     pub whole: bool,
     /// The function that explains the difference; absent if none does for certain, or there are too few samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct ComparedFunction {
     pub file: String,
     /// The first line of it that was seen; 0 if it is not known.
     pub line: u32,
-    /// How much longer it and what it called were at work, as a share of how much longer the guilty points took by
+    /// How much longer it and what it called were at work, as a share of how much longer the causes took by
     /// themselves.
     pub share: f64,
     /// The share is at least this, with 95 % confidence.

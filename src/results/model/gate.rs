@@ -96,7 +96,7 @@ pub struct Criterion {
     pub reason: Option<String>,
     /// The limit, the observed value and its bounds, if they are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Measured>,
+    pub measured: Option<CriterionMeasurement>,
     /// True if this criterion ended the load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
@@ -108,7 +108,8 @@ pub struct Criterion {
 
 /// A criterion in numbers, all in the same unit.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct Measured {
+#[schemars(rename = "Measured")]
+pub struct CriterionMeasurement {
     /// `ms`, `%`, `1/s` or `calls`; empty for plain numbers.
     pub unit: String,
     /// The limit.

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 /// The load that a workload asked for and the load that was served.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct Offered {
+#[schemars(rename = "Offered")]
+pub struct OfferedLoad {
     /// Iterations per second that were due, without the warm-up; absent where virtual users set the pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_per_s: Option<f64>,
-    /// Iterations per second that ended, without the warm-up: between the first and the last end where iterations are due
-    /// at a rate, so that it can be held against `asked_per_s`; else from the first start to the last end.
+    /// Iterations per second that ended, without the warm-up. Where iterations are due at a rate, it is taken between
+    /// the first and the last end, to compare with `asked_per_s`; else from the first start to the last end.
     pub served_per_s: f64,
     /// The most iterations that may run at the same time: `concurrency`, or `max_concurrency`; absent where only the
     /// machine limits it.
@@ -42,7 +43,7 @@ pub struct Network {
     pub connections_given_up: u64,
     /// Requests during which segments to the service were sent again.
     pub requests_with_segments_resent: u64,
-    /// Answers of which segments came although one before them was missing.
+    /// Answers with segments that came although one before them was missing.
     pub answers_out_of_order: u64,
 }
 

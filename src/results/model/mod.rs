@@ -35,21 +35,21 @@ use statistics::order::same_percentile;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample, LateIteration, LateWork};
 pub use causes::{
-    CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, Missing,
-    NoFinding, ObserverEffect, Overall, WholePattern,
+    CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, EffectAt, Finding, IterationCause,
+    NoCauseReason, ObserverEffect, Overall, SlowIterationShortage, WholePattern,
 };
-pub use client_causes::{FirstOnes, Rhythm, SlowMoments, SlowPlaces};
+pub use client_causes::{FirstIterations, Rhythm, SlowMoments, SlowPlaces};
 pub use client_comparison::ClientComparison;
 pub use differences::{AttributeDifference, AttributeValue, Correlation, Differences};
 pub use explanation::{Basis, Explanation, OwnTime, Place};
 pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
-pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
-pub use load::{LoadSeries, Network, Offered};
+pub use gate::{Criterion, CriterionMeasurement, Outcome, Severity, Verdict};
+pub use load::{LoadSeries, Network, OfferedLoad};
 pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
 pub use shards::{MergedShard, Shard};
-pub use tags::Tagged;
+pub use tags::TaggedRequests;
 pub use task::{Hook, Subtask, Task};
 
 /// The value of the key `format` in every results file.
@@ -211,7 +211,7 @@ pub struct Profiling {
     pub collector: Option<String>,
     /// What the receiver of spans received; absent without one.
     #[serde(default)]
-    pub received: Option<Received>,
+    pub received: Option<ReceivedSpans>,
     /// What happened when traces were fetched: a count for each state of a trace.
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
@@ -226,7 +226,8 @@ pub struct Profiling {
 
 /// What the receiver of spans received (`profiler.receive`).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-pub struct Received {
+#[schemars(rename = "Received")]
+pub struct ReceivedSpans {
     /// The addresses at which it listened.
     pub addresses: Vec<String>,
     /// Spans of this run's traces.
@@ -266,7 +267,7 @@ pub struct Received {
     pub forward_dropped: u64,
 }
 
-impl Received {
+impl ReceivedSpans {
     /// What two receivers received.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
@@ -338,8 +339,8 @@ pub struct Workload {
     /// From the time an iteration really started to its end; failed ones included, aborted ones not.
     pub service_time: Distribution,
     /// From the time an iteration was due to its start: how late the load was, for whatever reason.
-    #[serde(default)]
-    pub start_lag: Distribution,
+    #[serde(default, rename = "start_lag")]
+    pub queue_time: Distribution,
     /// From the start of iterations to the end of the last span of their traces; absent without `end: asynchronous`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asynchronous: Option<Asynchronous>,
@@ -347,7 +348,7 @@ pub struct Workload {
     pub actions: Vec<Action>,
     /// An entry for each tag and value of its actions, in alphabetical order; absent if no action has tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<Tagged>,
+    pub tags: Vec<TaggedRequests>,
     /// The faults, most frequent first.
     pub errors: Vec<ErrorClass>,
     /// Its slow iterations compared with typical ones; absent if there are too few traces.
@@ -361,7 +362,7 @@ pub struct Workload {
     pub series: Option<Series>,
     /// The load that was asked for and the load that was served; absent if nothing was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offered: Option<Offered>,
+    pub offered: Option<OfferedLoad>,
     /// What TCP had to repeat; absent if nothing is known of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
@@ -511,7 +512,7 @@ pub struct Distribution {
     /// The percentiles of all that thresholds judge, as reports show them; absent if all of them succeeded, and in results of
     /// earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of_all: Option<OfAll>,
+    pub of_all: Option<PercentilesOfDue>,
     /// The whole histogram of nanoseconds: HdrHistogram's V2 format, deflated, in base64.
     pub histogram: String,
     /// Every occupied bucket of about 5 % width, ascending, with a sample's trace id.
@@ -553,7 +554,8 @@ pub enum Time {
 /// The percentiles of all that were due: those that failed, never started or were cut off count as longer than every
 /// success. In service times, those that never started do not count.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct OfAll {
+#[schemars(rename = "OfAll")]
+pub struct PercentilesOfDue {
     /// How many they are.
     pub count: u64,
     /// Value at each percentile, ascending.
@@ -575,8 +577,8 @@ pub struct PercentileOfAll {
 pub struct Percentile {
     /// Such as 99.9.
     pub percentile: f64,
-    /// The value that this share of the samples does not exceed: the sample of its rank, rounded up by at most 0.1 % (to the
-    /// edge of its bucket in the histogram), and never above the largest.
+    /// The value that this share of the samples does not exceed: the sample of its rank. It is rounded up by at most
+    /// 0.1 % (to the edge of its bucket in the histogram), and never above the largest.
     pub value_ms: f64,
 }
 
@@ -661,8 +663,8 @@ pub struct SlowIteration {
     pub iteration: IterationRow,
     /// From the time it was due to its end.
     pub response_ms: f64,
-    /// From its start to the end of the last span of its trace, as far as spans had come; absent without
-    /// `end: asynchronous`, and without a trace.
+    /// From its start to the end of the last span of its trace that had come; absent without `end: asynchronous`, and
+    /// without a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asynchronous_ms: Option<f64>,
     /// Its actions in order, with the offset from its start.
@@ -673,7 +675,8 @@ pub struct SlowIteration {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lacks_spans: bool,
     /// The trace point that its explanation names.
-    pub culprit: Option<Culprit>,
+    #[serde(rename = "culprit")]
+    pub cause: Option<IterationCause>,
 }
 
 /// An action of an iteration.

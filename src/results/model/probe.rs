@@ -31,7 +31,7 @@ pub struct Probe {
     pub services: Vec<String>,
     /// How long the trace was waited for, in seconds.
     pub waited_s: f64,
-    /// Why no trace came, and what to do, as far as that can be told.
+    /// Why no trace came, and what to do, if that can be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }

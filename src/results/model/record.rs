@@ -37,9 +37,8 @@ pub enum RecordState {
     Damaged,
 }
 
-/// How the iterations of a workload add up, those of the warm-up with them: `issued` is the sum of `ok`, `failed`,
-/// `aborted` and `unrecorded`; `planned`, where a number was planned, the sum of `issued`, `dropped` and
-/// `not_started`.
+/// How the iterations of a workload add up, with the warm-up's. `issued` is the sum of `ok`, `failed`, `aborted` and
+/// `unrecorded`. `planned`, where a number was planned, is the sum of `issued`, `dropped` and `not_started`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Tally {
     /// How many iterations were planned; absent if there was no number, and in logs of earlier builds.

@@ -7,7 +7,8 @@ use super::{Counts, Distribution};
 
 /// The requests of all actions of a workload that have a tag with this value. Groups have no requests of their own.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Tagged {
+#[schemars(rename = "Tagged")]
+pub struct TaggedRequests {
     /// The name of the tag, such as `team`.
     pub tag: String,
     /// Its value, such as `identity`.

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Condition, Metric, Operator, Statistic};
+use super::{Metric, MetricCondition, Operator, Statistic};
 
 /// Pairs of conditions, by their numbers, that contradict each other; at most one pair for each condition that asks
 /// for much.
 #[must_use]
-pub fn find(conditions: &[&Condition]) -> Vec<(usize, usize)> {
+pub fn find(conditions: &[&MetricCondition]) -> Vec<(usize, usize)> {
     let mut groups: HashMap<String, Vec<(f64, usize)>> = HashMap::new();
     for (number, condition) in conditions.iter().enumerate() {
         let (group, rank) = place(&condition.metric);
@@ -37,7 +37,7 @@ fn place(metric: &Metric) -> (String, f64) {
     ordered.unwrap_or_else(|| (format!("= {metric}"), 0.0))
 }
 
-fn of_group(conditions: &[&Condition], mut group: Vec<(f64, usize)>) -> Vec<(usize, usize)> {
+fn of_group(conditions: &[&MetricCondition], mut group: Vec<(f64, usize)>) -> Vec<(usize, usize)> {
     // From the highest rank down: the smallest upper limit so far, and whether the value may equal it.
     group.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut pairs = Vec::new();
@@ -46,7 +46,7 @@ fn of_group(conditions: &[&Condition], mut group: Vec<(f64, usize)>) -> Vec<(usi
     while start < group.len() {
         let end = start + group[start..].iter().take_while(|(rank, _)| *rank >= group[start].0).count();
         for &(_, number) in &group[start..end] {
-            let Condition { operator, limit, .. } = conditions[number];
+            let MetricCondition { operator, limit, .. } = conditions[number];
             if matches!(operator, Operator::Below | Operator::AtMost | Operator::Equal) {
                 let reached = *operator != Operator::Below;
                 if least.is_none_or(|(known, known_reached, _)| {
@@ -57,7 +57,7 @@ fn of_group(conditions: &[&Condition], mut group: Vec<(f64, usize)>) -> Vec<(usi
             }
         }
         for &(_, number) in &group[start..end] {
-            let Condition { operator, limit, .. } = conditions[number];
+            let MetricCondition { operator, limit, .. } = conditions[number];
             let Some((most, reached, other)) = least else { continue };
             let reaches = *operator != Operator::Above;
             let asks = matches!(operator, Operator::Above | Operator::AtLeast | Operator::Equal);

@@ -17,7 +17,7 @@ use base::clock::{Nanos, saturating_nanos};
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse, parse_metric};
 use selector::Selector;
-pub use subject::Subject;
+pub use subject::MetricSubject;
 
 /// The word for asynchronous work in a threshold.
 const ASYNCHRONOUS: &str = "asynchronous";
@@ -25,8 +25,7 @@ const ASYNCHRONOUS: &str = "asynchronous";
 /// A condition and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// The condition.
-    pub condition: Condition,
+    pub condition: MetricCondition,
     /// The condition must hold in every window of this length.
     pub window_ns: Option<Nanos>,
     /// With fewer samples, the verdict is INVALID.
@@ -39,8 +38,7 @@ pub struct Threshold {
 
 /// A condition on a metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    /// The metric.
+pub struct MetricCondition {
     pub metric: Metric,
     /// The comparison.
     pub operator: Operator,
@@ -48,15 +46,14 @@ pub struct Condition {
     pub limit: f64,
 }
 
-/// A metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Metric {
     /// Durations of iterations or of requests.
-    Time(Statistic, Times),
+    Time(Statistic, DurationSelection),
     /// The share of iterations, or of requests, that ended in this way.
-    Rate(Event, Option<Subject>),
+    Rate(CountedOutcome, Option<MetricSubject>),
     /// The number of iterations, or of requests, that ended in this way.
-    Count(Event, Option<Subject>),
+    Count(CountedOutcome, Option<MetricSubject>),
     /// Completed iterations per second.
     Throughput,
     /// A figure of each iteration's trace, over the trace points that services report.
@@ -110,9 +107,9 @@ pub enum Statistic {
 
 /// Which durations to use.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Times {
-    /// Those of these requests; if absent, those of iterations.
-    pub subject: Option<Subject>,
+pub struct DurationSelection {
+    /// The requests whose durations are used; if absent, the iterations' are.
+    pub subject: Option<MetricSubject>,
     /// The start and the end of the duration.
     pub clock: Clock,
     /// True to use only iterations that were left unprofiled for comparison.
@@ -128,12 +125,12 @@ pub enum Clock {
     /// From the actual start to the end; the default for requests.
     Service,
     /// From the iteration's due time to its start.
-    Lag,
+    QueueTime,
 }
 
 /// How an iteration or a request ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Event {
+pub enum CountedOutcome {
     /// It failed.
     Errors,
     /// It was due but never started.
@@ -146,7 +143,7 @@ pub enum Event {
     Completed,
 }
 
-impl Event {
+impl CountedOutcome {
     /// True if only something that ended can count as this event.
     #[must_use]
     pub fn is_of_ended(self) -> bool {
@@ -205,7 +202,7 @@ impl Operator {
 impl Metric {
     /// The requests that the metric is about, if any.
     #[must_use]
-    pub fn subject(&self) -> Option<&Subject> {
+    pub fn subject(&self) -> Option<&MetricSubject> {
         match self {
             Self::Time(_, times) => times.subject.as_ref(),
             Self::Rate(_, subject) | Self::Count(_, subject) => subject.as_ref(),
@@ -234,7 +231,7 @@ impl Metric {
     /// True if the metric counts completed iterations.
     #[must_use]
     pub fn counts_done(&self) -> bool {
-        matches!(self, Self::Throughput | Self::Count(Event::Completed, _))
+        matches!(self, Self::Throughput | Self::Count(CountedOutcome::Completed, _))
     }
 
     /// The unit of the metric's limit.
@@ -262,7 +259,7 @@ pub enum Unit {
     Number,
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for MetricCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.metric, self.operator.text())?;
         match self.metric.unit() {
@@ -281,7 +278,7 @@ impl fmt::Display for Condition {
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |subject: &Option<Subject>| {
+        let of = |subject: &Option<MetricSubject>| {
             subject.as_ref().map_or_else(String::new, |subject| format!(" {subject}"))
         };
         match self {
@@ -319,7 +316,7 @@ impl fmt::Display for Statistic {
     }
 }
 
-impl fmt::Display for Times {
+impl fmt::Display for DurationSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = if self.subject.is_some() { Clock::Service } else { Clock::Response };
         let mut words = Vec::new();
@@ -329,7 +326,7 @@ impl fmt::Display for Times {
         if self.clock != usual {
             words.push(self.clock.word().to_owned());
         }
-        words.extend(self.subject.as_ref().map(Subject::to_string));
+        words.extend(self.subject.as_ref().map(MetricSubject::to_string));
         f.write_str(&words.join(" "))
     }
 }
@@ -341,12 +338,12 @@ impl Clock {
         match self {
             Self::Response => "response",
             Self::Service => "service",
-            Self::Lag => "lag",
+            Self::QueueTime => "lag",
         }
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for CountedOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Errors => "errors",

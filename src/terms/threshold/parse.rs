@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::selector::{PointCondition, Selector};
 use super::{
-    ASYNCHRONOUS, Clock, Condition, Event, Figure, Metric, Operator, Statistic, Subject, Times, Unit,
+    ASYNCHRONOUS, Clock, CountedOutcome, DurationSelection, Figure, Metric, MetricCondition, MetricSubject,
+    Operator, Statistic, Unit,
 };
 use base::units::parse_duration;
 use text::similar::did_you_mean;
@@ -69,7 +70,7 @@ const WORDS: [&str; 18] = [
 ///
 /// # Errors
 /// The first error.
-pub fn parse(text: &str) -> Result<Condition, Mistake> {
+pub fn parse(text: &str) -> Result<MetricCondition, Mistake> {
     if text.len() > LENGTH_MAX {
         return Err(mistake(0..text.len(), "a threshold longer than 1000 characters", "shorten it"));
     }
@@ -85,7 +86,7 @@ pub fn parse(text: &str) -> Result<Condition, Mistake> {
     if operator == Operator::Equal && matches!(metric, Metric::Trace(Statistic::Percentile(_), ..)) {
         return Err(mistake(metric_at, "a percentile is compared with <, <=, > or >=", "write <= or >="));
     }
-    Ok(Condition { metric, operator, limit })
+    Ok(MetricCondition { metric, operator, limit })
 }
 
 /// Reads a metric without a comparison.
@@ -364,7 +365,7 @@ fn percentile(percent: f64, at: Range<usize>) -> Result<Statistic, Mistake> {
 
 /// The durations or trace points to which a statistic applies.
 fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
-    let (mut times, mut clock, mut trace) = (Times::default(), None, None);
+    let (mut times, mut clock, mut trace) = (DurationSelection::default(), None, None);
     let mut pieces = pieces.into_iter().peekable();
     while let Some((at, piece)) = pieces.next() {
         let word = match piece {
@@ -389,7 +390,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             }
             ("response", _) => clock = Some(Clock::Response),
             ("service", _) => clock = Some(Clock::Service),
-            ("lag", _) => clock = Some(Clock::Lag),
+            ("lag", _) => clock = Some(Clock::QueueTime),
             ("unprofiled", _) => times.unprofiled = true,
             (ASYNCHRONOUS, _) => trace = Some(Metric::Asynchronous(statistic)),
             ("action" | "tag", _) => {
@@ -400,7 +401,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
         }
     }
     if let Some(trace) = trace {
-        return if times == Times::default() && clock.is_none() {
+        return if times == DurationSelection::default() && clock.is_none() {
             Ok(trace)
         } else {
             Err(mistake(
@@ -467,13 +468,13 @@ fn named(
     word: &str,
     at: Range<usize>,
     pieces: &mut impl Iterator<Item = (Range<usize>, Piece)>,
-) -> Result<(Range<usize>, Subject), Mistake> {
+) -> Result<(Range<usize>, MetricSubject), Mistake> {
     let name = name(word, at.clone(), pieces)?;
     if word == "action" {
-        return Ok((at, Subject::Action(name)));
+        return Ok((at, MetricSubject::Action(name)));
     }
     match name.split_once('=') {
-        Some((tag, value)) if !tag.is_empty() && !value.is_empty() => Ok((at, Subject::Tag(name))),
+        Some((tag, value)) if !tag.is_empty() && !value.is_empty() => Ok((at, MetricSubject::Tag(name))),
         _ => {
             let tag = name.trim_matches('=');
             let help = format!("write tag \"{}=VALUE\"", if tag.is_empty() { "NAME" } else { tag });
@@ -483,7 +484,10 @@ fn named(
 }
 
 /// A metric is about one action or one tag.
-fn only(known: Option<Subject>, (at, new): (Range<usize>, Subject)) -> Result<Subject, Mistake> {
+fn only(
+    known: Option<MetricSubject>,
+    (at, new): (Range<usize>, MetricSubject),
+) -> Result<MetricSubject, Mistake> {
     let Some(known) = known else { return Ok(new) };
     Err(mistake(at, format!("both {known} and {new}"), "write one threshold for each"))
 }
@@ -512,7 +516,7 @@ fn event(
     metric: &str,
     metric_at: Range<usize>,
     pieces: Vec<(Range<usize>, Piece)>,
-    make: impl Fn(Event, Option<Subject>) -> Metric,
+    make: impl Fn(CountedOutcome, Option<MetricSubject>) -> Metric,
 ) -> Result<Metric, Mistake> {
     let (mut found, mut subject) = (None, None);
     let mut pieces = pieces.into_iter();
@@ -528,11 +532,11 @@ fn event(
             ));
         };
         match word.as_str() {
-            "errors" => found = Some(Event::Errors),
-            "dropped" => found = Some(Event::Dropped),
-            "aborted" => found = Some(Event::Aborted),
-            "resent" => found = Some(Event::Resent),
-            "iterations" | "completed" if metric == "count" => found = Some(Event::Completed),
+            "errors" => found = Some(CountedOutcome::Errors),
+            "dropped" => found = Some(CountedOutcome::Dropped),
+            "aborted" => found = Some(CountedOutcome::Aborted),
+            "resent" => found = Some(CountedOutcome::Resent),
+            "iterations" | "completed" if metric == "count" => found = Some(CountedOutcome::Completed),
             "action" | "tag" => {
                 let named = named(&word, at, &mut pieces)?;
                 subject = Some(only(subject.take(), named)?);

@@ -10,7 +10,7 @@ use super::{Operator, quoted};
 /// A selector may have at most this many conditions.
 pub const CONDITIONS_MAX: usize = 16;
 
-/// A selection of trace points: those of a name that meet every condition.
+/// A selection of trace points: the points of a name that meet every condition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector {
     /// A name, or a name and the beginning of a statement or path; all points if it is absent.
@@ -25,14 +25,14 @@ pub enum PointCondition {
     /// The point failed.
     Error,
     /// A text compares with a value. A point without the text never meets it.
-    Text(Field, TextTest, String),
+    Text(PointField, TextTest, String),
     /// A number compares with a value. A point without the number never meets it.
-    Number(Field, NumberTest, f64),
+    Number(PointField, NumberTest, f64),
 }
 
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Field {
+pub enum PointField {
     /// The service that reported the point, with or without its project.
     Service,
     /// The point's name.
@@ -143,7 +143,7 @@ impl fmt::Display for PointCondition {
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for PointField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service => f.write_str("service"),

@@ -6,14 +6,14 @@ use super::quoted;
 
 /// Requests that a metric is about, if it is not about iterations.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Subject {
-    /// Those of the action with this name.
+pub enum MetricSubject {
+    /// The requests of the action with this name.
     Action(String),
-    /// Those of all actions with this tag and value, written as `team=identity`.
+    /// The requests of all actions with this tag and value, written as `team=identity`.
     Tag(String),
 }
 
-impl Subject {
+impl MetricSubject {
     /// The word before its name in a metric.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -32,7 +32,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for MetricSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.word(), quoted(self.name()))
     }

@@ -154,10 +154,10 @@ fn contradictions_are_found() {
         (vec!["count(errors) == 1", "count(errors) == 2"], vec![(1, 0)]),
         (vec!["p99 < 10ms", "p99(service) > 20ms", "avg > 1s"], vec![]),
     ] {
-        let conditions: Vec<Condition> = texts.iter().map(|text| parse(text).unwrap()).collect();
+        let conditions: Vec<MetricCondition> = texts.iter().map(|text| parse(text).unwrap()).collect();
         assert_eq!(contradictions(&conditions.iter().collect::<Vec<_>>()), expected, "{texts:?}");
     }
-    let many: Vec<Condition> =
+    let many: Vec<MetricCondition> =
         (1..5000).map(|ms| parse(&format!("p{} < {ms}ms", ms % 99 + 1)).unwrap()).collect();
     assert!(contradictions(&many.iter().collect::<Vec<_>>()).is_empty());
 }
@@ -171,16 +171,16 @@ fn conditions_are_bounded() {
 }
 
 fn condition() -> impl Strategy<Value = selector::PointCondition> {
-    use selector::{Field, NumberTest, PointCondition, TextTest};
+    use selector::{NumberTest, PointCondition, PointField, TextTest};
     let text = "[a-z \"'\\\\)=é]{0,6}";
     let field = prop_oneof![
-        Just(Field::Service),
-        Just(Field::Name),
-        Just(Field::Detail),
-        Just(Field::Host),
-        "[a-z.\"\\\\)]{1,6}".prop_map(Field::Attribute),
+        Just(PointField::Service),
+        Just(PointField::Name),
+        Just(PointField::Detail),
+        Just(PointField::Host),
+        "[a-z.\"\\\\)]{1,6}".prop_map(PointField::Attribute),
     ];
-    let number_field = prop_oneof![Just(Field::Depth), "[a-z.]{1,6}".prop_map(Field::Attribute)];
+    let number_field = prop_oneof![Just(PointField::Depth), "[a-z.]{1,6}".prop_map(PointField::Attribute)];
     let test = prop_oneof![Just(TextTest::Is), Just(TextTest::IsNot), Just(TextTest::Contains)];
     let operator = prop_oneof![
         Just(Operator::Below),
@@ -216,7 +216,7 @@ proptest! {
     ) {
         let selector = selector::Selector { name, conditions };
         prop_assume!(!(figure == Figure::Time && selector.is_all()));
-        let written = Condition {
+        let written = MetricCondition {
             metric: Metric::Trace(statistic, figure, selector),
             operator: Operator::AtMost,
             limit: 12.0,

@@ -12,7 +12,8 @@ use serde_json::{Map, Number, Value};
 /// What the name of a tag begins with that carries the digits of a number.
 const TAG: &str = "digits ";
 
-/// A number of YAML with its digits. Who wants an ordinary number gets `value`, and [`Exact`] gets the digits.
+/// A number of YAML with its digits. A reader that wants an ordinary number gets `value`, and [`Exact`] gets the
+/// digits.
 #[must_use]
 pub(crate) fn tagged(digits: &str, value: f64) -> serde_yaml::Value {
     serde_yaml::Value::Tagged(Box::new(serde_yaml::value::TaggedValue {
@@ -43,7 +44,7 @@ impl<'de> Deserialize<'de> for Exact {
 /// # Errors
 /// It is not a value of JSON.
 pub fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-    AnyValue { exact: true }.deserialize(deserializer)
+    JsonValueSeed { exact: true }.deserialize(deserializer)
 }
 
 /// Reads a value whose numbers are what 64 bits make of them.
@@ -51,7 +52,7 @@ pub fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Err
 /// # Errors
 /// It is not a value of JSON.
 pub fn rounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-    AnyValue { exact: false }.deserialize(deserializer)
+    JsonValueSeed { exact: false }.deserialize(deserializer)
 }
 
 /// [`value`], where a key that is there has a value, even if it is null.
@@ -105,11 +106,11 @@ pub fn rounded_map<'de, D: Deserializer<'de>>(
 }
 
 #[derive(Clone, Copy)]
-struct AnyValue {
+struct JsonValueSeed {
     exact: bool,
 }
 
-impl AnyValue {
+impl JsonValueSeed {
     fn number(self, digits: &str) -> Value {
         if self.exact {
             return super::number(digits);
@@ -119,14 +120,14 @@ impl AnyValue {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for AnyValue {
+impl<'de> DeserializeSeed<'de> for JsonValueSeed {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for AnyValue {
+impl<'de> Visitor<'de> for JsonValueSeed {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

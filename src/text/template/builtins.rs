@@ -11,7 +11,7 @@ use super::allowance::{self, Size};
 use super::arithmetic;
 use super::encodings;
 use super::formats;
-use super::numbers::{self, Shows};
+use super::numbers::{self, TextNotation};
 
 /// Measures a value that an operator is about to traverse, and returns it.
 pub(super) const READ: &str = "#read";
@@ -27,12 +27,12 @@ pub(super) const OPERAND: &str = "#operand";
 pub(super) const TEXT: &str = "#text";
 
 /// Adds all of them to an environment that has none.
-pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
+pub(super) fn install(environment: &mut Environment<'static>, shows: TextNotation) {
     macro_rules! guard {
         ($add:ident, $takes:ident: $($name:literal => $function:expr),* $(,)?) => {
             $({
                 let function = Value::from_function($function);
-                environment.$add($name, guarded($name, Takes::$takes($name), function, shows));
+                environment.$add($name, guarded($name, ArgumentCoercion::$takes($name), function, shows));
             })*
         };
     }
@@ -89,7 +89,7 @@ pub(super) fn install(environment: &mut Environment<'static>, shows: Shows) {
 
 /// What a filter or a test makes of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
+enum ArgumentCoercion {
     /// A text: any other value becomes the text that shows it.
     Text,
     /// A text, or pairs of texts: any other value becomes the text that shows it.
@@ -112,7 +112,7 @@ enum Takes {
     Any,
 }
 
-impl Takes {
+impl ArgumentCoercion {
     fn of_filter(name: &str) -> Self {
         match name {
             "base64decode" | "base64encode" | "capitalize" | "e" | "escape" | "hash" | "hmac" | "indent"
@@ -140,7 +140,7 @@ impl Takes {
     }
 
     /// The arguments as it takes them; `None` if they are as they should be.
-    fn prepared(self, arguments: &[Value], shows: Shows) -> Result<Option<Vec<Value>>, Error> {
+    fn prepared(self, arguments: &[Value], shows: TextNotation) -> Result<Option<Vec<Value>>, Error> {
         let Some(first) = arguments.first() else { return Ok(None) };
         let is_text = first.as_str().is_some() || first.is_undefined() || first.kind() == ValueKind::Bytes;
         let has_digits = || arguments.iter().any(|argument| numbers::digits_of(argument).is_some());
@@ -187,7 +187,7 @@ fn has_pairs(list: &Value) -> bool {
 }
 
 /// The entries of a map, or the lists in a list, as texts.
-fn pairs(value: &Value, shows: Shows) -> Result<Value, Error> {
+fn pairs(value: &Value, shows: TextNotation) -> Result<Value, Error> {
     let text = |value: Value| match value.as_str() {
         Some(_) => Ok(value),
         None => Ok::<_, Error>(shows.shown(&value)?.unwrap_or_else(|| Value::from(value.to_string()))),
@@ -305,9 +305,14 @@ fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, 
     Ok(Value::from_safe_string(safe))
 }
 
-type Guarded = dyn Fn(&State, Rest<Value>) -> Result<Value, Error> + Send + Sync;
+type GuardedFunction = dyn Fn(&State, Rest<Value>) -> Result<Value, Error> + Send + Sync;
 
-fn guarded(name: &'static str, takes: Takes, function: Value, shows: Shows) -> Box<Guarded> {
+fn guarded(
+    name: &'static str,
+    takes: ArgumentCoercion,
+    function: Value,
+    shows: TextNotation,
+) -> Box<GuardedFunction> {
     Box::new(move |state, arguments| {
         let mut size = Size::default();
         for argument in arguments.iter() {
@@ -316,7 +321,7 @@ fn guarded(name: &'static str, takes: Takes, function: Value, shows: Shows) -> B
             size.bytes += read.bytes;
             size.depth = size.depth.max(read.depth);
         }
-        if let (Takes::Sorted, Some(list)) = (takes, arguments.first()) {
+        if let (ArgumentCoercion::Sorted, Some(list)) = (takes, arguments.first()) {
             arithmetic::sortable(name, list)?;
         }
         let prepared = takes.prepared(&arguments, shows)?;

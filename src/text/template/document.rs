@@ -13,7 +13,8 @@ use minijinja::{Environment, Error, UndefinedBehavior};
 use super::allowance;
 use super::guarded::Rewriter;
 use super::{
-    Code, GLOBALS, TemplateError, Text, Value, Variables, bounded, builtins, numbers, python, unfolded,
+    Code, CompiledText, GLOBALS, TemplateError, Value, Variables, bounded, builtins, numbers, python,
+    unfolded,
 };
 
 /// Functions that the templates of Rally's task files have.
@@ -22,8 +23,8 @@ const FUNCTIONS: [&str; 4] = ["min", "max", "ceil", "round"];
 const OF_MACROS: [&str; 1] = ["caller"];
 
 /// A compiled document.
-pub struct Document {
-    text: Text,
+pub struct DocumentTemplate {
+    text: CompiledText,
     /// The names that it does not define itself.
     names: BTreeSet<String>,
 }
@@ -51,7 +52,7 @@ impl From<Error> for DocumentError {
     }
 }
 
-impl Document {
+impl DocumentTemplate {
     /// Compiles a document.
     ///
     /// # Errors
@@ -63,7 +64,7 @@ impl Document {
     fn compiled(text: &str) -> Result<Self, DocumentError> {
         allowance::renew();
         let environment: &'static Environment<'static> = Box::leak(Box::new(environment()));
-        // Leaked like those of an engine; the size of a document is bounded by its reader.
+        // Leaked like the sources of an engine; the size of a document is bounded by its reader.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let unfolded = unfolded(source);
         let names = environment.template_from_str(&unfolded)?.undeclared_variables(false);
@@ -85,7 +86,7 @@ impl Document {
                 .any(|known| known == name)
         };
         let declared: BTreeSet<String> = names.iter().filter(|name| own(name)).cloned().collect();
-        let text = Text::Template(Code::new(environment, (instructions, source), names));
+        let text = CompiledText::Template(Code::new(environment, (instructions, source), names));
         Ok(Self { text, names: declared })
     }
 
@@ -131,7 +132,7 @@ fn environment() -> Environment<'static> {
     for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
         environment.add_global(name.to_owned(), value);
     }
-    builtins::install(&mut environment, numbers::Shows::Python);
+    builtins::install(&mut environment, numbers::TextNotation::Python);
     environment.set_fuel(Some(allowance::STEPS_MAX));
     python::install(&mut environment);
     environment.add_function("min", |left: f64, right: f64| whole(left.min(right)));
@@ -160,7 +161,8 @@ mod tests {
         let variables = [("n", Value::from(3)), ("who", Value::from("a,b")), ("none", Value::from(()))];
         let map = Value::from_serialize(serde_json::json!({ "k": "v" }));
         let variables = variables.into_iter().chain([("map", map)]);
-        Document::compile(text)?.render(variables.map(|(name, value)| (Arc::from(name), value)).collect())
+        DocumentTemplate::compile(text)?
+            .render(variables.map(|(name, value)| (Arc::from(name), value)).collect())
     }
 
     #[test]
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn variables_without_a_definition_are_listed() {
         let document =
-            Document::compile("{{ a }}{% set b = 1 %}{{ b }}{{ range(c) }}{{ min(1, 2) }}").unwrap();
+            DocumentTemplate::compile("{{ a }}{% set b = 1 %}{{ b }}{{ range(c) }}{{ min(1, 2) }}").unwrap();
         assert_eq!(document.variables().iter().map(String::as_str).collect::<Vec<_>>(), ["a", "c"]);
     }
 

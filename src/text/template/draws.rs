@@ -37,32 +37,32 @@ impl Draws {
     }
 
     /// Lends the state to this thread until the result is dropped.
-    pub(super) fn lend(&self) -> Lent<'_> {
+    pub(super) fn lend(&self) -> DrawLease<'_> {
         let key = mix(mix(mix(self.seed) ^ self.stream) ^ self.number);
-        let state = State { key, drawn: self.drawn.load(Ordering::Relaxed), number: self.number };
-        Lent { draws: self, before: CURRENT.replace(state) }
+        let state = DrawState { key, drawn: self.drawn.load(Ordering::Relaxed), number: self.number };
+        DrawLease { draws: self, before: CURRENT.replace(state) }
     }
 }
 
 /// The state of the text that this thread renders.
 #[derive(Clone, Copy)]
-struct State {
+struct DrawState {
     key: u64,
     drawn: u64,
     number: u64,
 }
 
 thread_local! {
-    static CURRENT: Cell<State> = const { Cell::new(State { key: 0, drawn: 0, number: 0 }) };
+    static CURRENT: Cell<DrawState> = const { Cell::new(DrawState { key: 0, drawn: 0, number: 0 }) };
 }
 
 /// Takes the state back when dropped.
-pub(super) struct Lent<'d> {
+pub(super) struct DrawLease<'d> {
     draws: &'d Draws,
-    before: State,
+    before: DrawState,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for DrawLease<'_> {
     fn drop(&mut self) {
         self.draws.drawn.store(CURRENT.replace(self.before).drawn, Ordering::Relaxed);
     }
@@ -71,11 +71,11 @@ impl Drop for Lent<'_> {
 /// The next random number.
 pub(super) fn draw() -> u64 {
     let state = CURRENT.get();
-    CURRENT.set(State { drawn: state.drawn.wrapping_add(1), ..state });
+    CURRENT.set(DrawState { drawn: state.drawn.wrapping_add(1), ..state });
     mix(state.key.wrapping_add(state.drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// A random number below `count` (0 if `count` is 0), without bias that anybody could measure.
+/// A random number below `count` (0 if `count` is 0), without measurable bias.
 pub(super) fn below(count: u64) -> u64 {
     ((u128::from(draw()) * u128::from(count)) >> 64) as u64
 }

@@ -40,7 +40,7 @@ pub(super) fn fake(kind: &str) -> Result<String, Error> {
         "name" => name::Name(EN).fake_with_rng(random),
         "first_name" => name::FirstName(EN).fake_with_rng(random),
         "last_name" => name::LastName(EN).fake_with_rng(random),
-        // At example.com and its kind, which nobody owns.
+        // At example.com and its kind, which have no owner.
         "email" => internet::SafeEmail(EN).fake_with_rng(random),
         "username" => internet::Username(EN).fake_with_rng(random),
         "phone" => phone::PhoneNumber(EN).fake_with_rng(random),

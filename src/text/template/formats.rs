@@ -5,14 +5,14 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
-use super::numbers::{self, Shows};
+use super::numbers::{self, TextNotation};
 
 /// A conversion of a format: the name of its value, if it has one, and its type, such as `s`; `*` is a width.
 type Conversion<'f> = (Option<&'f str>, char);
 
 /// The format and its values as minijinja's filter takes them: texts as they show, and numbers to calculate with where
 /// the format rounds them.
-pub(super) fn prepared(format: &Value, values: &[Value], shows: Shows) -> Result<Vec<Value>, Error> {
+pub(super) fn prepared(format: &Value, values: &[Value], shows: TextNotation) -> Result<Vec<Value>, Error> {
     let conversions = conversions(format.as_str().unwrap_or_default());
     let is_text = |kind: char| matches!(kind, 's' | 'r' | 'a');
     let one = |value: &Value, kind: char| match value.kind() {

@@ -1,8 +1,8 @@
 //! Values between JSON and templates: numbers keep their digits, and what a text says of a value is what JSON says.
 //!
-//! minijinja has whole numbers of 128 bits, and else those of 64 with a fraction. A number that these change, such as
-//! 1.50 or 1E400, is an object here that shows its digits. Operators get an ordinary number for it ([`operand`]) if it
-//! has the same value, and are an error otherwise.
+//! minijinja has whole numbers of 128 bits, and else numbers of 64 bits with a fraction. A number that these change,
+//! such as 1.50 or 1E400, is an object here that shows its digits. Operators get an ordinary number for it
+//! ([`operand`]) if it has the same value, and are an error otherwise.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -20,7 +20,7 @@ use crate::digits::{self, Decimal};
 use super::TemplateError;
 use super::allowance::invalid;
 
-/// So many digits of a number are shown in a message.
+/// The most digits of a number that a message shows.
 const SHOWN_DIGITS_MAX: usize = 40;
 
 /// A number that minijinja has no type for.
@@ -113,9 +113,9 @@ pub fn json_text(value: &Value) -> Result<String, TemplateError> {
 #[derive(Clone, Copy)]
 pub(super) struct AsJson<'v>(pub(super) &'v Value);
 
-struct Owned(Value);
+struct OwnedJson(Value);
 
-impl Serialize for Owned {
+impl Serialize for OwnedJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         AsJson(&self.0).serialize(serializer)
     }
@@ -137,7 +137,7 @@ impl Serialize for AsJson<'_> {
                 value.serialize(serializer)
             }
             ValueKind::Seq | ValueKind::Iterable => {
-                serializer.collect_seq(value.try_iter().map_err(S::Error::custom)?.map(Owned))
+                serializer.collect_seq(value.try_iter().map_err(S::Error::custom)?.map(OwnedJson))
             }
             ValueKind::Map => {
                 let mut written = serializer.serialize_map(None)?;
@@ -195,14 +195,14 @@ pub(super) fn shown(value: &Value) -> Result<Option<Value>, Error> {
 
 /// How a truth value, nothing, a list or a map shows in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
+pub(super) enum TextNotation {
     /// As JSON has it: `true`, `null`, `["a"]`.
     Json,
     /// As Python prints it: `True`, `None`.
     Python,
 }
 
-impl Shows {
+impl TextNotation {
     pub(super) fn shown(self, value: &Value) -> Result<Option<Value>, Error> {
         match self {
             Self::Json => shown(value),

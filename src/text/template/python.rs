@@ -2,7 +2,7 @@
 //! maps, lists that grow, and the global functions `cycler` and `joiner`.
 //!
 //! Sources: Jinja2 3.1, "List of Global Functions" and "List of Builtin Filters"; Python, "String Methods" and "Format
-//! String Syntax", of which fill, alignment, width, precision and the types `d`, `f`, `s`, `x` are taken.
+//! String Syntax". From the last one, fill, alignment, width, precision and the types `d`, `f`, `s`, `x` are taken.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -228,14 +228,14 @@ fn method(state: &State<'_, '_>, value: &Value, name: &str, arguments: &[Value])
     }
 }
 
-type Filtered<'a> = dyn Fn(&str) -> Result<Value, Error> + 'a;
+type FilterFunction<'a> = dyn Fn(&str) -> Result<Value, Error> + 'a;
 
 fn of_text(
     state: &State<'_, '_>,
     own: &str,
     name: &str,
     arguments: &[Value],
-    filter: &Filtered<'_>,
+    filter: &FilterFunction<'_>,
 ) -> Result<Value, Error> {
     let text = |index: usize| arguments.get(index).and_then(Value::as_str).unwrap_or_default();
     let chars: Vec<char> = text(0).chars().collect();
@@ -278,7 +278,7 @@ fn of_collection(
     value: &Value,
     name: &str,
     arguments: &[Value],
-    filter: &Filtered<'_>,
+    filter: &FilterFunction<'_>,
 ) -> Result<Value, Error> {
     let is_list = value.kind() == ValueKind::Seq;
     match name {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minijinja::{Environment, UndefinedBehavior};
 
-use super::{Engine, TemplateError, Text, Value, Variables, allowance, from_json};
+use super::{CompiledText, Engine, TemplateError, Value, Variables, allowance, from_json};
 use crate::digits;
 
 fn variables() -> Variables {
@@ -100,7 +100,7 @@ fn an_expression_alone_keeps_its_type() {
     ];
     for (text, expected, alone) in cases {
         let compiled = Engine::new().compile(text).map_err(|error| format!("{text}: {error:?}"));
-        assert_eq!(matches!(compiled.unwrap(), Text::Expression(_)), alone, "{text}");
+        assert_eq!(matches!(compiled.unwrap(), CompiledText::Expression(_)), alone, "{text}");
         assert_eq!(rendered(text).unwrap(), expected, "{text}");
     }
 }
@@ -144,7 +144,7 @@ fn usual_payloads_are_well_within_the_limits() {
 fn an_allowance_is_for_one_action() {
     let text = Engine::new().compile("{{ 'x' * n * 1048576 }}").unwrap();
     allowance::renew();
-    let render = |text: &Text| text.render(&variables(), &mut String::new());
+    let render = |text: &CompiledText| text.render(&variables(), &mut String::new());
     let first = (0..1000).find(|_| render(&text).is_err());
     assert!(first.is_some_and(|count| count >= 1), "{first:?}");
     allowance::renew();

@@ -17,7 +17,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// For `serde`: an ordinary number to who wants one, and its digits to [`digits::value`].
+    /// For `serde`: an ordinary number to a reader that wants one, and its digits to [`digits::value`].
     #[must_use]
     pub(super) fn to_value(&self) -> serde_yaml::Value {
         match &self.digits {
@@ -36,7 +36,6 @@ impl fmt::Display for Real {
     }
 }
 
-/// A number.
 pub(super) enum Number {
     /// A whole number.
     Whole(i64),

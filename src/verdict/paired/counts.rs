@@ -12,9 +12,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::metric::Metric;
+use super::metric::PercentileMetric;
 use results::model::Outcome;
-use statistics::counts::{CountDifference, Counts};
+use statistics::counts::{CountDifference, CountSums};
 use terms::threshold::selector::Selector;
 use terms::threshold::{Figure, Metric as OfThreshold, Statistic, parse_metric};
 
@@ -44,7 +44,7 @@ pub struct CountMetric {
 #[derive(Clone, Debug, PartialEq)]
 pub enum AbMetric {
     /// A percentile of times.
-    Percentile(Metric),
+    Percentile(PercentileMetric),
     /// A count of trace points.
     Count(CountMetric),
 }
@@ -64,7 +64,7 @@ pub struct RoundCounts {
     /// How many iterations were sampled.
     pub sampled: u64,
     /// The counts of those with complete traces.
-    pub counts: Counts,
+    pub counts: CountSums,
     /// Why the selected points are unknown: a name that no trace has.
     pub unknown: Option<String>,
 }
@@ -113,7 +113,7 @@ pub(super) fn row(
     alpha: f64,
     margin: f64,
 ) -> CountRow {
-    let enough: Vec<(Counts, Counts)> = pairs
+    let enough: Vec<(CountSums, CountSums)> = pairs
         .iter()
         .filter(|(a, b)| a.is_enough() && b.is_enough())
         .map(|(a, b)| (a.counts, b.counts))
@@ -239,7 +239,7 @@ mod tests {
     use crate::paired::{Decision, Round, Rules, Trial};
 
     fn counted(values: &[f64], sampled: u64) -> RoundCounts {
-        let mut counts = Counts::default();
+        let mut counts = CountSums::default();
         values.iter().for_each(|value| counts.add(*value));
         RoundCounts { sampled, counts, unknown: None }
     }

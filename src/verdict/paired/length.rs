@@ -4,7 +4,7 @@
 //! sides are added to the same pair, and all further rounds have the new length. If B still has too few samples in the
 //! longest rounds, or is clearly much slower, the pair counts as it is: it can lead to FAIL, never to PASS.
 
-use super::series::{Round, Series};
+use super::series::{PercentileSeries, Round};
 use super::{Decision, Trial};
 use results::model::Outcome;
 
@@ -18,7 +18,7 @@ const MUCH_SLOWER: f64 = 2.0;
 
 /// The lengths of a pair's rounds, in units of a first round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct RoundLengths {
     /// All rounds of one side of the pair together.
     pub pair: f64,
     /// The last of them.
@@ -29,7 +29,7 @@ pub struct Span {
 
 /// Whether a pair counts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Offered {
+pub enum PairDecision {
     /// It counts.
     Taken,
     /// It is discarded, for this reason.
@@ -44,13 +44,13 @@ pub enum Offered {
 }
 
 /// The missing samples of one side of a pair.
-struct Lack<'a> {
+struct SampleShortfall<'a> {
     is_b: bool,
-    series: &'a Series,
+    series: &'a PercentileSeries,
     samples: u64,
 }
 
-impl Lack<'_> {
+impl SampleShortfall<'_> {
     fn share(&self) -> f64 {
         self.samples as f64 / self.series.samples_min() as f64
     }
@@ -64,12 +64,12 @@ impl Lack<'_> {
 
 impl Trial {
     /// Adds a pair if its rounds are long enough. `a` and `b` are all rounds of each side so far.
-    pub fn offer(&mut self, a: &Round, b: &Round, span: Span) -> Offered {
+    pub fn offer(&mut self, a: &Round, b: &Round, span: RoundLengths) -> PairDecision {
         // A round without a success has no percentiles; `Trial::decide` handles it.
         let worst = if a.broken() || b.broken() { None } else { self.worst_lack(a, b) };
         let Some(lack) = worst else {
             self.push(a.clone(), b.clone());
-            return Offered::Taken;
+            return PairDecision::Taken;
         };
         let wanted = span.pair / lack.share().max(1e-9);
         if !lack.is_b && self.pairs.is_empty() && span.round <= 1.0 && wanted > LENGTHEN_MAX {
@@ -79,27 +79,27 @@ impl Trial {
                 lack.words()
             );
             self.given_up = Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason.clone()] });
-            return Offered::LeftOut(reason);
+            return PairDecision::LeftOut(reason);
         }
         if span.may_lengthen && span.round < LENGTHEN_MAX {
             // At least as long as the last round, which lacked samples.
             let factor = (wanted * SPARE).min(LENGTHEN_MAX);
             let factor = (factor * 10.0).ceil() / 10.0;
             let why = format!("{}: rounds of both are {factor} times as long from now on", lack.words());
-            return Offered::Longer { factor, why };
+            return PairDecision::Longer { factor, why };
         }
         if lack.is_b {
             self.push(a.clone(), b.clone());
-            Offered::Taken
+            PairDecision::Taken
         } else {
             let words = lack.words();
             self.discard();
-            Offered::LeftOut(words)
+            PairDecision::LeftOut(words)
         }
     }
 
     /// The gated percentile that lacks most. A comes first, because B may have caused its own lack.
-    fn worst_lack(&self, a: &Round, b: &Round) -> Option<Lack<'_>> {
+    fn worst_lack(&self, a: &Round, b: &Round) -> Option<SampleShortfall<'_>> {
         let of = |is_b: bool| {
             let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);
             let lacks = gated.filter_map(move |(index, series)| {
@@ -107,7 +107,7 @@ impl Trial {
                 let samples = round.values.get(index)?.1;
                 let short =
                     samples < series.samples_min() && !(is_b && is_much_slower(index, a, b, self.margin()));
-                short.then_some(Lack { is_b, series, samples })
+                short.then_some(SampleShortfall { is_b, series, samples })
             });
             lacks.min_by(|one, other| one.share().total_cmp(&other.share()))
         };

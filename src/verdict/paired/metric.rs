@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 /// A percentile of iterations or of one action: `p95`, `p99(action "log in")`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
+pub struct PercentileMetric {
     /// Such as 95.
     pub percentile: f64,
     /// The action; absent for iterations.
     pub action: Option<String>,
 }
 
-impl FromStr for Metric {
+impl FromStr for PercentileMetric {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -43,7 +43,7 @@ impl FromStr for Metric {
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for PercentileMetric {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "p{}", self.percentile)?;
         match &self.action {
@@ -67,7 +67,7 @@ mod tests {
             ("p(95)(action 'log in')", "p95(action \"log in\")"),
             ("p99.5(action list)", "p99.5(action \"list\")"),
         ] {
-            assert_eq!(text.parse::<Metric>().unwrap().to_string(), shown, "{text}");
+            assert_eq!(text.parse::<PercentileMetric>().unwrap().to_string(), shown, "{text}");
         }
         for text in [
             "",
@@ -84,7 +84,7 @@ mod tests {
             "p1.2.3",
             "p(",
         ] {
-            assert!(text.parse::<Metric>().is_err(), "{text}");
+            assert!(text.parse::<PercentileMetric>().is_err(), "{text}");
         }
     }
 }

@@ -28,9 +28,9 @@ use statistics::paired::{Estimate, signed_rank};
 
 pub use counts::{AbMetric, CountMetric, CountRow, CountSeries, RoundCounts};
 pub use failures::Failures;
-pub use length::{LENGTHEN_MAX, Offered, Span};
-pub use metric::Metric;
-pub use series::{Names, Round, Series, check_action, series};
+pub use length::{LENGTHEN_MAX, PairDecision, RoundLengths};
+pub use metric::PercentileMetric;
+pub use series::{PercentileSeries, Round, WorkloadNames, check_action, series};
 pub use sla::{SlaRow, SlaSide, sla, with_sla};
 
 /// The accepted one-sided error probability of a look, over all gated percentiles.
@@ -57,10 +57,11 @@ pub struct Rules {
 
 /// The figures of a series over the pairs so far.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct Row {
+#[schemars(rename = "Row")]
+pub struct PercentileSeriesRow {
     /// The workload, action and percentile.
     #[serde(flatten)]
-    pub series: Series,
+    pub series: PercentileSeries,
     /// The geometric mean of A's rounds; absent if a round has no value.
     pub a_ms: Option<f64>,
     /// The same for B.
@@ -103,7 +104,7 @@ pub struct Decision {
 #[derive(Clone, Debug)]
 pub struct Trial {
     rules: Rules,
-    series: Vec<Series>,
+    series: Vec<PercentileSeries>,
     counts: Vec<CountSeries>,
     pairs: Vec<(Round, Round)>,
     discarded: usize,
@@ -114,7 +115,7 @@ pub struct Trial {
 impl Trial {
     /// A trial without pairs.
     #[must_use]
-    pub fn new(rules: Rules, series: Vec<Series>) -> Self {
+    pub fn new(rules: Rules, series: Vec<PercentileSeries>) -> Self {
         Self { rules, series, counts: Vec::new(), pairs: Vec::new(), discarded: 0, given_up: None }
     }
 
@@ -180,11 +181,11 @@ impl Trial {
 
     /// The figures of every series.
     #[must_use]
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<PercentileSeriesRow> {
         (0..self.series.len()).map(|index| self.row(index)).collect()
     }
 
-    fn row(&self, index: usize) -> Row {
+    fn row(&self, index: usize) -> PercentileSeriesRow {
         let series = self.series[index].clone();
         let of = |round: &Round| round.values.get(index).copied().unwrap_or_default();
         let both: Vec<_> = self.pairs.iter().map(|(a, b)| (of(a), of(b))).collect();
@@ -207,7 +208,7 @@ impl Trial {
         let beyond: Vec<f64> = differences.iter().map(|difference| difference - limit).collect();
         let above = estimate.is_some_and(|seen| seen.mean > limit);
         let wilcoxon = signed_rank(&beyond).filter(|_| estimate.is_some());
-        Row {
+        PercentileSeriesRow {
             a_ms: finite(geometric_mean(pairs.iter().map(|pair| pair.0))),
             b_ms: finite(geometric_mean(pairs.iter().map(|pair| pair.1))),
             ratio: estimate.map(|seen| seen.mean.exp()),

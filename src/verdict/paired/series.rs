@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::counts::RoundCounts;
-use super::metric::Metric;
+use super::metric::PercentileMetric;
 use measure::latency::Latency;
 use results::aggregate::Aggregate;
 use statistics::order::{same_percentile, samples_for};
@@ -19,7 +19,8 @@ const ACTION_PERCENTILES: [f64; 2] = [50.0, 95.0];
 
 /// A percentile of a workload or an action that every round is compared by.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct Series {
+#[schemars(rename = "Series")]
+pub struct PercentileSeries {
     /// The workload's index.
     pub workload: usize,
     /// The action's index within it; absent for iterations.
@@ -30,7 +31,7 @@ pub struct Series {
     pub gated: bool,
 }
 
-impl Series {
+impl PercentileSeries {
     /// How many samples a round needs.
     #[must_use]
     pub fn samples_min(&self) -> u64 {
@@ -62,7 +63,8 @@ impl Series {
 
 /// A workload's names.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct Names {
+#[schemars(rename = "Names")]
+pub struct WorkloadNames {
     /// The workload's name.
     pub workload: String,
     /// Its actions' names, in order.
@@ -84,11 +86,14 @@ pub fn check_action(action: &str, known: &[&str]) -> Result<(), String> {
     Err(format!("no action is named `{action}`; the actions are {}{meant}", names.join(", ")))
 }
 
-/// All series of these workloads: those of the gated metrics, and those that are only shown.
+/// All series of these workloads: the gated metrics' series, and the series that are only shown.
 ///
 /// # Errors
 /// Fails for a metric of an action that no workload has; the message lists the known actions.
-pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, String> {
+pub fn series(
+    workloads: &[WorkloadNames],
+    metrics: &[PercentileMetric],
+) -> Result<Vec<PercentileSeries>, String> {
     for action in metrics.iter().filter_map(|metric| metric.action.as_deref()) {
         let known = workloads.iter().flat_map(|workload| &workload.actions).map(String::as_str);
         check_action(action, &known.collect::<Vec<_>>())?;
@@ -98,13 +103,13 @@ pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, St
         let subjects = std::iter::once(None).chain((0..names.actions.len()).map(Some));
         for action in subjects {
             let name = action.map(|index| &names.actions[index]);
-            let of_it = |metric: &&Metric| metric.action.as_ref() == name;
+            let of_it = |metric: &&PercentileMetric| metric.action.as_ref() == name;
             let gated: Vec<f64> = metrics.iter().filter(of_it).map(|metric| metric.percentile).collect();
             let shown: &[f64] = if action.is_some() { &ACTION_PERCENTILES } else { &ITERATION_PERCENTILES };
             let mut percentiles: Vec<f64> = shown.iter().chain(&gated).copied().collect();
             percentiles.sort_by(f64::total_cmp);
             percentiles.dedup_by(|one, other| same_percentile(*one, *other));
-            all.extend(percentiles.into_iter().map(|percentile| Series {
+            all.extend(percentiles.into_iter().map(|percentile| PercentileSeries {
                 workload,
                 action,
                 percentile,
@@ -129,7 +134,7 @@ pub struct Round {
 impl Round {
     /// The figures of several runs together.
     #[must_use]
-    pub fn of(rounds: &[&Aggregate], series: &[Series]) -> Self {
+    pub fn of(rounds: &[&Aggregate], series: &[PercentileSeries]) -> Self {
         let workloads = rounds.first().map_or(0, |aggregate| aggregate.workloads.len());
         let ended = (0..workloads).map(|workload| {
             let counts = rounds.iter().filter_map(|aggregate| aggregate.workloads.get(workload));
@@ -144,7 +149,7 @@ impl Round {
 
     /// The result of a build that did not run at all.
     #[must_use]
-    pub fn nothing_ran(workloads: usize, series: &[Series]) -> Self {
+    pub fn nothing_ran(workloads: usize, series: &[PercentileSeries]) -> Self {
         Self {
             ended: vec![(0, 1); workloads],
             values: vec![(f64::INFINITY, 0); series.len()],

@@ -27,18 +27,18 @@ impl Default for Build {
 
 /// The measurements of one side of a pair so far.
 #[derive(Default)]
-struct Side {
+struct SideMeasurements {
     ok_ms: Vec<f64>,
     failed: u64,
     cut_off: u64,
 }
 
-impl Side {
-    fn round(&self, series: &[Series]) -> Round {
+impl SideMeasurements {
+    fn round(&self, series: &[PercentileSeries]) -> Round {
         let mut sorted = self.ok_ms.clone();
         sorted.sort_by(f64::total_cmp);
         let (ok, others) = (sorted.len() as u64, self.failed + self.cut_off);
-        let value = |series: &Series| {
+        let value = |series: &PercentileSeries| {
             let rank = rank(ok + others, series.percentile);
             let value = rank.and_then(|rank| at_rank(&sorted, rank));
             (value.unwrap_or(f64::INFINITY), ok + self.failed)
@@ -55,7 +55,7 @@ impl Noise {
     }
 }
 
-fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut Side) {
+fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut SideMeasurements) {
     for _ in 0..USERS {
         let mut at_ms = 0.0;
         while at_ms < build.round_ms * factor {
@@ -77,8 +77,9 @@ fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut 
 
 /// The verdict on B by p50 and p95, with at most 20 pairs.
 pub(super) fn compare(a: &Build, b: &Build, seed: u64) -> Outcome {
-    let series: Vec<Series> =
-        [50.0, 95.0].map(|percentile| Series { workload: 0, action: None, percentile, gated: true }).to_vec();
+    let series: Vec<PercentileSeries> = [50.0, 95.0]
+        .map(|percentile| PercentileSeries { workload: 0, action: None, percentile, gated: true })
+        .to_vec();
     let mut noise = Noise(fastrand::Rng::with_seed(seed));
     let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series.clone());
     let mut factor = 1.0;
@@ -86,15 +87,16 @@ pub(super) fn compare(a: &Build, b: &Build, seed: u64) -> Outcome {
         let shared = 0.1 * noise.normal();
         let (slow_a, slow_b) =
             ((shared + 0.03 * noise.normal()).exp(), (shared + 0.03 * noise.normal()).exp());
-        let (mut of_a, mut of_b, mut length) = (Side::default(), Side::default(), 0.0);
+        let (mut of_a, mut of_b, mut length) =
+            (SideMeasurements::default(), SideMeasurements::default(), 0.0);
         loop {
             measure(a, factor, slow_a, &mut noise, &mut of_a);
             measure(b, factor, slow_b, &mut noise, &mut of_b);
             length += factor;
-            let span = Span { pair: length, round: factor, may_lengthen: true };
+            let span = RoundLengths { pair: length, round: factor, may_lengthen: true };
             match trial.offer(&of_a.round(&series), &of_b.round(&series), span) {
-                Offered::Longer { factor: longer, .. } => factor = longer,
-                Offered::Taken | Offered::LeftOut(_) => break,
+                PairDecision::Longer { factor: longer, .. } => factor = longer,
+                PairDecision::Taken | PairDecision::LeftOut(_) => break,
             }
         }
         if let Some(decision) = trial.decide() {

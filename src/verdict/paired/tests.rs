@@ -6,13 +6,13 @@ use super::simulation::{Build, compare};
 use super::*;
 use proptest::prelude::*;
 
-fn two_series() -> Vec<Series> {
-    let of = |percentile, gated| Series { workload: 0, action: None, percentile, gated };
+fn two_series() -> Vec<PercentileSeries> {
+    let of = |percentile, gated| PercentileSeries { workload: 0, action: None, percentile, gated };
     vec![of(50.0, true), of(95.0, true), of(99.0, false)]
 }
 
-fn series() -> Vec<Series> {
-    vec![Series { workload: 0, action: None, percentile: 50.0, gated: true }]
+fn series() -> Vec<PercentileSeries> {
+    vec![PercentileSeries { workload: 0, action: None, percentile: 50.0, gated: true }]
 }
 
 fn round(value_ms: f64, failed: u64) -> Round {
@@ -139,12 +139,12 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
         (0, half, enough, 1.0, false, "left out"),
     ] {
         let mut trial = trial(pairs, 1.0, 0.01, (0, 0));
-        let offered = trial.offer(&side(a), &side(b), Span { pair: round, round, may_lengthen });
+        let offered = trial.offer(&side(a), &side(b), RoundLengths { pair: round, round, may_lengthen });
         let seen = match (&offered, trial.decide()) {
-            (Offered::LeftOut(_), Some(_)) => "given up".to_owned(),
-            (Offered::LeftOut(_), None) => "left out".to_owned(),
-            (Offered::Taken, _) => "taken".to_owned(),
-            (Offered::Longer { factor, why }, _) => {
+            (PairDecision::LeftOut(_), Some(_)) => "given up".to_owned(),
+            (PairDecision::LeftOut(_), None) => "left out".to_owned(),
+            (PairDecision::Taken, _) => "taken".to_owned(),
+            (PairDecision::Longer { factor, why }, _) => {
                 assert!(why.starts_with("p50 needs 20 samples in every round, and "), "{why}");
                 factor.to_string()
             }
@@ -185,8 +185,8 @@ fn few_samples_of_b_never_pass() {
 fn a_that_is_short_again_and_again_ends_it() {
     let mut often = trial(5, 1.0, 0.01, (0, 0));
     for _ in 0..6 {
-        let span = Span { pair: 10.0, round: 10.0, may_lengthen: true };
-        assert!(matches!(often.offer(&side((10.0, 19)), &side((10.0, 20)), span), Offered::LeftOut(_)));
+        let span = RoundLengths { pair: 10.0, round: 10.0, may_lengthen: true };
+        assert!(matches!(often.offer(&side((10.0, 19)), &side((10.0, 20)), span), PairDecision::LeftOut(_)));
     }
     assert_eq!(often.decide().unwrap().outcome, Outcome::Invalid);
 }

@@ -1,9 +1,9 @@
 //! The figures beside verdicts: values and bounds, equal in every output.
 
 use super::*;
-use crate::compare::{self, Weighed};
+use crate::compare::{self, WeighedRun};
 use crate::history;
-use crate::paired::{Metric as Compared, Names, Round, series};
+use crate::paired::{PercentileMetric as Compared, Round, WorkloadNames, series};
 use results::build;
 use results::stored::StoredRun;
 
@@ -23,7 +23,7 @@ fn near(found_ms: f64, expected_ns: u64) -> bool {
     (found_ms * 1e6 / expected_ns as f64 - 1.0).abs() <= 0.0011
 }
 
-/// The shown bounds are those of SciPy's binomial. With too few samples for a bound, none is shown. No verdict
+/// The shown bounds are SciPy's binomial bounds. With too few samples for a bound, none is shown. No verdict
 /// contradicts the bounds.
 #[test]
 fn bounds_are_shown_where_they_exist_and_agree_with_the_verdict() {
@@ -105,7 +105,7 @@ fn dropped_arrivals_have_no_service_time() {
             number: ran + number,
             due_ns,
             start_ns: due_ns,
-            ended: Ended::Dropped,
+            ended: CompletionStatus::Dropped,
             ..IterationSample::default()
         });
     }
@@ -153,12 +153,12 @@ fn a_percentile_is_the_same_in_every_output() {
         let aggregate = log_of(&json!({}), &run, &folder.path().join("run.log"));
         let results = build::build(&aggregate);
         let stored = StoredRun::open(folder.path()).unwrap();
-        let weighed = Weighed::new(&stored).unwrap();
+        let weighed = WeighedRun::new(&stored).unwrap();
         let ratios = compare::ratios(&weighed, &weighed).unwrap();
         for (percent, parts) in [(50.0, 500), (90.0, 900), (95.0, 950), (99.0, 990), (99.9, 999)] {
             let expected = values[(n * parts).div_ceil(1_000) as usize - 1];
             let metric: Compared = format!("p{percent}").parse().unwrap();
-            let names = [Names { workload: "w".to_owned(), actions: Vec::new() }];
+            let names = [WorkloadNames { workload: "w".to_owned(), actions: Vec::new() }];
             let compared = series(&names, std::slice::from_ref(&metric)).unwrap();
             let round = Round::of(&[&aggregate], &compared);
             let place = compared.iter().position(|one| one.gated).unwrap();
@@ -183,7 +183,7 @@ fn a_percentile_is_the_same_in_every_output() {
 }
 
 /// Lognormal and exponential times with a mean exactly at the limit, and the number of samples that a mean needs to
-/// pass: at most 5 % of runs get PASS, and at most 5 % FAIL, within the random error of this many runs.
+/// pass. At most 5 % of runs get PASS, and at most 5 % FAIL, within the random error of this many runs.
 #[test]
 fn a_mean_at_its_limit_is_judged_wrongly_as_rarely_as_stated() {
     let normal = |random: &mut fastrand::Rng| {

@@ -1,11 +1,11 @@
-//! Whole judgements of a table of runs, kept in `tests/pages`: no figure and no word changes unnoticed.
+//! Whole verdicts on a table of runs, kept in `tests/pages`: no figure and no word changes unnoticed.
 
 use std::fmt::Write as _;
 
 use super::*;
-use crate::compare::{Weighed, failures, ratios};
-use crate::paired::{Round, Series};
-use crate::traces::{Sampled, of_figures};
+use crate::compare::{WeighedRun, failures, ratios};
+use crate::paired::{PercentileSeries, Round};
+use crate::traces::{SampledIteration, of_figures};
 use crate::{functions, history};
 use osprofiler::functions::model::{Builder, Function};
 use results::functions::Functions;
@@ -13,25 +13,25 @@ use results::stored::StoredRun;
 use terms::threshold::{Metric, Statistic};
 
 /// An iteration of two actions, every 20 ms, started 0 to 3 ms late.
-fn one(number: u64, ms: f64, ended: Ended) -> IterationSample {
+fn one(number: u64, ms: f64, ended: CompletionStatus) -> IterationSample {
     let (due_ns, ns) = (2_000_000_000 + number * 20_000_000, (ms * 1e6) as u64);
     let action = |action, offset_ns, duration_ns| ActionSample {
         action,
         offset_ns,
         duration_ns,
-        outcome: Some(if ended == Ended::Failed { 500 } else { 200 }),
+        outcome: Some(if ended == CompletionStatus::Failed { 500 } else { 200 }),
         ended,
         requests: 1,
         ..ActionSample::default()
     };
-    let ran = ended != Ended::Dropped;
+    let ran = ended != CompletionStatus::Dropped;
     IterationSample {
         number,
         due_ns,
         start_ns: due_ns + if ran && ms > 0.0 { number * 7 % 4 * 1_000_000 } else { 0 },
         duration_ns: if ran { ns } else { 0 },
         ended,
-        actions: if ran && (ended != Ended::Aborted || ms > 0.0) {
+        actions: if ran && (ended != CompletionStatus::Aborted || ms > 0.0) {
             vec![action(0, 0, ns / 3), action(1, ns / 3, ns - ns / 3)]
         } else {
             Vec::new()
@@ -45,46 +45,56 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
         let ladder: Vec<f64> = (0..n).map(|number| 1.0 + number as f64 * 30.0 / n as f64).collect();
         (0..n).map(move |number| (number, ladder[(number * 7_919 % n) as usize]))
     };
-    let all = |n: u64, ended: fn(u64) -> Ended, slower: fn(u64) -> f64| {
+    let all = |n: u64, ended: fn(u64) -> CompletionStatus, slower: fn(u64) -> f64| {
         times(n).map(|(number, ms)| one(number, ms * slower(number), ended(number))).collect()
     };
     vec![
-        ("even", all(700, |_| Ended::Ok, |_| 1.0)),
-        ("few", all(12, |_| Ended::Ok, |_| 1.0)),
-        ("one", all(1, |_| Ended::Ok, |_| 1.0)),
-        ("four", all(4, |_| Ended::Ok, |_| 1.0)),
-        ("five", all(5, |_| Ended::Ok, |_| 1.0)),
+        ("even", all(700, |_| CompletionStatus::Ok, |_| 1.0)),
+        ("few", all(12, |_| CompletionStatus::Ok, |_| 1.0)),
+        ("one", all(1, |_| CompletionStatus::Ok, |_| 1.0)),
+        ("four", all(4, |_| CompletionStatus::Ok, |_| 1.0)),
+        ("five", all(5, |_| CompletionStatus::Ok, |_| 1.0)),
         (
             "a tenth fails",
-            all(600, |number| if number % 10 == 3 { Ended::Failed } else { Ended::Ok }, |_| 1.0),
+            all(
+                600,
+                |number| if number % 10 == 3 { CompletionStatus::Failed } else { CompletionStatus::Ok },
+                |_| 1.0,
+            ),
         ),
         (
             "a fifth is dropped",
-            all(600, |number| if number.is_multiple_of(5) { Ended::Dropped } else { Ended::Ok }, |_| 1.0),
+            all(
+                600,
+                |number| {
+                    if number.is_multiple_of(5) { CompletionStatus::Dropped } else { CompletionStatus::Ok }
+                },
+                |_| 1.0,
+            ),
         ),
         (
             "the last are cut off",
             all(
                 500,
-                |number| if number < 490 { Ended::Ok } else { Ended::Aborted },
+                |number| if number < 490 { CompletionStatus::Ok } else { CompletionStatus::Aborted },
                 |number| f64::from(number < 495),
             ),
         ),
-        ("at once", all(80, |_| Ended::Ok, |_| 0.0)),
-        ("all fail", all(60, |_| Ended::Failed, |_| 1.0)),
-        ("all are cut off", all(9, |_| Ended::Aborted, |_| 1.0)),
-        ("all are dropped", all(30, |_| Ended::Dropped, |_| 1.0)),
+        ("at once", all(80, |_| CompletionStatus::Ok, |_| 0.0)),
+        ("all fail", all(60, |_| CompletionStatus::Failed, |_| 1.0)),
+        ("all are cut off", all(9, |_| CompletionStatus::Aborted, |_| 1.0)),
+        ("all are dropped", all(30, |_| CompletionStatus::Dropped, |_| 1.0)),
         ("nothing", Vec::new()),
         (
             "in bursts",
             times(700)
                 .map(|(number, ms)| {
-                    let at_once = one(number / 100 * 100, 1.0, Ended::Ok);
+                    let at_once = one(number / 100 * 100, 1.0, CompletionStatus::Ok);
                     IterationSample {
                         number,
                         due_ns: at_once.due_ns,
                         start_ns: at_once.start_ns,
-                        ..one(number, ms / 40.0, Ended::Ok)
+                        ..one(number, ms / 40.0, CompletionStatus::Ok)
                     }
                 })
                 .collect(),
@@ -93,7 +103,7 @@ fn runs() -> Vec<(&'static str, Vec<IterationSample>)> {
             "a slow part",
             all(
                 1_500,
-                |number| if number % 400 == 399 { Ended::Failed } else { Ended::Ok },
+                |number| if number % 400 == 399 { CompletionStatus::Failed } else { CompletionStatus::Ok },
                 |number| if (500..700).contains(&number) { 4.0 } else { 1.0 },
             ),
         ),
@@ -226,10 +236,10 @@ fn thresholds_on_functions() {
                 }
             }
             let functions = Functions { profiles: vec![builder.finish()], unreadable: 0 };
-            Sampled { id: id(number), tree: None, functions: functions.into() }
+            SampledIteration { id: id(number), tree: None, functions: functions.into() }
         };
-        let sampled: Vec<Sampled> = (0..n).map(one).collect();
-        let sampled: Vec<&Sampled> = sampled.iter().collect();
+        let sampled: Vec<SampledIteration> = (0..n).map(one).collect();
+        let sampled: Vec<&SampledIteration> = sampled.iter().collect();
         for text in [
             "share(function \"compile\") < 30%",
             "share(function \"compile\") < 5%",
@@ -267,20 +277,20 @@ fn whole_verdicts_and_comparisons() {
             std::fs::create_dir(&of_run).unwrap();
             let run = log_of(&sla, &samples, &of_run.join("run.log"));
             writeln!(page, "{name}\n    {:?}", verdict_of(&run)).unwrap();
-            let of = |percentile, action| Series { workload: 0, action, percentile, gated: true };
+            let of = |percentile, action| PercentileSeries { workload: 0, action, percentile, gated: true };
             let series = [of(50.0, None), of(80.0, None), of(90.0, None), of(95.0, Some(1))];
             writeln!(page, "    {:?}", Round::of(&[&run, &run], &series)).unwrap();
             (name, StoredRun::open(&of_run).unwrap())
         })
         .collect();
-    let base = Weighed::new(&stored[0].1).unwrap();
+    let base = WeighedRun::new(&stored[0].1).unwrap();
     for (name, run) in &stored {
         writeln!(page, "{name} beside even: {:?}", failures(&stored[0].1.results, &run.results)).unwrap();
-        for row in ratios(&base, &Weighed::new(run).unwrap()).unwrap() {
+        for row in ratios(&base, &WeighedRun::new(run).unwrap()).unwrap() {
             writeln!(page, "    {row:?}").unwrap();
         }
         if *name == "at once" {
-            let itself = Weighed::new(run).unwrap();
+            let itself = WeighedRun::new(run).unwrap();
             writeln!(page, "    beside itself: {:?}", ratios(&itself, &itself).unwrap()[0]).unwrap();
         }
         let past: Vec<&StoredRun> = (0..11).map(|_| &stored[0].1).collect();

@@ -9,62 +9,64 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderValue;
 
-use client::body::{Content, Part, Parts};
-use plan::body::{Body, FieldContent, Multipart, escaped};
+use client::body::{BodyContent, Part, Parts};
+use plan::body::{BodyTemplate, FieldContent, Multipart, escaped};
 use plan::call::http::HttpCall;
 use text::template::{TemplateError, Variables};
 
 use super::request::render_pairs;
 
 /// The body of `call`, if all of its requests have the same.
-pub(super) fn literal_body(call: &HttpCall) -> Result<Option<Content>, TemplateError> {
+pub(super) fn literal_body(call: &HttpCall) -> Result<Option<BodyContent>, TemplateError> {
     let literal = match &call.body {
-        Body::Empty => Some(Content::EMPTY),
-        Body::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
-        Body::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
-        Body::File(file) => Some(one_part(file.part.clone())),
-        Body::Multipart(multipart) if is_literal(multipart) => {
+        BodyTemplate::Empty => Some(BodyContent::EMPTY),
+        BodyTemplate::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
+        BodyTemplate::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
+        BodyTemplate::File(file) => Some(one_part(file.part.clone())),
+        BodyTemplate::Multipart(multipart) if is_literal(multipart) => {
             Some(render_multipart(multipart, &Variables::with_computed(Arc::default(), Vec::new()))?)
         }
-        Body::Form(_) | Body::Multipart(_) => None,
+        BodyTemplate::Form(_) | BodyTemplate::Multipart(_) => None,
     };
     literal.map(|content| compressed(call, content)).transpose()
 }
 
 /// The body of a request of `call`.
-pub(super) fn render_body(call: &HttpCall, variables: &Variables) -> Result<Content, TemplateError> {
+pub(super) fn render_body(call: &HttpCall, variables: &Variables) -> Result<BodyContent, TemplateError> {
     let mut text = String::new();
     match &call.body {
-        Body::Empty => {}
-        Body::Json(json) => json.render(variables, &mut text)?,
-        Body::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
-        Body::Text(body) => body.render(variables, &mut text)?,
-        Body::File(file) => return compressed(call, one_part(file.part.clone())),
-        Body::Multipart(multipart) => return compressed(call, render_multipart(multipart, variables)?),
+        BodyTemplate::Empty => {}
+        BodyTemplate::Json(json) => json.render(variables, &mut text)?,
+        BodyTemplate::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
+        BodyTemplate::Text(body) => body.render(variables, &mut text)?,
+        BodyTemplate::File(file) => return compressed(call, one_part(file.part.clone())),
+        BodyTemplate::Multipart(multipart) => {
+            return compressed(call, render_multipart(multipart, variables)?);
+        }
     }
     compressed(call, Bytes::from(text).into())
 }
 
 /// The content type that goes with a body.
-pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
+pub(super) fn content_type(body: &BodyTemplate) -> Option<HeaderValue> {
     match body {
-        Body::Json(_) => Some(HeaderValue::from_static("application/json")),
-        Body::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
-        Body::File(file) => Some(file.content_type.clone()),
-        Body::Multipart(multipart) => {
+        BodyTemplate::Json(_) => Some(HeaderValue::from_static("application/json")),
+        BodyTemplate::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
+        BodyTemplate::File(file) => Some(file.content_type.clone()),
+        BodyTemplate::Multipart(multipart) => {
             HeaderValue::from_str(&format!("multipart/form-data; boundary={}", multipart.boundary)).ok()
         }
-        Body::Empty | Body::Text(_) => None,
+        BodyTemplate::Empty | BodyTemplate::Text(_) => None,
     }
 }
 
-fn one_part(part: Part) -> Content {
+fn one_part(part: Part) -> BodyContent {
     match part {
         Part::Bytes(bytes) => bytes.into(),
         file => {
             let mut parts = Parts::default();
             parts.push(file);
-            Content::Parts(parts)
+            BodyContent::Parts(parts)
         }
     }
 }
@@ -76,7 +78,7 @@ fn is_literal(multipart: &Multipart) -> bool {
 }
 
 /// RFC 7578. All texts are in memory, and files are parts of their own.
-fn render_multipart(multipart: &Multipart, variables: &Variables) -> Result<Content, TemplateError> {
+fn render_multipart(multipart: &Multipart, variables: &Variables) -> Result<BodyContent, TemplateError> {
     let mut parts = Parts::default();
     let mut text = String::new();
     let boundary = &multipart.boundary;
@@ -106,15 +108,15 @@ fn render_multipart(multipart: &Multipart, variables: &Variables) -> Result<Cont
 }
 
 /// The body, compressed if the call says so.
-fn compressed(call: &HttpCall, content: Content) -> Result<Content, TemplateError> {
+fn compressed(call: &HttpCall, content: BodyContent) -> Result<BodyContent, TemplateError> {
     if !call.gzip || content.is_empty() {
         return Ok(content);
     }
     let failed = |error: std::io::Error| TemplateError(format!("the body cannot be compressed: {error}"));
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     match &content {
-        Content::Bytes(bytes) => encoder.write_all(bytes).map_err(failed)?,
-        Content::Parts(parts) => parts.write_to(&mut encoder).map_err(failed)?,
+        BodyContent::Bytes(bytes) => encoder.write_all(bytes).map_err(failed)?,
+        BodyContent::Parts(parts) => parts.write_to(&mut encoder).map_err(failed)?,
     }
     Ok(Bytes::from(encoder.finish().map_err(failed)?).into())
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
-use client::body::Content;
+use client::body::BodyContent;
 use client::headers::HeaderBlock;
 use client::url::push_escaped_path;
 use plan::action::Action;
@@ -19,7 +19,7 @@ use text::template::TemplateError;
 use super::bodies::{content_type, literal_body};
 
 use super::request::{invalid_header, is_trace_header, start_with_slash};
-use crate::credentials::Credentials;
+use crate::credentials::CurrentCredentials;
 use crate::crowd::Sender;
 use crate::{Context, ONCE};
 
@@ -28,7 +28,7 @@ const SENDERS_MAX: usize = 64;
 
 /// The fixed parts of an action's requests.
 #[derive(Debug, Default)]
-pub(super) struct Fixed {
+pub(super) struct FixedRequestParts {
     /// The deployment's headers (to its targets), the content type, the credentials, and the call's literal
     /// headers; a later header replaces an earlier one.
     pub(super) headers: HeaderBlock,
@@ -41,10 +41,10 @@ pub(super) struct Fixed {
     /// Path and query, escaped, if they have no template.
     pub(super) path: Option<String>,
     /// The body, if it has no template.
-    pub(super) body: Option<Content>,
+    pub(super) body: Option<BodyContent>,
 }
 
-impl Fixed {
+impl FixedRequestParts {
     fn new(
         context: &Context,
         call: &HttpCall,
@@ -81,7 +81,7 @@ fn headers(
     context: &Context,
     call: &HttpCall,
     signed: bool,
-    credentials: Option<&Credentials>,
+    credentials: Option<&CurrentCredentials>,
 ) -> Result<HeaderBlock, TemplateError> {
     let mut map = if signed { context.headers.clone() } else { context.foreign_headers.clone() };
     if let Some(content_type) = content_type(&call.body) {
@@ -90,7 +90,7 @@ fn headers(
     if call.gzip {
         map.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Some((name, value)) = credentials.and_then(Credentials::header) {
+    if let Some((name, value)) = credentials.and_then(CurrentCredentials::header) {
         map.insert(name, value);
     }
     call.headers.iter().for_each(|(name, _)| drop(map.remove(name)));
@@ -118,7 +118,7 @@ fn literal_path(call: &HttpCall, prefix: &str) -> Option<String> {
 /// All fixed parts built so far, by workload, action and sender.
 #[derive(Debug, Default)]
 pub struct FixedPartsCache {
-    built: RwLock<HashMap<(u16, u16, u32), Arc<Fixed>>>,
+    built: RwLock<HashMap<(u16, u16, u32), Arc<FixedRequestParts>>>,
 }
 
 impl FixedPartsCache {
@@ -129,14 +129,14 @@ impl FixedPartsCache {
         workload: u16,
         (action, call): (&Action, &HttpCall),
         (sender, generation): (&Sender<'_>, u64),
-    ) -> Result<Arc<Fixed>, TemplateError> {
+    ) -> Result<Arc<FixedRequestParts>, TemplateError> {
         let key = (workload, action.index, sender.number);
         let built = self.built.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(fixed) = built.get(&key).filter(|fixed| fixed.generation == generation) {
             return Ok(Arc::clone(fixed));
         }
         drop(built);
-        let fixed = Arc::new(Fixed::new(context, call, (sender, generation))?);
+        let fixed = Arc::new(FixedRequestParts::new(context, call, (sender, generation))?);
         let mut built = self.built.write().unwrap_or_else(PoisonError::into_inner);
         built.insert(key, Arc::clone(&fixed));
         Ok(fixed)
@@ -147,15 +147,15 @@ impl FixedPartsCache {
 #[derive(Default)]
 pub(super) struct FixedParts {
     workload: u16,
-    of_sender: Vec<OfSender>,
+    of_sender: Vec<SenderParts>,
 }
 
 /// The fixed parts of a sender's requests.
 #[derive(Default)]
-struct OfSender {
+struct SenderParts {
     number: u32,
     generation: u64,
-    of_action: Vec<Option<Arc<Fixed>>>,
+    of_action: Vec<Option<Arc<FixedRequestParts>>>,
 }
 
 impl FixedParts {
@@ -167,7 +167,7 @@ impl FixedParts {
         workload: u16,
         (action, call): (&Action, &HttpCall),
         sender: &Sender<'_>,
-    ) -> Result<&Fixed, TemplateError> {
+    ) -> Result<&FixedRequestParts, TemplateError> {
         let generation = sender.credentials.generation();
         if self.workload != workload {
             self.workload = workload;
@@ -176,7 +176,7 @@ impl FixedParts {
         let place = sender.number as usize % SENDERS_MAX;
         if place >= self.of_sender.len() {
             self.of_sender.reserve_exact(place + 1 - self.of_sender.len());
-            self.of_sender.resize_with(place + 1, OfSender::default);
+            self.of_sender.resize_with(place + 1, SenderParts::default);
         }
         let own = &mut self.of_sender[place];
         if (own.number, own.generation) != (sender.number, generation) {
@@ -192,7 +192,9 @@ impl FixedParts {
         let fixed = match entry.take() {
             Some(fixed) => fixed,
             // Setup and teardown share this number and run once, so they are not cached.
-            None if workload == ONCE => Arc::new(Fixed::new(context, call, (sender, generation))?),
+            None if workload == ONCE => {
+                Arc::new(FixedRequestParts::new(context, call, (sender, generation))?)
+            }
             None => context.fixed_parts.get(context, workload, (action, call), (sender, generation))?,
         };
         Ok(entry.insert(fixed))

@@ -8,7 +8,7 @@ use client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
 use osprofiler::signing::{TraceHeaders, traceparent};
 use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
-use text::template::{TemplateError, Text, Variables};
+use text::template::{CompiledText, TemplateError, Variables};
 
 static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
@@ -67,7 +67,7 @@ pub(super) fn start_with_slash(path: &mut String) {
 
 /// Appends the parameters of a query or a form.
 pub(super) fn render_pairs(
-    pairs: &[(String, Text)],
+    pairs: &[(String, CompiledText)],
     variables: &Variables,
     output: &mut String,
 ) -> Result<(), TemplateError> {
@@ -136,7 +136,7 @@ pub(super) fn add_w3c_headers(
     }
 }
 
-/// True for the headers that carry a trace, if any are sent: those of a scenario would name another trace.
+/// True for the headers that carry a trace, if any are sent: a scenario's headers would name another trace.
 #[inline]
 pub(super) fn is_trace_header(name: &HeaderName, carrying: Propagation) -> bool {
     carrying.traces() && [&X_TRACE_INFO, &X_TRACE_HMAC, &TRACEPARENT, &TRACESTATE].contains(&name)

@@ -10,14 +10,14 @@ use crate::errors::{Failure, FailureClass};
 use crate::generator::{Generator, WorkerVitals};
 use crate::phases::{Phases, Retransmits};
 use crate::protocol::Protocol;
-use crate::sample::{ActionSample, Ended, IterationSample};
+use crate::sample::{ActionSample, CompletionStatus, IterationSample};
 use terms::control::ControlShare;
 use terms::sla::{Outliers, Sla};
 use terms::threshold::{self, Threshold};
 
 /// Everything that is read of a log.
 #[derive(Debug, PartialEq)]
-struct Whole {
+struct LogContents {
     header: Header,
     samples: Vec<IterationSample>,
     failures: Vec<NumberedFailure>,
@@ -41,14 +41,14 @@ impl Visitor for Keeper {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Whole, LogError> {
+fn read(bytes: &[u8]) -> Result<LogContents, LogError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     std::fs::write(&path, bytes).unwrap();
     let log = RunLog::open(&path)?;
     let mut keeper = Keeper::default();
     let ending = log.visit(&mut [&mut keeper])?;
-    Ok(Whole { header: log.header, samples: keeper.samples, failures: keeper.failures, ending })
+    Ok(LogContents { header: log.header, samples: keeper.samples, failures: keeper.failures, ending })
 }
 
 fn vector(name: &str) -> Vec<u8> {
@@ -125,7 +125,7 @@ fn header() -> Header {
         profiling_off: Some(text("--no-profile")),
         trace_headers: Vec::new(),
         collector: Some(text("redis://collector:6379")),
-        environment: Environment {
+        environment: LoadEnvironment {
             bench_version: text("0.1.0"),
             os: text("linux x86_64"),
             host: text("load-1"),
@@ -181,8 +181,14 @@ fn end() -> End {
         rows: Some(40),
         probe: None,
         issued: vec![
-            Issued { planned: Some(40), issued: 30, dropped: 4, unrecorded: 2, not_started: Some(6) },
-            Issued { planned: None, issued: 10, ..Issued::default() },
+            IterationCounts {
+                planned: Some(40),
+                issued: 30,
+                dropped: 4,
+                unrecorded: 2,
+                not_started: Some(6),
+            },
+            IterationCounts { planned: None, issued: 10, ..IterationCounts::default() },
         ],
         hooks: Vec::new(),
     }
@@ -204,8 +210,13 @@ fn failures() -> Vec<NumberedFailure> {
 /// 40 iterations in the order of a block, with every kind of end and figure.
 fn samples() -> Vec<IterationSample> {
     let sample = |number: u64, workload: u16| {
-        let ended =
-            [Ended::Ok, Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][number as usize % 5];
+        let ended = [
+            CompletionStatus::Ok,
+            CompletionStatus::Ok,
+            CompletionStatus::Failed,
+            CompletionStatus::Aborted,
+            CompletionStatus::Dropped,
+        ][number as usize % 5];
         let action = |index: u16| ActionSample {
             action: index,
             offset_ns: 1_000 + u64::from(index) * 5_000_000,
@@ -227,7 +238,7 @@ fn samples() -> Vec<IterationSample> {
             protocol: Protocol::Http,
             outcome: (number != 9).then_some(200 + (number % 2) as u16),
             body_bytes: 612 + number * 1_000_003,
-            ended: if index == 1 { ended } else { Ended::Ok },
+            ended: if index == 1 { ended } else { CompletionStatus::Ok },
             requests: 1,
             point: u32::from(index) + 2,
             parent: 1,
@@ -241,9 +252,13 @@ fn samples() -> Vec<IterationSample> {
             start_ns: due_ns + number % 4 * 1_001,
             duration_ns: if number == 18 { 90_000_000_000_000 } else { 11_000_000 + number * 31 },
             ended,
-            error: if ended == Ended::Failed { [1, 1 << 20][usize::from(workload)] } else { 0 },
+            error: if ended == CompletionStatus::Failed { [1, 1 << 20][usize::from(workload)] } else { 0 },
             user: 0,
-            actions: if ended == Ended::Dropped { Vec::new() } else { (0..2).map(action).collect() },
+            actions: if ended == CompletionStatus::Dropped {
+                Vec::new()
+            } else {
+                (0..2).map(action).collect()
+            },
         }
     };
     (0..2).flat_map(|workload| (0..20).map(move |number| sample(number, workload))).collect()
@@ -263,9 +278,9 @@ fn written(header: &Header, failures: &[NumberedFailure], samples: &[IterationSa
     std::fs::read(&path).unwrap()
 }
 
-fn expected() -> Whole {
+fn expected() -> LogContents {
     let ending = Ending { end: Some(end()), flaws: Flaws::default() };
-    Whole { header: header(), samples: samples(), failures: failures(), ending }
+    LogContents { header: header(), samples: samples(), failures: failures(), ending }
 }
 
 /// A frame of JSON.
@@ -327,13 +342,13 @@ fn repeated() -> Vec<IterationSample> {
 #[test]
 fn the_logs_of_versions_3_and_4_are_read() {
     assert_eq!(read(&vector("version-3.log")).unwrap(), expected());
-    assert_eq!(read(&vector("version-4.log")).unwrap(), Whole { samples: nested(), ..expected() });
+    assert_eq!(read(&vector("version-4.log")).unwrap(), LogContents { samples: nested(), ..expected() });
 }
 
 #[test]
 fn the_log_of_version_5_is_read_and_written_as_it_was() {
     let now = written(&header(), &failures(), &repeated(), &end());
-    assert_eq!(read(&now).unwrap(), Whole { samples: repeated(), ..expected() });
+    assert_eq!(read(&now).unwrap(), LogContents { samples: repeated(), ..expected() });
     assert!(now == vector("version-5.log"), "the format has changed");
 }
 
@@ -351,7 +366,7 @@ fn a_log_without_the_keys_that_came_later_is_read() {
     });
     let end = End { aborted_by: None, generator: None, rows: None, issued: Vec::new(), ..end() };
     let ending = Ending { end: Some(end), flaws: Flaws::default() };
-    assert_eq!(found, Whole { header, samples: whole.samples, failures: whole.failures, ending });
+    assert_eq!(found, LogContents { header, samples: whole.samples, failures: whole.failures, ending });
 }
 
 #[test]
@@ -425,6 +440,6 @@ proptest! {
         let found = read(&written(&header, &[], &samples, &end)).unwrap();
         let end = End { rows: Some(samples.len() as u64), ..end };
         let ending = Ending { end: Some(end), flaws: Flaws::default() };
-        prop_assert_eq!(found, Whole { header, samples, failures: Vec::new(), ending });
+        prop_assert_eq!(found, LogContents { header, samples, failures: Vec::new(), ending });
     }
 }

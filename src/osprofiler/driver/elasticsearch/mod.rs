@@ -6,8 +6,8 @@
 //! of a failed trace in `osprofiler-notifications-error`, off unless set, as there.
 //!
 //! Documents are the records as redis holds them. Before release 8, Elasticsearch keeps documents of
-//! a type, and the Python driver reads only its own type; so documents are written with that
-//! type where the server still has types, and without elsewhere ([`wire`] has the requests).
+//! a type, and the Python driver reads only its own type. So documents are written with that type
+//! where the server still has types, and without elsewhere ([`wire`] has the requests).
 //!
 //! The Python driver asks for documents that hold *any* word of a base_id, and so mixes traces whose
 //! ids share a group of digits; here the id has to be equal. Its list of traces fails, before anything
@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::forward::driver;
-use super::http::{Http, HttpAnswer};
-use super::{Cause, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest};
-use crate::record::Record;
+use super::http::{CollectorHttpClient, HttpAnswer};
+use super::{Cause, CollectorTrace, DriverError, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest};
+use crate::record::TraceRecord;
 use base::hex;
 
 const PORT: u16 = 9200;
@@ -46,7 +46,7 @@ const NAMES: &str = "index and doc_type may only contain letters, digits, `-`, `
 
 /// A client of an Elasticsearch; see [`super::Collector`].
 pub(super) struct ElasticsearchCollector {
-    http: Http,
+    http: CollectorHttpClient,
     index: String,
     /// `None` where the server has no types any more.
     doc_type: Option<String>,
@@ -62,11 +62,11 @@ impl ElasticsearchCollector {
     /// Reads the connection string; nothing is sent.
     fn settings(url: &str, target: String) -> Result<(Self, String), DriverError> {
         let scheme = if url.starts_with("elasticsearch+https://") { "https" } else { "http" };
-        let http = Http::new(url, target.clone(), scheme, PORT)?;
+        let http = CollectorHttpClient::new(url, target.clone(), scheme, PORT)?;
         let invalid = |reason| DriverError::Invalid { target: target.clone(), reason };
         let (mut index, mut doc_type, mut filter_error_trace) =
             (INDEX.to_owned(), DOC_TYPE.to_owned(), false);
-        // `Http` has read it, so that it can be read.
+        // `CollectorHttpClient` has read it, so that it can be read.
         for (name, value) in Url::parse(url).iter().flat_map(Url::query_pairs) {
             match &*name {
                 "index" => index = value.into_owned(),
@@ -96,9 +96,9 @@ impl ElasticsearchCollector {
         })
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let mut bulk = Bulk::default();
-        let mut refused = Refused::default();
+        let mut refused = RefusedDocuments::default();
         for (index, record) in records.iter().enumerate() {
             let document =
                 serde_json::to_value(record).map_err(|error| self.failed("write to", error.into()))?;
@@ -130,7 +130,7 @@ impl ElasticsearchCollector {
         }
     }
 
-    async fn bulk(&self, bulk: Bulk, refused: &mut Refused) -> Result<(), DriverError> {
+    async fn bulk(&self, bulk: Bulk, refused: &mut RefusedDocuments) -> Result<(), DriverError> {
         let answer = self.http.post("/_bulk", "application/x-ndjson", bulk.body).await?;
         let answer = self.success("write to", answer)?;
         let Some(refusal) = wire::refused_documents(&answer) else { return Ok(()) };
@@ -151,14 +151,14 @@ impl ElasticsearchCollector {
     }
 
     /// Oldest first; what has the same microsecond, as it was stored.
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         let search = wire::trace_search(base_id, PAGE_LEN);
         let answer = self.ask("read from", "POST", &self.search_path(""), Some(&search)).await?;
         let hits = wire::hits(answer);
         let mut documents = if hits.len() < PAGE_LEN { hits } else { self.scrolled(base_id).await? };
         documents.retain(|document| document["base_id"] == base_id);
         documents.sort_by(|a, b| a["timestamp"].as_str().cmp(&b["timestamp"].as_str()));
-        let mut stored = Stored::default();
+        let mut stored = CollectorTrace::default();
         for document in documents {
             stored.add(base_id, self.http.target(), wire::record(document));
         }
@@ -203,7 +203,7 @@ impl ElasticsearchCollector {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // Elasticsearch's own mapping of a string, or that of an index which somebody prepared.
+        // Elasticsearch's own mapping of a string, or the mapping of an index that was prepared.
         let mut found = Vec::new();
         for field in ["base_id.keyword", "base_id"] {
             let filter = if query.errors_only {
@@ -278,7 +278,7 @@ struct Bulk {
 
 /// What was not stored.
 #[derive(Default)]
-struct Refused {
+struct RefusedDocuments {
     records: Vec<usize>,
     transient: bool,
     reason: Option<String>,

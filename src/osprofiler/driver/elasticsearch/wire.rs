@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::TraceSummary;
 use super::super::error::is_transient_status;
-use crate::record::{RECORD_LEN_MAX, Record, RecordError, point_name};
+use crate::record::{RECORD_LEN_MAX, RecordError, TraceRecord, point_name};
 
 /// Whether the server that gave this answer to `GET /` still has types of documents. `None` if it is
 /// another kind of server.
@@ -36,7 +36,7 @@ pub(super) fn add_document(
 
 /// What a `_bulk` request did not store.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct BulkRefusal {
     /// Where these documents were in the request; `None` if the server does not tell.
     pub(super) positions: Option<Vec<usize>>,
     /// Whether one of them may be taken later.
@@ -46,7 +46,7 @@ pub(super) struct Refusal {
 }
 
 /// The refusals in the answer to a `_bulk` request. What was there already (409) is none.
-pub(super) fn refused_documents(answer: &Value) -> Option<Refusal> {
+pub(super) fn refused_documents(answer: &Value) -> Option<BulkRefusal> {
     if answer.get("errors") != Some(&Value::Bool(true)) {
         return None;
     }
@@ -64,7 +64,7 @@ pub(super) fn refused_documents(answer: &Value) -> Option<Refusal> {
     };
     let first = refused.first().and_then(|position| items[*position].pointer("/index/error"));
     let first = first.map_or_else(|| "it does not say why".to_owned(), text);
-    Some(Refusal {
+    Some(BulkRefusal {
         transient: refused.iter().any(|position| is_transient(&items[*position])),
         text: format!("{} of {} records were refused, the first one for {first}", refused.len(), items.len()),
         positions: (!refused.is_empty()).then_some(refused),
@@ -131,8 +131,8 @@ pub(super) fn summaries(answer: &Value) -> Vec<TraceSummary> {
 }
 
 /// Reads a document as a record.
-pub(super) fn record(document: Value) -> Result<Record, RecordError> {
-    let record: Record = serde_json::from_value(document).map_err(RecordError::Malformed)?;
+pub(super) fn record(document: Value) -> Result<TraceRecord, RecordError> {
+    let record: TraceRecord = serde_json::from_value(document).map_err(RecordError::Malformed)?;
     if record.timestamp_us().is_none() {
         return Err(RecordError::Timestamp);
     }

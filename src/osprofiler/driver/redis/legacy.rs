@@ -1,10 +1,10 @@
 //! Records as OSProfiler before 2.8.0 stored them: each under `osprofiler:<base>_<trace>_<timestamp>`.
 //!
 //! Only a walk of the keyspace finds such keys, and no current version writes them. So a trace is read
-//! from its list, and old keys are looked for only if there is no list: one bounded walk for each
-//! connection finds out whether there are any at all, and only if so, a walk for each such trace
-//! follows. With `?legacy=true` old keys are looked for in any case: a trace may be in both places if
-//! its services are of different releases.
+//! from its list, and old keys are looked for only if there is no list. One bounded walk for each
+//! connection finds out whether there are any at all. Only if so, a walk for each such trace follows.
+//! With `?legacy=true` old keys are looked for in any case: a trace may be in both places if its
+//! services are of different releases.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,12 @@ const PAGE_LEN: usize = 200;
 /// What a connection knows about old keys; at first nothing.
 #[derive(Default)]
 pub(super) struct Knowledge {
-    walked: Option<Walked>,
+    walked: Option<KeyWalkOutcome>,
 }
 
 /// What a walk for any old key came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Walked {
+enum KeyWalkOutcome {
     Found,
     NoneThere,
     /// None among the keys that were looked at, which are not all.
@@ -43,8 +43,8 @@ impl RedisCollector {
         has_list: bool,
     ) -> Result<Vec<Vec<u8>>, DriverError> {
         let (keys, is_cut) = match self.legacy_walk().await? {
-            Walked::Found => self.legacy_keys(base_id).await?,
-            walked => (Vec::new(), walked == Walked::NoneSeen),
+            KeyWalkOutcome::Found => self.legacy_keys(base_id).await?,
+            walked => (Vec::new(), walked == KeyWalkOutcome::NoneSeen),
         };
         if keys.is_empty() && is_cut && !has_list {
             // It may work later, for a list may still come.
@@ -112,7 +112,7 @@ impl RedisCollector {
     }
 
     /// Whether there are old keys, found out once.
-    async fn legacy_walk(&self) -> Result<Walked, DriverError> {
+    async fn legacy_walk(&self) -> Result<KeyWalkOutcome, DriverError> {
         // Held during the walk: others wait for its answer instead of walking too.
         let mut knowledge = self.shared.legacy.lock().await;
         if let Some(walked) = knowledge.walked {
@@ -129,9 +129,9 @@ impl RedisCollector {
             }
         }
         let walked = match (found, cursor) {
-            (true, _) => Walked::Found,
-            (false, 0) => Walked::NoneThere,
-            (false, _) => Walked::NoneSeen,
+            (true, _) => KeyWalkOutcome::Found,
+            (false, 0) => KeyWalkOutcome::NoneThere,
+            (false, _) => KeyWalkOutcome::NoneSeen,
         };
         knowledge.walked = Some(walked);
         Ok(walked)

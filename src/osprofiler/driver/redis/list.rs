@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
 use super::legacy::{self, LegacyKey};
 use super::{ERROR_PREFIX, KEY_PREFIX, MEMORY_USAGE_MAX, RedisCollector, tells_failure};
-use crate::record::{Record, point_name};
+use crate::record::{TraceRecord, point_name};
 
 /// Traces that are looked at.
 const TRACES_MAX: usize = 100_000;
@@ -144,7 +144,7 @@ impl RedisCollector {
         let oldest: Vec<RedisResult<Option<Vec<u8>>>> = self.send("read from", &oldest).await?;
         for ((index, _), json) in wanted.iter().zip(oldest) {
             let Ok(Some(json)) = json else { continue };
-            let Ok(record) = Record::decode(&json) else { continue };
+            let Ok(record) = TraceRecord::decode(&json) else { continue };
             summaries[*index].name = Some(point_name(&record.name).to_owned());
             summaries[*index].timestamp = record.timestamp.to_string();
         }

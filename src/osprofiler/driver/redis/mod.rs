@@ -22,12 +22,13 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use self::legacy::Knowledge;
-use self::url::{Source, Target};
+use self::url::{ConnectionSource, Target};
 use super::forward::driver;
 use super::{
-    CONNECT_TIMEOUT, Cause, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer,
+    CONNECT_TIMEOUT, Cause, CollectorTrace, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX,
+    TRACE_RECORDS_MAX, answer,
 };
-use crate::record::Record;
+use crate::record::TraceRecord;
 
 const KEY_PREFIX: &str = "osprofiler_opt:";
 const ERROR_PREFIX: &str = "osprofiler_error:";
@@ -58,11 +59,11 @@ const TRANSIENT_CODES: [&str; 10] = [
 /// A connection to redis; see [`super::Collector`].
 #[derive(Clone)]
 pub(super) struct RedisCollector {
-    shared: Arc<Shared>,
+    shared: Arc<RedisState>,
 }
 
-struct Shared {
-    source: Source,
+struct RedisState {
+    source: ConnectionSource,
     target: String,
     filter_error_trace: bool,
     /// Look for old keys of a trace that has a list.
@@ -91,7 +92,7 @@ impl RedisCollector {
 
     /// Without a connection, which the first call opens.
     fn new(parsed: Target, target: String) -> Self {
-        let shared = Shared {
+        let shared = RedisState {
             source: parsed.source,
             target,
             filter_error_trace: parsed.filter_error_trace,
@@ -106,8 +107,8 @@ impl RedisCollector {
         &self.shared.target
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
-        let mut refused = Refused::default();
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
+        let mut refused = RefusedRecords::default();
         let mut first = 0;
         while first < records.len() {
             let (pipeline, len) = self.pipeline(&records[first..])?;
@@ -130,7 +131,7 @@ impl RedisCollector {
     }
 
     /// The commands that store some of the first records, and how many.
-    fn pipeline(&self, records: &[Record]) -> Result<(Pipeline, usize), DriverError> {
+    fn pipeline(&self, records: &[TraceRecord]) -> Result<(Pipeline, usize), DriverError> {
         let mut pipeline = redis::pipe();
         // A refused command leaves the others valid: each has its own answer.
         pipeline.ignore_errors();
@@ -155,12 +156,12 @@ impl RedisCollector {
         Ok((pipeline, len))
     }
 
-    /// Those of old keys first, then the list's, which are in the order of writing.
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    /// The records of old keys first, then the list's records in the order of writing.
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
             return Err(self.too_large(base_id));
         }
-        let mut kept = Kept::new(base_id);
+        let mut kept = BoundedRecords::new(base_id);
         let mut page = self.page(base_id, 0).await?;
         if page.is_empty() || self.shared.legacy_wanted {
             for json in self.legacy_records(base_id, !page.is_empty()).await? {
@@ -238,9 +239,11 @@ impl RedisCollector {
             .set_response_timeout(Some(RESPONSE_TIMEOUT));
         let attempt = async {
             match &self.shared.source {
-                Source::Direct(client) => client.get_multiplexed_async_connection_with_config(&config).await,
+                ConnectionSource::Direct(client) => {
+                    client.get_multiplexed_async_connection_with_config(&config).await
+                }
                 // Asked every time: after a failover another redis is the master.
-                Source::Sentinel(client) => {
+                ConnectionSource::Sentinel(client) => {
                     client.lock().await.get_async_connection_with_config(&config).await
                 }
             }
@@ -281,13 +284,13 @@ impl RedisCollector {
 
 /// What was not stored.
 #[derive(Default)]
-struct Refused {
+struct RefusedRecords {
     records: Vec<usize>,
     transient: bool,
     reason: Option<Cause>,
 }
 
-impl Refused {
+impl RefusedRecords {
     /// Notes the refusals among the answers for the records from `first` on.
     fn note(&mut self, first: usize, answers: Vec<Result<redis::Value, RedisError>>) {
         for (index, answer) in answers.into_iter().enumerate() {
@@ -301,27 +304,27 @@ impl Refused {
 }
 
 /// The records of a trace so far, within the limits.
-struct Kept<'a> {
+struct BoundedRecords<'a> {
     base_id: &'a str,
-    stored: Stored,
+    stored: CollectorTrace,
     /// What was under the keys of the trace, of whatever trace it is.
     seen: usize,
     bytes: usize,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> BoundedRecords<'a> {
     fn new(base_id: &'a str) -> Self {
-        Self { base_id, stored: Stored::default(), seen: 0, bytes: 0 }
+        Self { base_id, stored: CollectorTrace::default(), seen: 0, bytes: 0 }
     }
 
-    /// Keeps a record of the trace. Anybody can write another trace's under its key; that is left out.
+    /// Keeps a record of the trace. Any program can write another trace's record under its key; that is left out.
     fn add(&mut self, collector: &RedisCollector, json: &[u8]) -> Result<(), DriverError> {
         self.bytes += json.len();
         if self.seen == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
             return Err(collector.too_large(self.base_id));
         }
         self.seen += 1;
-        let decoded = Record::decode(json);
+        let decoded = TraceRecord::decode(json);
         if decoded.as_ref().map_or(true, |record| record.base_id == self.base_id) {
             self.stored.add(self.base_id, collector.target(), decoded);
         }
@@ -364,7 +367,7 @@ mod tests {
     #[test]
     fn records_of_another_trace_under_the_key_of_this_one_are_left_out() {
         let record = |base_id: &str, name: &str| {
-            let record = Record {
+            let record = TraceRecord {
                 name: name.into(),
                 base_id: base_id.into(),
                 trace_id: "t".into(),
@@ -377,7 +380,7 @@ mod tests {
             serde_json::to_vec(&record).unwrap()
         };
         let collector = idle();
-        let mut kept = Kept::new("one");
+        let mut kept = BoundedRecords::new("one");
         let written = [record("one", "a-start"), record("two", "b-start"), record("ONE", "c-start")];
         for json in &written {
             kept.add(&collector, json).unwrap();

@@ -36,7 +36,7 @@ const TLS_ONLY: &str = "TLS options need rediss://";
 
 /// How to reach a redis, and what to store there.
 pub(super) struct Target {
-    pub(super) source: Source,
+    pub(super) source: ConnectionSource,
     /// Failed traces get a separate key, as with the Python driver's `filter_error_trace`.
     pub(super) filter_error_trace: bool,
     /// Look for every trace under the keys of old releases too.
@@ -44,7 +44,7 @@ pub(super) struct Target {
 }
 
 /// Who gives connections.
-pub(super) enum Source {
+pub(super) enum ConnectionSource {
     /// The redis itself.
     Direct(Box<Client>),
     /// Sentinels, which know the redis that is the master at the moment.
@@ -57,11 +57,11 @@ pub(super) fn parse(connection: &str) -> Result<Target, &'static str> {
     if scheme == "redissentinel" {
         let (builder, filter_error_trace, legacy) = sentinels(rest)?;
         let client = builder.build().map_err(|_| SENTINEL_FORM)?;
-        let source = Source::Sentinel(Box::new(tokio::sync::Mutex::new(client)));
+        let source = ConnectionSource::Sentinel(Box::new(tokio::sync::Mutex::new(client)));
         return Ok(Target { source, filter_error_trace, legacy });
     }
     let url = Url::parse(connection).map_err(|_| FORM)?;
-    let options = Options::read(&url, FORM)?;
+    let options = RedisOptions::read(&url, FORM)?;
     let (host, port) = address(&url, REDIS_PORT).ok_or(FORM)?;
     let db = match (options.db, url.path().trim_matches('/')) {
         (Some(db), _) => db,
@@ -90,7 +90,7 @@ pub(super) fn parse(connection: &str) -> Result<Target, &'static str> {
             Client::open(info.set_redis_settings(settings)).map_err(|_| FORM)?
         }
     };
-    let source = Source::Direct(Box::new(client));
+    let source = ConnectionSource::Direct(Box::new(client));
     Ok(Target { source, filter_error_trace: options.filter_error_trace, legacy: options.legacy })
 }
 
@@ -130,7 +130,7 @@ fn sentinels(rest: &str) -> Result<(SentinelClientBuilder, bool, bool), &'static
         return Err(SENTINEL_FORM);
     }
     let url = Url::parse(&format!("redis://{user_info}@h{tail}")).map_err(|_| SENTINEL_FORM)?;
-    let options = Options::read(&url, SENTINEL_FORM)?;
+    let options = RedisOptions::read(&url, SENTINEL_FORM)?;
     if options.tls_named {
         return Err(TLS_ONLY);
     }
@@ -155,7 +155,7 @@ fn sentinels(rest: &str) -> Result<(SentinelClientBuilder, bool, bool), &'static
 }
 
 #[derive(Default)]
-struct Options {
+struct RedisOptions {
     user: Option<String>,
     password: Option<String>,
     sentinel_user: Option<String>,
@@ -171,7 +171,7 @@ struct Options {
     tls_named: bool,
 }
 
-impl Options {
+impl RedisOptions {
     fn read(url: &Url, form: &'static str) -> Result<Self, &'static str> {
         let mut options = Self::default();
         let given = |text: &str| -> Result<Option<String>, &'static str> {
@@ -258,7 +258,7 @@ mod tests {
     fn shown(connection: &str) -> String {
         match parse(connection) {
             Err(reason) => format!("no: {reason}"),
-            Ok(Target { source: Source::Direct(client), filter_error_trace, legacy }) => {
+            Ok(Target { source: ConnectionSource::Direct(client), filter_error_trace, legacy }) => {
                 let info = client.get_connection_info();
                 let redis = info.redis_settings();
                 let (user, password) = (redis.username().unwrap_or("-"), redis.password().unwrap_or("-"));
@@ -271,7 +271,7 @@ mod tests {
                 let legacy = if legacy { " legacy" } else { "" };
                 format!("{} db {} {user} {password}{tls}{errors}{legacy}", info.addr(), redis.db())
             }
-            Ok(Target { source: Source::Sentinel(_), .. }) => "sentinels".to_owned(),
+            Ok(Target { source: ConnectionSource::Sentinel(_), .. }) => "sentinels".to_owned(),
         }
     }
 

@@ -10,7 +10,7 @@ use sqlx::{
     IntoArguments, Pool, Row, Type,
 };
 
-use super::super::{CONNECT_TIMEOUT, Cause, Ended};
+use super::super::{CONNECT_TIMEOUT, Cause, ShutdownFuture};
 use super::dialect::Dialect;
 use super::statement::{Cells, Statement, Value};
 
@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: u32 = 4;
 pub(super) type Reply<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'a>>;
 
 /// A database, open later.
-pub(super) type Opening =
+pub(super) type EngineFuture =
     std::pin::Pin<Box<dyn Future<Output = Result<Box<dyn Engine>, Cause>> + Send + 'static>>;
 
 /// An open database.
@@ -31,7 +31,7 @@ pub(super) trait Engine: Send + Sync {
     /// The rows of one statement, which must bound their number.
     fn rows(&self, statement: Statement) -> Reply<'_, Vec<Cells>>;
     /// Ends all connections.
-    fn end(&self) -> Ended<'_>;
+    fn end(&self) -> ShutdownFuture<'_>;
 }
 
 impl<DB> Engine for Pool<DB>
@@ -62,7 +62,7 @@ where
         })
     }
 
-    fn end(&self) -> Ended<'_> {
+    fn end(&self) -> ShutdownFuture<'_> {
         Box::pin(self.close())
     }
 }
@@ -71,7 +71,7 @@ where
 pub(super) fn open<DB>(
     options: <DB::Connection as sqlx::Connection>::Options,
     dialect: &'static Dialect,
-) -> Opening
+) -> EngineFuture
 where
     DB: Database,
     Pool<DB>: Engine,

@@ -6,7 +6,7 @@
 //! | `postgresql://…`, `postgres://…`, `postgresql+psycopg2://` | PostgreSQL |
 //! | `sqlite://PATH` | a file ([`sqlite`]) |
 //!
-//! What follows a `+` names a Python library and is ignored; the options after the `?` are read under
+//! What follows a `+` names a Python library and is ignored. The options after the `?` are read under
 //! the names that MySQL's and PostgreSQL's own clients, SQLAlchemy and sqlx give them ([`mysql`],
 //! [`postgres`]). Seen working against MariaDB 10.11 and PostgreSQL 15, to and from the Python driver.
 //!
@@ -29,12 +29,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::dialect::Dialect;
-use self::engine::{Engine, Opening};
+use self::engine::{Engine, EngineFuture};
 use self::statement::{Cells, Statement};
 use super::forward::driver;
-use super::{CONNECT_TIMEOUT, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer};
+use super::{CONNECT_TIMEOUT, CollectorTrace, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer};
 use crate::compat::ReportStyle;
-use crate::record::Record;
+use crate::record::TraceRecord;
 
 /// Rows for each statement: 9 values each, well below SQLite's limit of 32,766.
 const ROWS_PER_INSERT: usize = 500;
@@ -69,7 +69,7 @@ fn file(path: &str) -> Result<&str, &'static str> {
 }
 
 /// The database that a scheme names, whatever Python library it asks for.
-fn read(url: &str) -> Result<(Opening, &'static Dialect), &'static str> {
+fn read(url: &str) -> Result<(EngineFuture, &'static Dialect), &'static str> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     match scheme.split('+').next().unwrap_or_default() {
         #[cfg(feature = "mysql")]
@@ -107,7 +107,7 @@ impl SqlCollector {
     }
 
     async fn opened(
-        read: Result<(Opening, &'static Dialect), &'static str>,
+        read: Result<(EngineFuture, &'static Dialect), &'static str>,
         target: String,
     ) -> Result<Self, DriverError> {
         let (opening, dialect) = match read {
@@ -122,7 +122,7 @@ impl SqlCollector {
         }
     }
 
-    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[TraceRecord]) -> Result<(), DriverError> {
         let mut statements = Vec::new();
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for record in records {
@@ -138,7 +138,7 @@ impl SqlCollector {
         answer("write to", &self.target, self.engine.run(statements)).await
     }
 
-    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<CollectorTrace, DriverError> {
         let stored_id = rows::stored_id(base_id);
         let measured = self.rows(self.dialect.measure(&stored_id)).await?;
         let (count, bytes) =
@@ -148,7 +148,7 @@ impl SqlCollector {
             let (base_id, target) = (base_id.to_owned(), self.target.clone());
             return Err(DriverError::TooLarge { base_id, target });
         }
-        let mut stored = Stored::default();
+        let mut stored = CollectorTrace::default();
         let (mut last_id, mut left) = (i64::MIN, count);
         // Not more than was measured, whatever was written since.
         while left > 0 {
@@ -180,7 +180,7 @@ impl SqlCollector {
 }
 
 driver!(SqlCollector {
-    fn close(&self) -> super::Ended<'_> {
+    fn close(&self) -> super::ShutdownFuture<'_> {
         self.engine.end()
     }
 

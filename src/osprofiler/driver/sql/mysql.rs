@@ -1,9 +1,10 @@
 //! How to reach MySQL and MariaDB.
 //!
 //! Options after the `?`, under the names of the `mysql` client, SQLAlchemy's drivers or sqlx:
-//! `ssl-mode` (`DISABLED`, `PREFERRED` (default), `REQUIRED`, `VERIFY_CA`, `VERIFY_IDENTITY`), `ssl-ca`,
-//! `ssl-cert`, `ssl-key` (PEM files), `ssl-verify-cert`, `ssl-verify-identity`, `socket`. Dashes and underscores are the same. Others are ignored,
-//! except those that ask for TLS in a way that is unknown here.
+//! `ssl-mode` (`DISABLED`, `PREFERRED` (default), `REQUIRED`, `VERIFY_CA`, `VERIFY_IDENTITY`),
+//! `ssl-ca`, `ssl-cert`, `ssl-key` (PEM files), `ssl-verify-cert`, `ssl-verify-identity`, `socket`.
+//! Dashes and underscores are alike. Others are ignored, except those that ask for TLS in a way that is
+//! unknown here.
 
 use sqlx::MySql;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
@@ -11,7 +12,7 @@ use url::Url;
 
 use super::super::Cause;
 use super::dialect::MYSQL;
-use super::engine::{self, Opening};
+use super::engine::{self, EngineFuture};
 use super::{file, with_host};
 
 const FORM: &str = "write it as mysql://user:password@host[:port]/database, special characters as %XX";
@@ -20,7 +21,7 @@ const UNKNOWN_SSL: &str = "an unsupported TLS option; only ssl-mode, ssl-ca, ssl
      ssl-verify-identity=true are supported";
 
 /// Opens what is described by `rest`, which follows `mysql://`.
-pub(super) fn open(rest: &str) -> Result<Opening, &'static str> {
+pub(super) fn open(rest: &str) -> Result<EngineFuture, &'static str> {
     let options = options(rest)?;
     Ok(Box::pin(async move { engine::open::<MySql>(options, &MYSQL).await.map_err(explained) }))
 }
@@ -52,7 +53,7 @@ fn options(rest: &str) -> Result<MySqlConnectOptions, &'static str> {
             _ => {}
         }
     }
-    // Who names a CA wants it to be looked at: without this, the default would not.
+    // A CA that is named must be looked at: by default, it would not be.
     let mode = mode.or(ca.then_some(MySqlSslMode::VerifyCa));
     Ok(mode.into_iter().fold(options, MySqlConnectOptions::ssl_mode))
 }

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::dialect::POSTGRES;
-use super::engine::{self, Opening};
+use super::engine::{self, EngineFuture};
 use super::{file, with_host};
 
 const FORM: &str = "write it as postgresql://user:password@host[:port]/database, special characters as %XX";
@@ -19,7 +19,7 @@ const UNKNOWN_SSL: &str =
     "an unsupported TLS option; only sslmode, sslrootcert, sslcert and sslkey are supported";
 
 /// Opens what is described by `rest`, which follows `postgresql://`.
-pub(super) fn open(rest: &str) -> Result<Opening, &'static str> {
+pub(super) fn open(rest: &str) -> Result<EngineFuture, &'static str> {
     Ok(engine::open::<Postgres>(options(rest)?, &POSTGRES))
 }
 
@@ -55,7 +55,7 @@ fn options(rest: &str) -> Result<PgConnectOptions, &'static str> {
     if options.get_database().is_none_or(str::is_empty) {
         return Err(FORM);
     }
-    // Who names a CA wants it to be looked at: without this, the default would not.
+    // A CA that is named must be looked at: by default, it would not be.
     let mode = mode.or(ca.then_some(PgSslMode::VerifyCa));
     Ok(mode.into_iter().fold(options, PgConnectOptions::ssl_mode))
 }

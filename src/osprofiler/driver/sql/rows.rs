@@ -1,15 +1,15 @@
 //! A record as a row of the table `data`, and back; the same for all databases.
 //!
 //! `data` is a JSON column into which the Python driver puts JSON *text*, so that it is encoded twice;
-//! [`encode`] does the same, [`decode`] also reads what was encoded once. Rows come from databases
-//! that anybody may write to: decoding is bounded and never panics.
+//! [`encode`] does the same, [`decode`] also reads what was encoded once. Rows come from databases that
+//! any program may write to: decoding is bounded and never panics.
 
 use serde_json::{Map, Value};
 
 use super::dialect::COLUMNS;
 use super::statement::Cells;
 use crate::info::SharedInfo;
-use crate::record::{Info, RECORD_LEN_MAX, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+use crate::record::{Info, RECORD_LEN_MAX, RecordError, START_SUFFIX, STOP_SUFFIX, TraceRecord};
 
 /// What a column of strings holds, in characters.
 const COLUMN_LEN_MAX: usize = 255;
@@ -19,7 +19,7 @@ const TIMESTAMP_LEN_MAX: usize = 26;
 pub(super) const BASE_ID: usize = 1;
 
 /// The values of [`COLUMNS`].
-pub(super) fn encode(record: &Record) -> Vec<Option<String>> {
+pub(super) fn encode(record: &TraceRecord) -> Vec<Option<String>> {
     let text = |text: &str| Some(fitting(text, COLUMN_LEN_MAX));
     vec![
         Some(fitting(&record.timestamp.to_string(), TIMESTAMP_LEN_MAX)),
@@ -40,7 +40,7 @@ pub(super) fn stored_id(base_id: &str) -> String {
 }
 
 /// Reads the values of [`COLUMNS`].
-pub(super) fn decode(cells: &[Option<String>]) -> Result<Record, RecordError> {
+pub(super) fn decode(cells: &[Option<String>]) -> Result<TraceRecord, RecordError> {
     let mut record = Map::new();
     let mut info = Info::new();
     let mut host = None;
@@ -56,7 +56,8 @@ pub(super) fn decode(cells: &[Option<String>]) -> Result<Record, RecordError> {
     if let (false, Some(host)) = (info.contains_key("host"), host) {
         info.insert("host".to_owned(), Value::String(host));
     }
-    let mut record: Record = serde_json::from_value(Value::Object(record)).map_err(RecordError::Malformed)?;
+    let mut record: TraceRecord =
+        serde_json::from_value(Value::Object(record)).map_err(RecordError::Malformed)?;
     record.info = SharedInfo::as_text(&info);
     record.timestamp_us().map(|_| record).ok_or(RecordError::Timestamp)
 }
@@ -152,7 +153,7 @@ mod tests {
         fn what_is_encoded_is_decoded(name in "[^\0]{0,40}", statement: String, project in proptest::option::of("[^\0]{0,9}")) {
             let mut info = Info::new();
             info.insert("db".to_owned(), Value::String(statement));
-            let record = Record {
+            let record = TraceRecord {
                 name: format!("{name}-start").into(),
                 base_id: "b".into(),
                 trace_id: "t".into(),

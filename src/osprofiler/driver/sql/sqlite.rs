@@ -5,17 +5,17 @@
 //! `sqlite:///traces.db` is relative too, which cannot be told from an absolute path here; written with
 //! the library, as in `sqlite+pysqlite:///traces.db`, it is read as SQLAlchemy reads it.
 //!
-//! One file serves one machine. A missing file is created, a missing directory is not. Who only reads
-//! creates nothing: the file may be any of the user's, because a link or a run from elsewhere names it.
+//! One file serves one machine. A missing file is created, a missing directory is not. A reader creates
+//! nothing: the file may be any of the user's, because a link or a run from elsewhere names it.
 
 use std::path::Path;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Sqlite};
 
-use super::super::{Ended, RESPONSE_TIMEOUT};
+use super::super::{RESPONSE_TIMEOUT, ShutdownFuture};
 use super::dialect::SQLITE;
-use super::engine::{self, Engine, Opening, Reply};
+use super::engine::{self, Engine, EngineFuture, Reply};
 use super::statement::{Cells, Statement};
 
 const FORM: &str = "write it as sqlite://PATH, for instance sqlite:///tmp/traces.db";
@@ -23,7 +23,7 @@ const MEMORY: &str =
     "an in-memory database is visible only to its own process; name a file, as in sqlite:///tmp/traces.db";
 
 /// Opens what is described by `rest`, which follows the scheme and `://`.
-pub(super) fn open(scheme: &str, rest: &str) -> Result<Opening, &'static str> {
+pub(super) fn open(scheme: &str, rest: &str) -> Result<EngineFuture, &'static str> {
     let path = path(scheme, rest)?;
     let options = SqliteConnectOptions::new()
         .filename(Path::new(path))
@@ -36,7 +36,7 @@ pub(super) fn open(scheme: &str, rest: &str) -> Result<Opening, &'static str> {
 }
 
 /// Opens it to read only.
-pub(super) fn open_to_read(scheme: &str, rest: &str) -> Result<Opening, &'static str> {
+pub(super) fn open_to_read(scheme: &str, rest: &str) -> Result<EngineFuture, &'static str> {
     let path = path(scheme, rest)?;
     let options = SqliteConnectOptions::new()
         .filename(Path::new(path))
@@ -73,7 +73,7 @@ impl Engine for ReadOnly {
         })
     }
 
-    fn end(&self) -> Ended<'_> {
+    fn end(&self) -> ShutdownFuture<'_> {
         self.0.end()
     }
 }

@@ -19,7 +19,7 @@ use self::timer::Timer;
 pub const HZ_MAX: u32 = 200;
 /// More is not taken with the feature `functions-perf`.
 pub const PERF_HZ_MAX: u32 = 1_000;
-/// A stack of so many frames may go on beyond what was kept of it: pprof keeps 128, the kernel 127.
+/// A stack of this many frames may go on beyond what was kept of it: pprof keeps 128, the kernel 127.
 const CUT_FROM: usize = 127;
 
 /// Why functions cannot be sampled.
@@ -53,7 +53,7 @@ pub enum SamplerError {
     /// Another failure, such as no place for a temporary file.
     #[error("start sampling functions: {0}; the sampler needs memory, and a temporary directory to write to")]
     Failed(String),
-    /// So many samples a second need another sampler.
+    /// This many samples a second need another sampler.
     #[error(
         "start sampling functions: more than {HZ_MAX} samples a second need the feature `functions-perf` of the crate \
          `osprofiler`, and more than {PERF_HZ_MAX} are not taken"
@@ -80,10 +80,10 @@ pub(super) type RawStacks = Vec<(Vec<usize>, u64)>;
 /// A sampler that works here.
 pub(super) struct Sampler {
     hz: u32,
-    way: Way,
+    way: SamplingMethod,
 }
 
-enum Way {
+enum SamplingMethod {
     Timer(Timer),
     #[cfg(feature = "functions-perf")]
     Perf(Perf),
@@ -94,9 +94,9 @@ impl Sampler {
     pub(super) fn try_out(hz: u32) -> Result<Self, SamplerError> {
         let hz = hz.max(1);
         let way = match hz {
-            ..=HZ_MAX => Way::Timer(Timer::try_out(hz)?),
+            ..=HZ_MAX => SamplingMethod::Timer(Timer::try_out(hz)?),
             #[cfg(feature = "functions-perf")]
-            ..=PERF_HZ_MAX => Way::Perf(Perf::try_out(hz)?),
+            ..=PERF_HZ_MAX => SamplingMethod::Perf(Perf::try_out(hz)?),
             _ => return Err(SamplerError::TooFast),
         };
         Ok(Self { hz, way })
@@ -109,9 +109,9 @@ impl Sampler {
     /// Begins to look.
     pub(super) fn start(&mut self) -> Result<(), SamplerError> {
         match &mut self.way {
-            Way::Timer(timer) => timer.start(),
+            SamplingMethod::Timer(timer) => timer.start(),
             #[cfg(feature = "functions-perf")]
-            Way::Perf(perf) => {
+            SamplingMethod::Perf(perf) => {
                 perf.start();
                 Ok(())
             }
@@ -121,19 +121,19 @@ impl Sampler {
     /// Takes what was seen since the last reading, or since the start. It may stop then.
     pub(super) fn read(&mut self) -> RawStacks {
         match &mut self.way {
-            Way::Timer(timer) => timer.read(),
+            SamplingMethod::Timer(timer) => timer.read(),
             #[cfg(feature = "functions-perf")]
-            Way::Perf(perf) => perf.read(),
+            SamplingMethod::Perf(perf) => perf.read(),
         }
     }
 
     /// Stops.
     pub(super) fn stop(&mut self) {
         match &mut self.way {
-            Way::Timer(timer) => timer.stop(),
+            SamplingMethod::Timer(timer) => timer.stop(),
             // Each reading stops it.
             #[cfg(feature = "functions-perf")]
-            Way::Perf(_) => {}
+            SamplingMethod::Perf(_) => {}
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The sampler for many samples a second: the kernel's perf events, one for each processor.
 //!
-//! They follow the thread that starts them and all that are born later, so this comes before a runtime. The kernel walks
-//! frame pointers, so the whole program must have them. No signal is sent, and nothing is allocated in who is sampled.
+//! They follow the thread that starts them and all that are born later, so this comes before a runtime. The kernel
+//! walks frame pointers, so the whole program must have them. No signal is sent, and nothing is allocated in the
+//! threads that are sampled.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use dial9_perf_self_profile::{ActiveCpuBackend, EventSource, PerfSampler, SamplerConfig, SamplingMode};
 
 use super::{RawStacks, SamplerError, burn};
-use crate::functions::numbers::{Addresses, Number, within};
+use crate::functions::numbers::{DigitAddresses, Number, within};
 
 /// How long to wait for a first sample with a number in its stack. A process that shares its processor gets little of it.
 const FIRST_SAMPLE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,7 +23,7 @@ pub(super) struct Perf {
 impl Perf {
     /// A sampler whose stacks reach the numbers that operations write into them.
     pub(super) fn try_out(hz: u32) -> Result<Self, SamplerError> {
-        if !Addresses::get().are_complete() {
+        if !DigitAddresses::get().are_complete() {
             return Err(SamplerError::NoStacks);
         }
         let config = SamplerConfig::default()
@@ -40,7 +41,7 @@ impl Perf {
             within(number, burn);
             let stacks = perf.read();
             let is_found =
-                |stack: &[usize]| Addresses::get().find(stack).iter().any(|(one, _)| *one == number);
+                |stack: &[usize]| DigitAddresses::get().find(stack).iter().any(|(one, _)| *one == number);
             if stacks.iter().any(|(stack, _)| is_found(stack)) {
                 return Ok(perf);
             }

@@ -1,7 +1,7 @@
 //! The sampler that works everywhere: pprof with a timer of the process and the signal SIGPROF.
 //!
-//! Without `unsafe`, three things are checked
-//! rather than done here: that nobody else handles the signal, that it arrives, and that the timer runs.
+//! Without `unsafe`, three things are checked rather than done here: that no other code handles the signal, that it
+//! arrives, and that the timer runs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, raise};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
 use super::{RawStacks, SamplerError, burn};
-use crate::functions::numbers::Addresses;
+use crate::functions::numbers::DigitAddresses;
 
 /// How long to wait for the timer's first signal. A process that shares its processor gets little of it.
 const FIRST_SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ pub(super) struct Timer {
 impl Timer {
     /// A sampler that works: it was tried out. That takes some milliseconds of processor time.
     pub(super) fn try_out(hz: u32) -> Result<Self, SamplerError> {
-        if !Addresses::get().are_complete() {
+        if !DigitAddresses::get().are_complete() {
             return Err(SamplerError::NoStacks);
         }
         let mut sampler = Self { hz, running: None, seen: HashMap::new() };

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Takes processor time in a function with this name, which is nobody else's.
+/// Takes processor time in a function with this name, which no other work has.
 macro_rules! burners {
     ($($name:ident),* $(,)?) => {
         $(

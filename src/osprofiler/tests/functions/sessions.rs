@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::burning::{TASKS, planted, rounds_per_ms};
 use super::{seen, turn};
 use crate::functions::directory::{Directory, Format};
-use crate::functions::operation::{About, Candidate, Operations, Pick};
-use crate::functions::session::Profile;
+use crate::functions::operation::{OperationCandidate, OperationDescription, Operations, Pick};
+use crate::functions::session::ProfileSession;
 use crate::functions::settings::{FunctionsError, HZ_MAX, PERF_HZ_MAX, Settings};
 use crate::profiler;
 use crate::signing::Signer;
@@ -17,7 +17,7 @@ use base::secret::Secret;
 #[test]
 fn a_session_has_what_is_put_in_it_and_nothing_else() {
     let _turn = turn();
-    assert!(matches!(Profile::start("early"), Err(FunctionsError::NotStarted)));
+    assert!(matches!(ProfileSession::start("early"), Err(FunctionsError::NotStarted)));
     let refused = Settings::new().hz(PERF_HZ_MAX + 1).start().unwrap_err().to_string();
     assert!(refused.contains("feature `functions-perf`") && refused.contains("more than 1000"), "{refused}");
     let _functions = Settings::new().hz(HZ_MAX).start().unwrap();
@@ -25,7 +25,7 @@ fn a_session_has_what_is_put_in_it_and_nothing_else() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("select_destinations.prof");
-    let profile = Profile::start("select_destinations").unwrap();
+    let profile = ProfileSession::start("select_destinations").unwrap();
     runtime.block_on(async {
         let inner = async {
             for _ in 0..50 {
@@ -98,15 +98,15 @@ fn a_directory_gets_a_file_for_each_operation_until_it_is_full() {
 /// What is seen while a reading is made is read next time, so a number must not have another owner by then.
 #[test]
 fn a_number_is_free_after_the_reading_after_next() {
-    struct Nothing;
-    impl Pick for Nothing {
-        fn picks(&self, _: &Candidate<'_>) -> bool {
+    struct EmptyPick;
+    impl Pick for EmptyPick {
+        fn picks(&self, _: &OperationCandidate<'_>) -> bool {
             false
         }
     }
     let _turn = turn();
-    let operations = Operations::install(Box::new(Nothing), 10, false).unwrap();
-    let about = About {
+    let operations = Operations::install(Box::new(EmptyPick), 10, false).unwrap();
+    let about = OperationDescription {
         name: "one".to_owned(),
         base_id: "b".to_owned(),
         point_id: "p".to_owned(),

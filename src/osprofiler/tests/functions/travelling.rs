@@ -43,7 +43,7 @@ fn hostile_records_are_refused_or_bounded() {
     assert!(decode(&with(json!("AAAA"))).is_err());
     assert!(decode(&with(json!("A".repeat(1 << 20)))).is_err());
     assert!(decode(&Info::from_iter([(KEY.to_owned(), json!({"stacks": "x"}))])).is_err());
-    // Somebody else's key of that name.
+    // Another program's key of that name.
     assert_eq!(decode(&Info::from_iter([(KEY.to_owned(), json!(7))])).unwrap(), None);
     // A megabyte of names, depth and counts.
     let long = Function::named(&"n".repeat(100_000));

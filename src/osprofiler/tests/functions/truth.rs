@@ -12,8 +12,8 @@ use super::{seen, turn};
 use crate::functions::carried;
 use crate::functions::model::FunctionProfile;
 use crate::functions::settings::{Functions, HZ_MAX, PERF_HZ_MAX, Settings};
-use crate::functions::waits::Waits as _;
-use crate::profiler::{self, InTrace as _, inherited};
+use crate::functions::waits::WaitExtension as _;
+use crate::profiler::{self, TraceExtension as _, inherited};
 use crate::report::TraceTree;
 use crate::tests::{MemoryNotifier, trace};
 
@@ -54,7 +54,7 @@ fn eight_tasks_are_told_apart_a_thousand_times_a_second() {
     }
 }
 
-/// Every sample in a task's function is given to it, there are at least so many, and the shares are right.
+/// Every sample in a task's function is given to it, there are more than `samples_min`, and the shares are right.
 fn eight_tasks(functions: Functions, samples_min: u64) {
     let notifier = Arc::<MemoryNotifier>::default();
     let root = trace(&notifier, None);
@@ -102,7 +102,7 @@ fn eight_tasks(functions: Functions, samples_min: u64) {
         }
     }
     assert!(samples > samples_min, "{samples} of {report:?}");
-    // Nobody else's: what is not the operations' has none of their functions, since all of theirs are there.
+    // Other work has none of the tasks' functions, since all samples of these are in the operations.
     for (task, parts) in truth.iter().enumerate() {
         for (part, ns) in parts.iter().enumerate() {
             let name = format!("task{task}_{}", ["major", "minor"][part]);
@@ -149,7 +149,7 @@ fn children_and_blocking_threads_belong_to_the_operation_and_points_have_their_o
             profiler::trace("render", (), render).await;
             child.await.unwrap();
             blocking.await.unwrap();
-            // Somebody else's.
+            // Work of no operation.
             tokio::spawn(async move { TASKS[3][0](per_ms * 100) }).await.unwrap();
         };
         profiler::trace("request", (), work).in_trace(root.clone()).await;
@@ -307,7 +307,7 @@ fn nothing_is_profiled_that_is_not_picked() {
     let functions = Settings::new().base_id(&base_id.to_string()).hz(HZ_MAX).start().unwrap();
     let start = |base_id| {
         let notifier = Arc::clone(&notifier) as Arc<dyn crate::notifier::Notifier>;
-        crate::trace::Trace::start(base_id, None, crate::tests::identity(), notifier)
+        crate::trace::TraceHandle::start(base_id, None, crate::tests::identity(), notifier)
     };
     let per_ms = rounds_per_ms();
     start(uuid::Uuid::new_v4()).run(|| profiler::trace_sync("one", (), || other(per_ms * 50)));

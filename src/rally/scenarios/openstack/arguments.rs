@@ -1,16 +1,16 @@
 //! What Rally's arguments become: values of the variables in our files, and changes of their steps.
 
-use crate::nodes::{At, as_number, as_text, meant_literally};
-use crate::scenarios::{Around, Expanded};
-use text::diagnostics::{Fault, Source};
-use text::yaml::{self, Key, Kind, Node};
+use crate::nodes::{NodeFactory, as_number, as_text, meant_literally};
+use crate::scenarios::{ExpandedScenario, ScenarioEnvironment};
+use text::diagnostics::{Fault, SourceText};
+use text::yaml::{self, YamlKey, YamlNode, YamlValue};
 
-use super::lookup::{self, Found, Thing};
+use super::lookup::{self, OpenStackResourceKind, ResourceIdSource};
 use super::steps;
 
 /// What becomes of an argument.
 #[derive(Clone, Copy)]
-pub(super) enum Use {
+pub(super) enum ArgumentMapping {
     /// The value of a variable.
     Variable(&'static str),
     /// The same; in Rally, `null` means something of its own.
@@ -35,7 +35,7 @@ pub(super) enum Use {
     PauseMax,
     /// Whether servers are deleted by force.
     Force,
-    /// The networks of a server: given ones, or those of the context in turn.
+    /// The networks of a server: given ones, or the context's in turn.
     Nics,
     AutoNic,
     /// The names of a server's security groups.
@@ -63,26 +63,26 @@ const OF_NEUTRON: [(&str, &str); 4] = [
 
 /// What the arguments of a scenario change.
 pub(super) struct Changes {
-    place: At,
+    place: NodeFactory,
     /// Values, as a step `set` has them.
-    variables: Vec<(String, Node)>,
+    variables: Vec<(String, YamlNode)>,
     /// Whether servers are deleted by force.
     pub(super) forces: bool,
-    /// Whether the ids of user and project are those of the context's.
+    /// Whether `user_id` and `project_id` are set to the ids of the iteration's user.
     pub(super) is_user: bool,
-    lookups: Vec<Node>,
-    query: Vec<(String, Node)>,
-    upload: Option<Node>,
+    lookups: Vec<YamlNode>,
+    query: Vec<(String, YamlNode)>,
+    upload: Option<YamlNode>,
     /// In seconds.
     pause: Option<(f64, f64)>,
-    cidr_start: Option<(String, At)>,
+    cidr_start: Option<(String, NodeFactory)>,
     subnets: u32,
     has_nics: bool,
     takes_networks_in_turn: bool,
 }
 
 impl Changes {
-    pub(super) fn new(place: At, variables: Vec<(String, Node)>) -> Self {
+    pub(super) fn new(place: NodeFactory, variables: Vec<(String, YamlNode)>) -> Self {
         Self {
             place,
             variables,
@@ -102,45 +102,53 @@ impl Changes {
     /// Applies an argument; adds its faults.
     pub(super) fn apply(
         &mut self,
-        becomes: Use,
-        (name, node): (&str, &Node),
-        around: &Around<'_>,
+        becomes: ArgumentMapping,
+        (name, node): (&str, &YamlNode),
+        around: &ScenarioEnvironment<'_>,
         faults: &mut Vec<Fault>,
     ) {
         let number = as_number(node);
         match becomes {
-            Use::Variable(variable) | Use::Given(variable) => self.set(variable, meant_literally(node)),
-            Use::Entry(variable, key) => self.set_entry(variable, key, meant_literally(node)),
-            Use::Entries(variable) => self.set_entries(variable, node, faults),
-            Use::Flavor | Use::Image | Use::ImageIn(..) => self.set_id(becomes, node, around, faults),
-            Use::SizeIn(variable, key) => self.set_size((variable, key), node, faults),
-            Use::Query => self.query.push((name.to_owned(), meant_literally(node))),
-            Use::Upload => self.set_upload(node, around, faults),
-            Use::PauseMin => {
+            ArgumentMapping::Variable(variable) | ArgumentMapping::Given(variable) => {
+                self.set(variable, meant_literally(node))
+            }
+            ArgumentMapping::Entry(variable, key) => self.set_entry(variable, key, meant_literally(node)),
+            ArgumentMapping::Entries(variable) => self.set_entries(variable, node, faults),
+            ArgumentMapping::Flavor | ArgumentMapping::Image | ArgumentMapping::ImageIn(..) => {
+                self.set_id(becomes, node, around, faults)
+            }
+            ArgumentMapping::SizeIn(variable, key) => self.set_size((variable, key), node, faults),
+            ArgumentMapping::Query => self.query.push((name.to_owned(), meant_literally(node))),
+            ArgumentMapping::Upload => self.set_upload(node, around, faults),
+            ArgumentMapping::PauseMin => {
                 self.pause = Some((number.unwrap_or(0.0), self.pause.map_or(0.0, |pause| pause.1)))
             }
-            Use::PauseMax => {
+            ArgumentMapping::PauseMax => {
                 self.pause = Some((self.pause.map_or(0.0, |pause| pause.0), number.unwrap_or(0.0)))
             }
-            Use::Force => self.forces = matches!(node.kind, Kind::Bool(true)),
-            Use::Nics => self.set_nics(node, faults),
-            Use::AutoNic => self.takes_networks_in_turn = matches!(node.kind, Kind::Bool(true)),
-            Use::SecurityGroups => self.set_security_groups(node, faults),
-            Use::CidrStart => self.cidr_start = Some((as_text(node).unwrap_or_default(), At::of(node))),
-            Use::Subnets => self.subnets = number.unwrap_or(1.0) as u32,
-            Use::Workbook => self.set_workbook(node, around, faults),
-            Use::Workflow => self.set("workflow", meant_literally(node)),
-            Use::JsonFile(variable) => {
+            ArgumentMapping::Force => self.forces = matches!(node.kind, YamlValue::Bool(true)),
+            ArgumentMapping::Nics => self.set_nics(node, faults),
+            ArgumentMapping::AutoNic => {
+                self.takes_networks_in_turn = matches!(node.kind, YamlValue::Bool(true))
+            }
+            ArgumentMapping::SecurityGroups => self.set_security_groups(node, faults),
+            ArgumentMapping::CidrStart => {
+                self.cidr_start = Some((as_text(node).unwrap_or_default(), NodeFactory::of(node)))
+            }
+            ArgumentMapping::Subnets => self.subnets = number.unwrap_or(1.0) as u32,
+            ArgumentMapping::Workbook => self.set_workbook(node, around, faults),
+            ArgumentMapping::Workflow => self.set("workflow", meant_literally(node)),
+            ArgumentMapping::JsonFile(variable) => {
                 if let Some(map) = read(node, around, faults) {
                     self.set(variable, meant_literally(&map));
                 }
             }
-            Use::Nothing => {}
+            ArgumentMapping::Nothing => {}
         }
     }
 
     /// What depends on several arguments, and on what the workload's contexts make.
-    pub(super) fn finish(&mut self, around: &Around<'_>, faults: &mut Vec<Fault>) {
+    pub(super) fn finish(&mut self, around: &ScenarioEnvironment<'_>, faults: &mut Vec<Fault>) {
         if self.has("cidrs") {
             self.set_cidrs(faults);
         }
@@ -161,7 +169,7 @@ impl Changes {
     }
 
     /// The steps of an iteration: the variables get their values, and the body follows.
-    pub(super) fn into_steps(mut self, mut body: Vec<Node>, expanded: &mut Expanded) {
+    pub(super) fn into_steps(mut self, mut body: Vec<YamlNode>, expanded: &mut ExpandedScenario) {
         for (name, value) in &self.query {
             steps::add_query(&mut body, name, value);
         }
@@ -179,7 +187,7 @@ impl Changes {
         }
         let lookups = std::mem::take(&mut self.lookups);
         expanded.setup.extend(lookups.into_iter().map(|step| (String::new(), vec![step])));
-        let values: Vec<(&str, Node)> =
+        let values: Vec<(&str, YamlNode)> =
             self.variables.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         if !values.is_empty() {
             expanded.steps.push(self.place.map([("set", self.place.map(values))]));
@@ -196,25 +204,25 @@ impl Changes {
         self.variables.iter().any(|(name, _)| name == variable)
     }
 
-    fn set(&mut self, variable: &str, value: Node) {
+    fn set(&mut self, variable: &str, value: YamlNode) {
         match self.variables.iter_mut().find(|(name, _)| name == variable) {
             Some((_, known)) => *known = value,
             None => self.variables.push((variable.to_owned(), value)),
         }
     }
 
-    fn set_entry(&mut self, variable: &str, key: &str, value: Node) {
+    fn set_entry(&mut self, variable: &str, key: &str, value: YamlNode) {
         if !self.has(variable) {
             self.set(variable, self.place.map([]));
         }
         let found = self.variables.iter_mut().find(|(name, _)| name == variable);
-        if let Some((_, Node { kind: Kind::Map(entries), .. })) = found {
+        if let Some((_, YamlNode { kind: YamlValue::Map(entries), .. })) = found {
             entries.retain(|(known, _)| known.name != key);
-            entries.push((Key { name: key.to_owned(), span: value.span.clone() }, value));
+            entries.push((YamlKey { name: key.to_owned(), span: value.span.clone() }, value));
         }
     }
 
-    fn set_entries(&mut self, variable: &str, node: &Node, faults: &mut Vec<Fault>) {
+    fn set_entries(&mut self, variable: &str, node: &YamlNode, faults: &mut Vec<Fault>) {
         for (key, value) in node.entries() {
             // What the scenario itself decides.
             if matches!(key.name.as_str(), "name" | "network_id")
@@ -229,28 +237,38 @@ impl Changes {
         }
     }
 
-    fn set_id(&mut self, becomes: Use, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) {
-        let thing = if matches!(becomes, Use::Flavor) { Thing::Flavor } else { Thing::Image };
+    fn set_id(
+        &mut self,
+        becomes: ArgumentMapping,
+        node: &YamlNode,
+        around: &ScenarioEnvironment<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let thing = if matches!(becomes, ArgumentMapping::Flavor) {
+            OpenStackResourceKind::Flavor
+        } else {
+            OpenStackResourceKind::Image
+        };
         let Some(found) = lookup::find(thing, node, around, faults) else { return };
         let id = match found {
-            Found::Id(node) => node,
-            Found::Step(step, variable) => {
+            ResourceIdSource::Id(node) => node,
+            ResourceIdSource::Step(step, variable) => {
                 self.lookups.push(*step);
-                At::of(node).text(format!("{{{{ {variable} }}}}"))
+                NodeFactory::of(node).text(format!("{{{{ {variable} }}}}"))
             }
         };
         match becomes {
-            Use::ImageIn(variable, key) => self.set_entry(variable, key, id),
+            ArgumentMapping::ImageIn(variable, key) => self.set_entry(variable, key, id),
             _ => self.set(thing.variable(), id),
         }
     }
 
-    fn set_size(&mut self, (variable, key): (&str, &str), node: &Node, faults: &mut Vec<Fault>) {
+    fn set_size(&mut self, (variable, key): (&str, &str), node: &YamlNode, faults: &mut Vec<Fault>) {
         let bound = |name: &str| node.get(name).and_then(as_number).filter(|bound| *bound >= 1.0);
         let value = match (as_number(node), bound("min"), bound("max")) {
             (Some(size), ..) if size >= 1.0 => node.clone(),
             (None, Some(min), Some(max)) if min <= max => {
-                At::of(node).text(format!("{{{{ random_int({}, {}) }}}}", min as u64, max as u64))
+                NodeFactory::of(node).text(format!("{{{{ random_int({}, {}) }}}}", min as u64, max as u64))
             }
             _ => {
                 let fault = Fault::error(node.span.clone(), format!("{} is not a size", node.describe()));
@@ -261,17 +279,17 @@ impl Changes {
         self.set_entry(variable, key, value);
     }
 
-    fn set_upload(&mut self, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) {
+    fn set_upload(&mut self, node: &YamlNode, around: &ScenarioEnvironment<'_>, faults: &mut Vec<Fault>) {
         let text = as_text(node).unwrap_or_default();
         let path = text.strip_prefix("file://").unwrap_or(&text);
         if path.contains("://") {
             let fault = Fault::error(node.span.clone(), "an image that is elsewhere is not supported");
             faults.push(fault.help("download it before, and name the file"));
         }
-        self.upload = Some(At::of(node).text((around.files.find)(path)));
+        self.upload = Some(NodeFactory::of(node).text((around.files.find)(path)));
     }
 
-    fn set_nics(&mut self, node: &Node, faults: &mut Vec<Fault>) {
+    fn set_nics(&mut self, node: &YamlNode, faults: &mut Vec<Fault>) {
         const KEYS: [(&str, &str); 3] =
             [("net-id", "uuid"), ("port-id", "port"), ("v4-fixed-ip", "fixed_ip")];
         self.has_nics = true;
@@ -288,12 +306,12 @@ impl Changes {
                     }
                 }
             }
-            networks.push(At::of(nic).map(entries));
+            networks.push(NodeFactory::of(nic).map(entries));
         }
-        self.set_entry("server", "networks", At::of(node).list(networks));
+        self.set_entry("server", "networks", NodeFactory::of(node).list(networks));
     }
 
-    fn set_security_groups(&mut self, node: &Node, faults: &mut Vec<Fault>) {
+    fn set_security_groups(&mut self, node: &YamlNode, faults: &mut Vec<Fault>) {
         let mut groups = Vec::new();
         for item in node.items() {
             let Some(name) = as_text(item) else {
@@ -301,15 +319,15 @@ impl Changes {
                 faults.push(fault.help("write its name"));
                 continue;
             };
-            let at = At::of(item);
+            let at = NodeFactory::of(item);
             groups.push(at.map([("name", at.literal(&name))]));
         }
-        self.set_entry("server", "security_groups", At::of(node).list(groups));
+        self.set_entry("server", "security_groups", NodeFactory::of(node).list(groups));
     }
 
     fn set_cidrs(&mut self, faults: &mut Vec<Fault>) {
         let (start, place) = self.cidr_start.take().unwrap_or((CIDR_START.to_owned(), self.place.clone()));
-        let cidrs: Option<Vec<Node>> =
+        let cidrs: Option<Vec<YamlNode>> =
             (0..self.subnets).map(|number| Some(place.text(nth_cidr(&start, number)?))).collect();
         match cidrs {
             Some(cidrs) => self.set("cidrs", place.list(cidrs)),
@@ -321,15 +339,15 @@ impl Changes {
         }
     }
 
-    fn set_workbook(&mut self, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) {
+    fn set_workbook(&mut self, node: &YamlNode, around: &ScenarioEnvironment<'_>, faults: &mut Vec<Fault>) {
         let Some(mut definition) = read(node, around, faults) else { return };
-        if let Kind::Map(entries) = &mut definition.kind {
+        if let YamlValue::Map(entries) = &mut definition.kind {
             entries.retain(|(key, _)| key.name != "name");
         }
         if self.has("workflow") {
             let first = definition.get("workflows").and_then(|workflows| workflows.entries().first());
             match first {
-                Some((key, _)) => self.set("workflow", At::of(node).literal(&key.name)),
+                Some((key, _)) => self.set("workflow", NodeFactory::of(node).literal(&key.name)),
                 None => {
                     let fault = Fault::error(node.span.clone(), "the workbook has no workflow");
                     faults.push(fault.help("add one below `workflows`"));
@@ -341,7 +359,7 @@ impl Changes {
 }
 
 /// The map in the YAML or JSON file that an argument names, at the argument's place.
-fn read(node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) -> Option<Node> {
+fn read(node: &YamlNode, around: &ScenarioEnvironment<'_>, faults: &mut Vec<Fault>) -> Option<YamlNode> {
     let path = as_text(node).unwrap_or_default();
     let wrong = |message: String| {
         Fault::error(node.span.clone(), message)
@@ -354,8 +372,10 @@ fn read(node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) -> Option<Nod
             return None;
         }
     };
-    match yaml::parse(&Source::new(path.as_str(), text)) {
-        Ok(root) if matches!(root.kind, Kind::Map(_)) => Some(steps::moved(&root, &At::of(node))),
+    match yaml::parse(&SourceText::new(path.as_str(), text)) {
+        Ok(root) if matches!(root.kind, YamlValue::Map(_)) => {
+            Some(steps::moved(&root, &NodeFactory::of(node)))
+        }
         Ok(_) => {
             faults.push(wrong(format!("{path} is not a map")));
             None

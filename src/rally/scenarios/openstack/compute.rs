@@ -1,77 +1,89 @@
 //! Scenarios for Nova.
 
-use super::arguments::Use;
-use super::{Argument, Shipped, admin, may, must, user};
-use crate::scenarios::Kind;
+use super::arguments::ArgumentMapping;
+use super::{Argument, ShippedScenario, admin, may, must, user};
+use crate::scenarios::ParameterKind;
 
 /// The longest pause: a day.
 const SLEEP_S_MAX: f64 = 86_400.0;
 
-static IMAGE_AND_FLAVOR: [Argument; 2] =
-    [must("image", Kind::Map, Use::Image), must("flavor", Kind::Map, Use::Flavor)];
+static IMAGE_AND_FLAVOR: [Argument; 2] = [
+    must("image", ParameterKind::Map, ArgumentMapping::Image),
+    must("flavor", ParameterKind::Map, ArgumentMapping::Flavor),
+];
 
 /// Of those that Nova's client takes for a server.
 static OF_SERVER: [Argument; 11] = [
-    may("auto_assign_nic", Kind::Flag, Use::AutoNic),
-    may("nics", Kind::List, Use::Nics),
-    may("security_groups", Kind::List, Use::SecurityGroups),
-    may("key_name", Kind::Text, Use::Entry("server", "key_name")),
-    may("availability_zone", Kind::Text, Use::Entry("server", "availability_zone")),
-    may("meta", Kind::Map, Use::Entry("server", "metadata")),
-    may("config_drive", Kind::Flag, Use::Entry("server", "config_drive")),
-    may("disk_config", Kind::Text, Use::Entry("server", "OS-DCF:diskConfig")),
-    may("admin_pass", Kind::Text, Use::Entry("server", "adminPass")),
-    may("block_device_mapping_v2", Kind::List, Use::Entry("server", "block_device_mapping_v2")),
-    may("hypervisor_hostname", Kind::Text, Use::Entry("server", "hypervisor_hostname")),
+    may("auto_assign_nic", ParameterKind::Flag, ArgumentMapping::AutoNic),
+    may("nics", ParameterKind::List, ArgumentMapping::Nics),
+    may("security_groups", ParameterKind::List, ArgumentMapping::SecurityGroups),
+    may("key_name", ParameterKind::Text, ArgumentMapping::Entry("server", "key_name")),
+    may("availability_zone", ParameterKind::Text, ArgumentMapping::Entry("server", "availability_zone")),
+    may("meta", ParameterKind::Map, ArgumentMapping::Entry("server", "metadata")),
+    may("config_drive", ParameterKind::Flag, ArgumentMapping::Entry("server", "config_drive")),
+    may("disk_config", ParameterKind::Text, ArgumentMapping::Entry("server", "OS-DCF:diskConfig")),
+    may("admin_pass", ParameterKind::Text, ArgumentMapping::Entry("server", "adminPass")),
+    may(
+        "block_device_mapping_v2",
+        ParameterKind::List,
+        ArgumentMapping::Entry("server", "block_device_mapping_v2"),
+    ),
+    may("hypervisor_hostname", ParameterKind::Text, ArgumentMapping::Entry("server", "hypervisor_hostname")),
 ];
 
-static DETAILED: [Argument; 1] = [may("detailed", Kind::Flag, Use::Variable("detailed"))];
+static DETAILED: [Argument; 1] =
+    [may("detailed", ParameterKind::Flag, ArgumentMapping::Variable("detailed"))];
 
 static PAUSE: [Argument; 2] = [
-    may("min_sleep", Kind::Number(SLEEP_S_MAX), Use::PauseMin),
-    may("max_sleep", Kind::Number(SLEEP_S_MAX), Use::PauseMax),
+    may("min_sleep", ParameterKind::Number(SLEEP_S_MAX), ArgumentMapping::PauseMin),
+    may("max_sleep", ParameterKind::Number(SLEEP_S_MAX), ArgumentMapping::PauseMax),
 ];
 
-static FORCE: [Argument; 1] = [may("force_delete", Kind::Flag, Use::Force)];
+static FORCE: [Argument; 1] = [may("force_delete", ParameterKind::Flag, ArgumentMapping::Force)];
 
 static LIST_FLAVORS: [Argument; 8] = [
-    may("detailed", Kind::Flag, Use::Variable("detailed")),
-    may("is_public", Kind::Flag, Use::Query),
-    may("marker", Kind::Text, Use::Query),
-    may("min_disk", Kind::Integer(0, i64::MAX), Use::Query),
-    may("min_ram", Kind::Integer(0, i64::MAX), Use::Query),
-    may("limit", Kind::Integer(0, i64::MAX), Use::Query),
-    may("sort_key", Kind::Text, Use::Query),
-    may("sort_dir", Kind::Text, Use::Query),
+    may("detailed", ParameterKind::Flag, ArgumentMapping::Variable("detailed")),
+    may("is_public", ParameterKind::Flag, ArgumentMapping::Query),
+    may("marker", ParameterKind::Text, ArgumentMapping::Query),
+    may("min_disk", ParameterKind::Integer(0, i64::MAX), ArgumentMapping::Query),
+    may("min_ram", ParameterKind::Integer(0, i64::MAX), ArgumentMapping::Query),
+    may("limit", ParameterKind::Integer(0, i64::MAX), ArgumentMapping::Query),
+    may("sort_key", ParameterKind::Text, ArgumentMapping::Query),
+    may("sort_dir", ParameterKind::Text, ArgumentMapping::Query),
 ];
 
 static FLAVOR: [Argument; 7] = [
-    must("ram", Kind::Integer(1, i64::MAX), Use::Entry("flavor", "ram")),
-    must("vcpus", Kind::Integer(1, i64::MAX), Use::Entry("flavor", "vcpus")),
-    must("disk", Kind::Integer(0, i64::MAX), Use::Entry("flavor", "disk")),
-    may("flavorid", Kind::Any, Use::Entry("flavor", "id")),
-    may("ephemeral", Kind::Integer(0, i64::MAX), Use::Entry("flavor", "OS-FLV-EXT-DATA:ephemeral")),
-    may("swap", Kind::Integer(0, i64::MAX), Use::Entry("flavor", "swap")),
-    may("rxtx_factor", Kind::Number(1e9), Use::Entry("flavor", "rxtx_factor")),
+    must("ram", ParameterKind::Integer(1, i64::MAX), ArgumentMapping::Entry("flavor", "ram")),
+    must("vcpus", ParameterKind::Integer(1, i64::MAX), ArgumentMapping::Entry("flavor", "vcpus")),
+    must("disk", ParameterKind::Integer(0, i64::MAX), ArgumentMapping::Entry("flavor", "disk")),
+    may("flavorid", ParameterKind::Any, ArgumentMapping::Entry("flavor", "id")),
+    may(
+        "ephemeral",
+        ParameterKind::Integer(0, i64::MAX),
+        ArgumentMapping::Entry("flavor", "OS-FLV-EXT-DATA:ephemeral"),
+    ),
+    may("swap", ParameterKind::Integer(0, i64::MAX), ArgumentMapping::Entry("flavor", "swap")),
+    may("rxtx_factor", ParameterKind::Number(1e9), ArgumentMapping::Entry("flavor", "rxtx_factor")),
 ];
 
 static IS_PUBLIC: [Argument; 1] =
-    [may("is_public", Kind::Flag, Use::Entry("flavor", "os-flavor-access:is_public"))];
+    [may("is_public", ParameterKind::Flag, ArgumentMapping::Entry("flavor", "os-flavor-access:is_public"))];
 
 /// Rally makes such a flavor private in any case.
-static IS_PRIVATE: [Argument; 1] = [may("is_public", Kind::Flag, Use::Nothing)];
+static IS_PRIVATE: [Argument; 1] = [may("is_public", ParameterKind::Flag, ArgumentMapping::Nothing)];
 
-static EXTRA_SPECS: [Argument; 1] = [must("extra_specs", Kind::Map, Use::Variable("extra_specs"))];
+static EXTRA_SPECS: [Argument; 1] =
+    [must("extra_specs", ParameterKind::Map, ArgumentMapping::Variable("extra_specs"))];
 
 static KEYPAIR: [Argument; 2] = [
-    may("public_key", Kind::Text, Use::Entry("keypair", "public_key")),
-    may("key_type", Kind::Text, Use::Entry("keypair", "type")),
+    may("public_key", ParameterKind::Text, ArgumentMapping::Entry("keypair", "public_key")),
+    may("key_type", ParameterKind::Text, ArgumentMapping::Entry("keypair", "type")),
 ];
 
-static BOOT_SERVER_KWARGS: [Argument; 1] = [may("boot_server_kwargs", Kind::Map, Use::Entries("server"))];
+static BOOT_SERVER_KWARGS: [Argument; 1] =
+    [may("boot_server_kwargs", ParameterKind::Map, ArgumentMapping::Entries("server"))];
 
-/// The scenarios.
-pub(super) static SCENARIOS: [Shipped; 21] = [
+pub(super) static SCENARIOS: [ShippedScenario; 21] = [
     user("NovaServers.list_servers", &[&DETAILED]),
     user("NovaServers.boot_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER]),
     user("NovaServers.boot_and_list_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &DETAILED]),

@@ -1,8 +1,7 @@
 //! The files in `scenarios/openstack`, as they were when this program was built.
 
-/// A file.
 #[derive(Clone, Copy)]
-pub(super) struct Embedded {
+pub(super) struct EmbeddedFile {
     pub(super) name: &'static str,
     pub(super) text: &'static str,
 }
@@ -22,11 +21,11 @@ pub(super) const IMAGE: &str = "../files/image.raw";
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
-        [$(Embedded { name: $name, text: include_str!(concat!("../../../../scenarios/openstack/", $name, ".yaml")) }),*]
+        [$(EmbeddedFile { name: $name, text: include_str!(concat!("../../../../scenarios/openstack/", $name, ".yaml")) }),*]
     };
 }
 
-static SCENARIOS: [Embedded; 83] = embedded![
+static SCENARIOS: [EmbeddedFile; 83] = embedded![
     "Authenticate.keystone",
     "Authenticate.validate_cinder",
     "Authenticate.validate_glance",
@@ -112,7 +111,7 @@ static SCENARIOS: [Embedded; 83] = embedded![
     "NovaServers.suspend_and_resume_server",
 ];
 
-static STEPS: [Embedded; 33] = embedded![
+static STEPS: [EmbeddedFile; 33] = embedded![
     "steps/boot-server",
     "steps/create-flavor",
     "steps/create-image",
@@ -149,15 +148,15 @@ static STEPS: [Embedded; 33] = embedded![
 ];
 
 /// What is there in place of a file that is not; a test sees to it that every name is that of a file.
-const NONE: Embedded = Embedded { name: "", text: "" };
+const NONE: EmbeddedFile = EmbeddedFile { name: "", text: "" };
 
 /// The scenario of this name.
-pub(super) fn scenario(name: &str) -> Embedded {
+pub(super) fn scenario(name: &str) -> EmbeddedFile {
     SCENARIOS.iter().find(|file| file.name == name).copied().unwrap_or(NONE)
 }
 
 /// The steps that a scenario includes as `steps/NAME.yaml`.
-pub(super) fn steps(path: &str) -> Embedded {
+pub(super) fn steps(path: &str) -> EmbeddedFile {
     let name = path.strip_suffix(".yaml").unwrap_or(path);
     STEPS.iter().find(|file| file.name == name).copied().unwrap_or(NONE)
 }

@@ -1,60 +1,65 @@
 //! Scenarios for Keystone, and those that log in.
 
-use super::arguments::Use;
-use super::{Argument, Shipped, admin, may, must, user};
-use crate::scenarios::Kind;
+use super::arguments::ArgumentMapping;
+use super::{Argument, ShippedScenario, admin, may, must, user};
+use crate::scenarios::ParameterKind;
 
 const USER: &str = "user_attributes";
 
 static REPETITIONS: [Argument; 1] =
-    [must("repetitions", Kind::Integer(1, 1000), Use::Variable("repetitions"))];
+    [must("repetitions", ParameterKind::Integer(1, 1000), ArgumentMapping::Variable("repetitions"))];
 
 /// Rally ignores it.
-static NAME_LENGTH: [Argument; 1] = [may("name_length", Kind::Any, Use::Nothing)];
+static NAME_LENGTH: [Argument; 1] = [may("name_length", ParameterKind::Any, ArgumentMapping::Nothing)];
 
 static OF_USER: [Argument; 7] = [
-    may("password", Kind::Text, Use::Entry(USER, "password")),
-    may("email", Kind::Text, Use::Entry(USER, "email")),
-    may("description", Kind::Text, Use::Entry(USER, "description")),
-    may("enabled", Kind::Flag, Use::Entry(USER, "enabled")),
-    may("domain_id", Kind::Text, Use::Entry(USER, "domain_id")),
-    may("project_id", Kind::Text, Use::Entry(USER, "default_project_id")),
-    may("tenant_id", Kind::Text, Use::Entry(USER, "default_project_id")),
+    may("password", ParameterKind::Text, ArgumentMapping::Entry(USER, "password")),
+    may("email", ParameterKind::Text, ArgumentMapping::Entry(USER, "email")),
+    may("description", ParameterKind::Text, ArgumentMapping::Entry(USER, "description")),
+    may("enabled", ParameterKind::Flag, ArgumentMapping::Entry(USER, "enabled")),
+    may("domain_id", ParameterKind::Text, ArgumentMapping::Entry(USER, "domain_id")),
+    may("project_id", ParameterKind::Text, ArgumentMapping::Entry(USER, "default_project_id")),
+    may("tenant_id", ParameterKind::Text, ArgumentMapping::Entry(USER, "default_project_id")),
 ];
 
-static USERS_PER_TENANT: [Argument; 1] =
-    [must("users_per_tenant", Kind::Integer(1, 1000), Use::Variable("users_per_tenant"))];
+static USERS_PER_TENANT: [Argument; 1] = [must(
+    "users_per_tenant",
+    ParameterKind::Integer(1, 1000),
+    ArgumentMapping::Variable("users_per_tenant"),
+)];
 
 static UPDATE_USER: [Argument; 2] = [
-    may("create_user_kwargs", Kind::Map, Use::Entries(USER)),
-    may("update_user_kwargs", Kind::Map, Use::Given("changes")),
+    may("create_user_kwargs", ParameterKind::Map, ArgumentMapping::Entries(USER)),
+    may("update_user_kwargs", ParameterKind::Map, ArgumentMapping::Given("changes")),
 ];
 
-static UPDATE_PASSWORD: [Argument; 2] =
-    [may("name_length", Kind::Any, Use::Nothing), may("password_length", Kind::Any, Use::Nothing)];
+static UPDATE_PASSWORD: [Argument; 2] = [
+    may("name_length", ParameterKind::Any, ArgumentMapping::Nothing),
+    may("password_length", ParameterKind::Any, ArgumentMapping::Nothing),
+];
 
 static ROLES: [Argument; 2] = [
-    may("create_role_kwargs", Kind::Empty, Use::Nothing),
-    may("list_role_kwargs", Kind::Empty, Use::Nothing),
+    may("create_role_kwargs", ParameterKind::Empty, ArgumentMapping::Nothing),
+    may("list_role_kwargs", ParameterKind::Empty, ArgumentMapping::Nothing),
 ];
 
-static ENTITIES: [Argument; 1] = [may("service_name", Kind::Text, Use::Given("service_name"))];
+static ENTITIES: [Argument; 1] =
+    [may("service_name", ParameterKind::Text, ArgumentMapping::Given("service_name"))];
 
 static SERVICE: [Argument; 3] = [
-    may("name", Kind::Any, Use::Nothing),
-    may("service_type", Kind::Text, Use::Variable("service_type")),
-    may("description", Kind::Text, Use::Variable("description")),
+    may("name", ParameterKind::Any, ArgumentMapping::Nothing),
+    may("service_type", ParameterKind::Text, ArgumentMapping::Variable("service_type")),
+    may("description", ParameterKind::Text, ArgumentMapping::Variable("description")),
 ];
 
-/// The scenarios.
-pub(super) static SCENARIOS: [Shipped; 26] = [
+pub(super) static SCENARIOS: [ShippedScenario; 26] = [
     user("Authenticate.keystone", &[]),
     user("Authenticate.validate_cinder", &[&REPETITIONS]),
     user("Authenticate.validate_glance", &[&REPETITIONS]),
     user("Authenticate.validate_neutron", &[&REPETITIONS]),
     user("Authenticate.validate_nova", &[&REPETITIONS]),
     admin("KeystoneBasic.add_and_remove_user_role", &[]),
-    // As the administrator, whoever the iteration is.
+    // As the administrator, whichever user the iteration has.
     admin("KeystoneBasic.authenticate_user_and_validate_token", &[]),
     admin("KeystoneBasic.create_add_and_list_user_roles", &[]),
     admin("KeystoneBasic.create_and_delete_role", &[]),

@@ -1,28 +1,27 @@
 //! Flavors and images that a task names by id, name or regular expression: they are looked up once, in `setup`.
 
-use crate::nodes::{At, as_text, quoted};
-use crate::scenarios::Around;
+use crate::nodes::{NodeFactory, as_text, quoted};
+use crate::scenarios::ScenarioEnvironment;
 use text::diagnostics::Fault;
-use text::yaml::Node;
+use text::yaml::YamlNode;
 
 /// What a task may name.
 #[derive(Clone, Copy)]
-pub(super) enum Thing {
+pub(super) enum OpenStackResourceKind {
     Flavor,
     Image,
 }
 
 /// How its id becomes known.
-pub(super) enum Found {
-    /// It is this.
-    Id(Node),
+pub(super) enum ResourceIdSource {
+    Id(YamlNode),
     /// This step extracts it as the variable of this name.
-    Step(Box<Node>, String),
+    Step(Box<YamlNode>, String),
 }
 
 const HELP: &str = "write `id`, `name` or `regex`, such as `{name: m1.tiny}`";
 
-impl Thing {
+impl OpenStackResourceKind {
     fn word(self) -> &'static str {
         match self {
             Self::Flavor => "flavor",
@@ -48,8 +47,13 @@ impl Thing {
 }
 
 /// How the id of what `node` names becomes known; adds a fault if `node` names nothing.
-pub(super) fn find(thing: Thing, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) -> Option<Found> {
-    let place = At::of(node);
+pub(super) fn find(
+    thing: OpenStackResourceKind,
+    node: &YamlNode,
+    around: &ScenarioEnvironment<'_>,
+    faults: &mut Vec<Fault>,
+) -> Option<ResourceIdSource> {
+    let place = NodeFactory::of(node);
     let mut fault = |message: String| {
         faults.push(Fault::error(node.span.clone(), message).help(HELP));
         None
@@ -65,11 +69,11 @@ pub(super) fn find(thing: Thing, node: &Node, around: &Around<'_>, faults: &mut 
     };
     let Some(text) = as_text(value) else { return fault(format!("`{}` is not a text", key.name)) };
     match key.name.as_str() {
-        "id" => Some(Found::Id(place.literal(&text))),
-        "name" if matches!(thing, Thing::Flavor) && around.makes_flavor(&text) => {
+        "id" => Some(ResourceIdSource::Id(place.literal(&text))),
+        "name" if matches!(thing, OpenStackResourceKind::Flavor) && around.makes_flavor(&text) => {
             // Made by the context, under another name.
             let name = text.replace('\\', "\\\\").replace('\'', "\\'");
-            Some(Found::Id(place.text(format!("{{{{ context.flavor['{name}'] }}}}"))))
+            Some(ResourceIdSource::Id(place.text(format!("{{{{ context.flavor['{name}'] }}}}"))))
         }
         "name" => {
             let condition = format!("@.name == {}", json_path_text(&text));
@@ -89,12 +93,18 @@ fn json_path_text(text: &str) -> String {
 }
 
 /// The step of `setup` that finds what meets a condition.
-fn step(thing: Thing, condition: &str, name: Option<&str>, place: &At, around: &Around<'_>) -> Found {
+fn step(
+    thing: OpenStackResourceKind,
+    condition: &str,
+    name: Option<&str>,
+    place: &NodeFactory,
+    around: &ScenarioEnvironment<'_>,
+) -> ResourceIdSource {
     let (target, path, list) = thing.list();
     let variable = format!("{}_{}", thing.variable(), around.number);
     let json_path = format!("$.{list}[?{condition}].id");
     let mut query = vec![("limit", place.int(1000))];
-    if let (Thing::Image, Some(name)) = (thing, name) {
+    if let (OpenStackResourceKind::Image, Some(name)) = (thing, name) {
         query.push(("name", place.text(quoted(name))));
     }
     let action = format!("find {} of {}", thing.word(), around.name);
@@ -106,5 +116,5 @@ fn step(thing: Thing, condition: &str, name: Option<&str>, place: &At, around: &
         ("query", place.map(query)),
         ("extract", extract),
     ]);
-    Found::Step(Box::new(node), variable)
+    ResourceIdSource::Step(Box::new(node), variable)
 }

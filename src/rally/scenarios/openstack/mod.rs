@@ -15,19 +15,19 @@ mod workflow;
 
 use std::collections::BTreeSet;
 
-use text::diagnostics::{Fault, Shown, Source};
-use text::yaml::{self, Kind as NodeKind, Node};
+use text::diagnostics::{Fault, SourceText, SourceVisibility};
+use text::yaml::{self, YamlNode, YamlValue as NodeKind};
 use text::yaml_place::at;
 
-use super::{Around, Expanded, Kind, check_arguments};
-use crate::nodes::{At, meant_literally, without_nulls};
-use crate::task::Named;
+use super::{ExpandedScenario, ParameterKind, ScenarioEnvironment, check_arguments};
+use crate::nodes::{NodeFactory, meant_literally, without_nulls};
+use crate::task::NamedSettings;
 
-use arguments::{Changes, Use};
-use files::Embedded;
+use arguments::{ArgumentMapping, Changes};
+use files::EmbeddedFile;
 
 /// A scenario that is a file.
-pub(crate) struct Shipped {
+pub(crate) struct ShippedScenario {
     /// The name of the file, without its ending.
     name: &'static str,
     /// Whether only administrators may do what it does.
@@ -39,30 +39,30 @@ pub(crate) struct Shipped {
 /// An argument, and what becomes of it.
 struct Argument {
     name: &'static str,
-    kind: Kind,
+    kind: ParameterKind,
     required: bool,
-    becomes: Use,
+    becomes: ArgumentMapping,
 }
 
-const fn may(name: &'static str, kind: Kind, becomes: Use) -> Argument {
+const fn may(name: &'static str, kind: ParameterKind, becomes: ArgumentMapping) -> Argument {
     Argument { name, kind, required: false, becomes }
 }
 
-const fn must(name: &'static str, kind: Kind, becomes: Use) -> Argument {
+const fn must(name: &'static str, kind: ParameterKind, becomes: ArgumentMapping) -> Argument {
     Argument { name, kind, required: true, becomes }
 }
 
-const fn user(name: &'static str, arguments: &'static [&'static [Argument]]) -> Shipped {
-    Shipped { name, admin: false, arguments }
+const fn user(name: &'static str, arguments: &'static [&'static [Argument]]) -> ShippedScenario {
+    ShippedScenario { name, admin: false, arguments }
 }
 
-const fn admin(name: &'static str, arguments: &'static [&'static [Argument]]) -> Shipped {
-    Shipped { name, admin: true, arguments }
+const fn admin(name: &'static str, arguments: &'static [&'static [Argument]]) -> ShippedScenario {
+    ShippedScenario { name, admin: true, arguments }
 }
 
 /// All of them.
-pub(super) fn all() -> impl Iterator<Item = &'static Shipped> + Clone {
-    let tables: [&'static [Shipped]; 5] = [
+pub(super) fn all() -> impl Iterator<Item = &'static ShippedScenario> + Clone {
+    let tables: [&'static [ShippedScenario]; 5] = [
         &identity::SCENARIOS,
         &compute::SCENARIOS,
         &network::SCENARIOS,
@@ -72,7 +72,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Shipped> + Clone {
     tables.into_iter().flatten()
 }
 
-impl Shipped {
+impl ShippedScenario {
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -89,7 +89,7 @@ impl Shipped {
         comment.strip_suffix('.').unwrap_or(&comment).to_owned()
     }
 
-    fn file(&self) -> Embedded {
+    fn file(&self) -> EmbeddedFile {
         files::scenario(self.name)
     }
 
@@ -100,11 +100,11 @@ impl Shipped {
     /// The steps of the scenario with these arguments; adds the faults of the arguments.
     pub(super) fn expand(
         &self,
-        named: &Named,
-        around: &Around<'_>,
-        shown: &Shown,
+        named: &NamedSettings,
+        around: &ScenarioEnvironment<'_>,
+        shown: &SourceVisibility,
         faults: &mut Vec<Fault>,
-    ) -> Option<Expanded> {
+    ) -> Option<ExpandedScenario> {
         let before = faults.len();
         let schema = self.arguments().map(|argument| (argument.name, argument.kind, argument.required));
         let place = beginning(&around.place);
@@ -124,8 +124,10 @@ impl Shipped {
     }
 
     /// Reports arguments whose absence means something else than the file does.
-    fn refuse_nulls(&self, named: &Named, faults: &mut Vec<Fault>) {
-        for argument in self.arguments().filter(|argument| matches!(argument.becomes, Use::Given(_))) {
+    fn refuse_nulls(&self, named: &NamedSettings, faults: &mut Vec<Fault>) {
+        for argument in
+            self.arguments().filter(|argument| matches!(argument.becomes, ArgumentMapping::Given(_)))
+        {
             let Some(node) = named.settings.get(argument.name) else { continue };
             if matches!(node.kind, NodeKind::Null) {
                 let message = format!("`{}: null` is not supported", argument.name);
@@ -134,8 +136,13 @@ impl Shipped {
         }
     }
 
-    fn assembled(&self, root: &Node, mut changes: Changes, around: &Around<'_>) -> Expanded {
-        let mut expanded = Expanded { needs_cloud: true, ..Expanded::default() };
+    fn assembled(
+        &self,
+        root: &YamlNode,
+        mut changes: Changes,
+        around: &ScenarioEnvironment<'_>,
+    ) -> ExpandedScenario {
+        let mut expanded = ExpandedScenario { needs_cloud: true, ..ExpandedScenario::default() };
         let place = beginning(&around.place);
         let users = around.has_context("users");
         let mut seen = BTreeSet::new();
@@ -165,19 +172,19 @@ impl Shipped {
 
 /// Where everything stands that comes from our files: the beginning of the scenario's name. The name itself is public, and
 /// what a file has in a request's body is not.
-fn beginning(name: &std::ops::Range<usize>) -> At {
-    At(name.start..name.start)
+fn beginning(name: &std::ops::Range<usize>) -> NodeFactory {
+    NodeFactory(name.start..name.start)
 }
 
 /// The variables of a file: values that are meant literally.
-fn variables(root: &Node, place: &At) -> Vec<(String, Node)> {
-    let entries = root.get("variables").map(Node::entries).unwrap_or_default().iter();
+fn variables(root: &YamlNode, place: &NodeFactory) -> Vec<(String, YamlNode)> {
+    let entries = root.get("variables").map(YamlNode::entries).unwrap_or_default().iter();
     entries.map(|(key, node)| (key.name.clone(), meant_literally(&steps::moved(node, place)))).collect()
 }
 
 /// A file of ours; tests see to it that there are no faults.
-fn parsed(file: &Embedded) -> Option<Node> {
-    yaml::parse(&Source::new(file.name, file.text)).ok()
+fn parsed(file: &EmbeddedFile) -> Option<YamlNode> {
+    yaml::parse(&SourceText::new(file.name, file.text)).ok()
 }
 
 #[cfg(test)]

@@ -1,40 +1,45 @@
 //! Scenarios for Neutron.
 
-use super::arguments::Use;
-use super::{Argument, Shipped, may, must, user};
-use crate::scenarios::Kind;
+use super::arguments::ArgumentMapping;
+use super::{Argument, ShippedScenario, may, must, user};
+use crate::scenarios::ParameterKind;
 
 /// The most subnets or ports of a network.
 const MANY: i64 = 1000;
 
-static NETWORK: [Argument; 1] = [may("network_create_args", Kind::Map, Use::Entries("network"))];
+static NETWORK: [Argument; 1] =
+    [may("network_create_args", ParameterKind::Map, ArgumentMapping::Entries("network"))];
 
 static SUBNETS: [Argument; 3] = [
-    may("subnet_create_args", Kind::Map, Use::Entries("subnet")),
-    may("subnet_cidr_start", Kind::Text, Use::CidrStart),
-    may("subnets_per_network", Kind::Integer(1, MANY), Use::Subnets),
+    may("subnet_create_args", ParameterKind::Map, ArgumentMapping::Entries("subnet")),
+    may("subnet_cidr_start", ParameterKind::Text, ArgumentMapping::CidrStart),
+    may("subnets_per_network", ParameterKind::Integer(1, MANY), ArgumentMapping::Subnets),
 ];
 
-static ROUTER: [Argument; 1] = [may("router_create_args", Kind::Map, Use::Entries("router"))];
+static ROUTER: [Argument; 1] =
+    [may("router_create_args", ParameterKind::Map, ArgumentMapping::Entries("router"))];
 
 static PORTS: [Argument; 2] = [
-    may("port_create_args", Kind::Map, Use::Entries("port")),
-    may("ports_per_network", Kind::Integer(1, MANY), Use::Variable("ports_per_network")),
+    may("port_create_args", ParameterKind::Map, ArgumentMapping::Entries("port")),
+    may("ports_per_network", ParameterKind::Integer(1, MANY), ArgumentMapping::Variable("ports_per_network")),
 ];
 
 static SECURITY_GROUP: [Argument; 1] =
-    [may("security_group_create_args", Kind::Map, Use::Entries("security_group"))];
+    [may("security_group_create_args", ParameterKind::Map, ArgumentMapping::Entries("security_group"))];
 
 static UPDATE_SECURITY_GROUP: [Argument; 1] =
-    [may("security_group_update_args", Kind::Map, Use::Variable("changes"))];
+    [may("security_group_update_args", ParameterKind::Map, ArgumentMapping::Variable("changes"))];
 
-static UPDATE_NETWORK: [Argument; 1] = [must("network_update_args", Kind::Map, Use::Variable("changes"))];
-static UPDATE_SUBNET: [Argument; 1] = [must("subnet_update_args", Kind::Map, Use::Variable("changes"))];
-static UPDATE_ROUTER: [Argument; 1] = [must("router_update_args", Kind::Map, Use::Variable("changes"))];
-static UPDATE_PORT: [Argument; 1] = [must("port_update_args", Kind::Map, Use::Variable("changes"))];
+static UPDATE_NETWORK: [Argument; 1] =
+    [must("network_update_args", ParameterKind::Map, ArgumentMapping::Variable("changes"))];
+static UPDATE_SUBNET: [Argument; 1] =
+    [must("subnet_update_args", ParameterKind::Map, ArgumentMapping::Variable("changes"))];
+static UPDATE_ROUTER: [Argument; 1] =
+    [must("router_update_args", ParameterKind::Map, ArgumentMapping::Variable("changes"))];
+static UPDATE_PORT: [Argument; 1] =
+    [must("port_update_args", ParameterKind::Map, ArgumentMapping::Variable("changes"))];
 
-/// The scenarios.
-pub(super) static SCENARIOS: [Shipped; 20] = [
+pub(super) static SCENARIOS: [ShippedScenario; 20] = [
     user("NeutronNetworks.create_and_list_networks", &[&NETWORK]),
     user("NeutronNetworks.create_and_show_network", &[&NETWORK]),
     user("NeutronNetworks.create_and_update_networks", &[&NETWORK, &UPDATE_NETWORK]),

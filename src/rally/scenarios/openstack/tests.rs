@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::nodes::to_json;
-use crate::scenarios::Files;
+use crate::scenarios::ArgumentFiles;
 
 #[test]
 fn every_name_is_that_of_a_file_and_says_what_it_does() {
@@ -17,7 +17,7 @@ fn every_name_is_that_of_a_file_and_says_what_it_does() {
         );
         let root = parsed(&scenario.file()).unwrap();
         for key in ["setup", "iteration", "teardown"] {
-            let list = root.get(key).cloned().unwrap_or_else(|| At(0..0).list(Vec::new()));
+            let list = root.get(key).cloned().unwrap_or_else(|| NodeFactory(0..0).list(Vec::new()));
             for (path, steps) in steps::included(&list) {
                 assert!(!steps.is_empty(), "{} includes {path}", scenario.name);
             }
@@ -32,17 +32,21 @@ fn arguments_are_those_that_the_files_have() {
         let has = |variable: &str| at(&root, &["variables"]).get(variable).is_some();
         for argument in scenario.arguments() {
             let needed = match argument.becomes {
-                Use::Variable(variable) | Use::Given(variable) | Use::Entry(variable, _) => Some(variable),
-                Use::Entries(variable) | Use::ImageIn(variable, _) | Use::SizeIn(variable, _) => {
-                    Some(variable)
+                ArgumentMapping::Variable(variable)
+                | ArgumentMapping::Given(variable)
+                | ArgumentMapping::Entry(variable, _) => Some(variable),
+                ArgumentMapping::Entries(variable)
+                | ArgumentMapping::ImageIn(variable, _)
+                | ArgumentMapping::SizeIn(variable, _) => Some(variable),
+                ArgumentMapping::JsonFile(variable) => Some(variable),
+                ArgumentMapping::Flavor => Some("flavor"),
+                ArgumentMapping::Image => Some("image"),
+                ArgumentMapping::Nics | ArgumentMapping::AutoNic | ArgumentMapping::SecurityGroups => {
+                    Some("server")
                 }
-                Use::JsonFile(variable) => Some(variable),
-                Use::Flavor => Some("flavor"),
-                Use::Image => Some("image"),
-                Use::Nics | Use::AutoNic | Use::SecurityGroups => Some("server"),
-                Use::CidrStart | Use::Subnets => Some("cidrs"),
-                Use::Workbook => Some("definition"),
-                Use::Workflow => Some("workflow"),
+                ArgumentMapping::CidrStart | ArgumentMapping::Subnets => Some("cidrs"),
+                ArgumentMapping::Workbook => Some("definition"),
+                ArgumentMapping::Workflow => Some("workflow"),
                 _ => None,
             };
             if let Some(variable) = needed {
@@ -53,25 +57,28 @@ fn arguments_are_those_that_the_files_have() {
 }
 
 /// The expanded steps of the scenario in a text, with these contexts.
-fn expanded(scenario: &str, contexts: &str) -> (serde_json::Value, Expanded) {
+fn expanded(scenario: &str, contexts: &str) -> (serde_json::Value, ExpandedScenario) {
     let text = format!("scenario: {scenario}\ncontexts: {contexts}\n");
-    let root = yaml::parse(&Source::new("t", text)).unwrap();
-    let named = |(key, settings): &(yaml::Key, Node)| Named { key: key.clone(), settings: settings.clone() };
+    let root = yaml::parse(&SourceText::new("t", text)).unwrap();
+    let named = |(key, settings): &(yaml::YamlKey, YamlNode)| NamedSettings {
+        key: key.clone(),
+        settings: settings.clone(),
+    };
     let scenario = named(&at(&root, &["scenario"]).entries()[0]);
-    let contexts: Vec<Named> = at(&root, &["contexts"]).entries().iter().map(named).collect();
-    let around = Around {
+    let contexts: Vec<NamedSettings> = at(&root, &["contexts"]).entries().iter().map(named).collect();
+    let around = ScenarioEnvironment {
         number: 3,
         name: "w",
         place: scenario.key.span.clone(),
         contexts: &contexts,
-        files: &Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() },
+        files: &ArgumentFiles { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() },
     };
     let mut faults = Vec::new();
     let found = super::super::find(&scenario, &mut faults).unwrap();
-    let expanded = found.expand(&scenario, &around, &Shown::default(), &mut faults);
+    let expanded = found.expand(&scenario, &around, &SourceVisibility::default(), &mut faults);
     assert!(faults.is_empty(), "{faults:?}");
     let expanded = expanded.unwrap();
-    (to_json(&At(0..0).list(expanded.steps.clone())), expanded)
+    (to_json(&NodeFactory(0..0).list(expanded.steps.clone())), expanded)
 }
 
 #[test]
@@ -82,8 +89,9 @@ fn contexts_say_who_iterations_are_and_what_they_use() {
         steps[0]["set"],
         json!({ "server": {}, "flavor_id": "{{ flavor_id_3 }}", "image_id": "{{ image_id_3 }}" })
     );
-    let setup =
-        to_json(&At(0..0).list(expanded_boot.setup.iter().flat_map(|(_, steps)| steps.clone()).collect()));
+    let setup = to_json(
+        &NodeFactory(0..0).list(expanded_boot.setup.iter().flat_map(|(_, steps)| steps.clone()).collect()),
+    );
     assert_eq!(setup[0]["extract"]["image_id_3"]["json"], "$.images[?@.name == 'c'].id");
     assert_eq!(setup[1]["extract"]["flavor_id_3"]["json"], "$.flavors[?@.name == 't\\'ny'].id");
     let contexts =

@@ -4,7 +4,7 @@
 
 use crate::compare::{AgainstHistory, TwoRuns};
 use crate::html::text::shortened;
-use crate::pairs::{Paired, counts, text as pairs_text};
+use crate::pairs::{PairDocument, counts, text as pairs_text};
 use results::model::Outcome;
 use verdict::compare::{FailuresRow, RatioRow};
 
@@ -14,7 +14,7 @@ const NAME_CHARS_MAX: usize = 40;
 const DIFFERENCES_MAX: usize = 2;
 
 /// The verdict of paired rounds.
-pub(super) fn of_pairs(paired: &Paired) -> String {
+pub(super) fn of_pairs(paired: &PairDocument) -> String {
     let words = match paired.decision.outcome {
         _ if !paired.finished => "The comparison was interrupted.",
         Outcome::Pass => "B is not slower than A.",
@@ -25,9 +25,9 @@ pub(super) fn of_pairs(paired: &Paired) -> String {
     words.to_owned()
 }
 
-fn failing(paired: &Paired) -> String {
+fn failing(paired: &PairDocument) -> String {
     let slower = paired.rows.iter().filter(|row| row.series.gated && row.outcome == Outcome::Fail);
-    let most = |row: &&verdict::paired::Row| row.ratio.unwrap_or(0.0);
+    let most = |row: &&verdict::paired::PercentileSeriesRow| row.ratio.unwrap_or(0.0);
     if let Some(row) = slower.max_by(|one, other| most(one).total_cmp(&most(other))) {
         let subject = pairs_text::subject(&row.series, &paired.workloads);
         return match row.ratio.filter(|ratio| *ratio > 1.0) {

@@ -20,8 +20,8 @@ use super::{STYLE, fill, style_policy};
 use crate::compare::text as compare_text;
 use crate::compare::{AgainstHistory, TwoRuns};
 use crate::document as model;
-use crate::document::{Block, Cell, Column, Line, Table, Tone};
-use crate::pairs::{Pair, Paired, Side};
+use crate::document::{Block, Cell, Column, DocumentTable, StyledLine, Tone};
+use crate::pairs::{Pair, PairDocument, Side};
 use crate::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
 use crate::seed;
 use crate::words::{duration, known_ratio, ratio};
@@ -36,7 +36,7 @@ const REASONS_MAX: usize = 3;
 
 /// Everything on the page.
 #[derive(Serialize)]
-struct Page {
+struct ComparisonPage {
     title: String,
     verdict: Badge,
     /// The verdict in a few words.
@@ -51,7 +51,7 @@ struct Page {
     level: String,
     charts: Vec<ChartView>,
     sections: Vec<Section>,
-    folded: Option<Folded>,
+    folded: Option<CollapsibleTable>,
     facts_title: &'static str,
     facts: Vec<FactView>,
 }
@@ -74,7 +74,7 @@ struct Section {
 
 /// A table that is shown when asked.
 #[derive(Serialize)]
-struct Folded {
+struct CollapsibleTable {
     title: &'static str,
     table: TableView,
 }
@@ -83,7 +83,7 @@ struct Folded {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
+pub fn ab(paired: &PairDocument, out: &mut dyn Write) -> io::Result<()> {
     let judged = paired.rows.iter().filter(|row| row.series.gated);
     let tiles = judged.clone().take(TILES_MAX).map(|row| Tile {
         name: format!("{} · B/A", pairs_text::subject(&row.series, &paired.workloads)),
@@ -109,7 +109,7 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
     ];
     let points = pairs_text::point_tables(paired).into_iter();
     sections.splice(3..3, points.map(|(title, hint, table)| section(title, Some(hint.into()), &table)));
-    let page = Page {
+    let page = ComparisonPage {
         title: paired.scenario.title.clone(),
         verdict: model::Badge::verdict(paired.decision.outcome).into(),
         reason: headline::of_pairs(paired),
@@ -121,17 +121,20 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
         notes: notes(&paired.notes),
         charts: judged.map(|row| pair_chart::view(row, paired)).collect(),
         sections: sections.into_iter().flatten().collect(),
-        folded: Some(Folded { title: "Rounds of each pair", table: document::table(&rounds(paired)) }),
+        folded: Some(CollapsibleTable {
+            title: "Rounds of each pair",
+            table: document::table(&rounds(paired)),
+        }),
         facts_title: "How it was compared",
         facts: facts(paired_facts(paired)),
     };
     write(&page, out)
 }
 
-fn paired_facts(paired: &Paired) -> Vec<(&'static str, Line)> {
+fn paired_facts(paired: &PairDocument) -> Vec<(&'static str, StyledLine)> {
     let mut facts = vec![
-        ("Scenario", Line::default().code(paired.scenario.file.as_str()).done()),
-        ("SHA-256", Line::default().code(paired.scenario.sha256.as_str()).done()),
+        ("Scenario", StyledLine::default().code(paired.scenario.file.as_str()).done()),
+        ("SHA-256", StyledLine::default().code(paired.scenario.sha256.as_str()).done()),
         ("Margin", format!("{} %", paired.margin_percent).into()),
         ("Judged", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
         ("Seed of the random order", paired.order_seed.to_string().into()),
@@ -173,7 +176,7 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
     }
     let differences = compared.differences.iter();
     let differences = differences.map(|one| Block::Note("differs", one.as_str().into()));
-    let page = Page {
+    let page = ComparisonPage {
         title: compared.new.scenario.clone(),
         verdict: Badge { word: "No verdict", class: "plain" },
         reason: headline::of_two_runs(compared),
@@ -214,19 +217,19 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
     let mut sides = vec![run("new", &judged.new)];
     sides.extend(judged.confirming.as_ref().map(|confirming| run("confirming", confirming)));
     sides.push(FactView::new("past", &format!("{} runs", judged.past.len()).into()));
-    let page = Page {
+    let page = ComparisonPage {
         title: judged.new.scenario.clone(),
         verdict: model::Badge::verdict(judged.outcome).into(),
         reason: headline::of_history(judged).to_owned(),
         level: String::new(),
         basis: None,
-        sentences: decisive.take(REASONS_MAX).map(|(_, reason)| spans(&Line::from(reason))).collect(),
+        sentences: decisive.take(REASONS_MAX).map(|(_, reason)| spans(&StyledLine::from(reason))).collect(),
         sides,
         tiles: tiles.collect(),
         notes: notes(&judged.notes),
         charts: Vec::new(),
         sections: history_sections(judged),
-        folded: Some(Folded { title: "Past runs", table: document::table(&past_runs(judged)) }),
+        folded: Some(CollapsibleTable { title: "Past runs", table: document::table(&past_runs(judged)) }),
         facts_title: "",
         facts: Vec::new(),
     };
@@ -250,7 +253,7 @@ const LINE_HINT: &str = "The line is 1: no difference; values to its right took 
 /// The explanation of drawings of a history.
 const HISTORY_HINT: &str = "The new run against the mean of the past runs, which is 1. 99 of 100 runs stay below the end of the bar.";
 
-fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
+fn write(page: &ComparisonPage, out: &mut dyn Write) -> io::Result<()> {
     let safe = Value::from_safe_string;
     let values = context! {
         policy => safe(style_policy()),
@@ -272,7 +275,7 @@ fn tile_class(tone: Tone) -> &'static str {
     if tone == Tone::Bad { "bad" } else { "" }
 }
 
-fn section(title: &'static str, hint: Option<Line>, table: &Table) -> Option<Section> {
+fn section(title: &'static str, hint: Option<StyledLine>, table: &DocumentTable) -> Option<Section> {
     let hint = hint.as_ref().map(spans);
     (!table.rows.is_empty()).then(|| Section { title, hint, table: document::table(table) })
 }
@@ -281,12 +284,12 @@ fn notes(notes: &[String]) -> Vec<BlockView> {
     notes.iter().map(|note| document::block(&Block::Note("note", note.as_str().into()))).collect()
 }
 
-fn facts(facts: Vec<(&'static str, Line)>) -> Vec<FactView> {
+fn facts(facts: Vec<(&'static str, StyledLine)>) -> Vec<FactView> {
     facts.iter().map(|(name, line)| FactView::new(name, line)).collect()
 }
 
 fn side(letter: &'static str, side: &Side) -> FactView {
-    let mut line = Line::from(side.name.as_str());
+    let mut line = StyledLine::from(side.name.as_str());
     if side.deployment != side.name {
         line.text(", ").code(side.deployment.as_str());
     }
@@ -298,15 +301,16 @@ fn side(letter: &'static str, side: &Side) -> FactView {
 }
 
 fn run(name: &'static str, run: &crate::compare::RunRef) -> FactView {
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.code(run.path.as_str())
         .text(format!(" on {}, {}, bench {}", run.deployment, run.started_at, run.bench_version));
     FactView::new(name, &line)
 }
 
 /// The runs before a run, latest first.
-fn past_runs(judged: &AgainstHistory) -> Table {
-    let mut table = Table::new(vec![Column::name("Run"), Column::words("Started"), Column::words("bench")]);
+fn past_runs(judged: &AgainstHistory) -> DocumentTable {
+    let mut table =
+        DocumentTable::new(vec![Column::name("Run"), Column::words("Started"), Column::words("bench")]);
     for past in &judged.past {
         let version = past.bench_version.as_str();
         table.row([Cell::code(past.path.as_str()), past.started_at.as_str().into(), version.into()]);
@@ -315,8 +319,8 @@ fn past_runs(judged: &AgainstHistory) -> Table {
 }
 
 /// The rounds, a row for each pair.
-fn rounds(paired: &Paired) -> Table {
-    let mut table = Table::new(vec![
+fn rounds(paired: &PairDocument) -> DocumentTable {
+    let mut table = DocumentTable::new(vec![
         Column::figure("Pair"),
         Column::words("First"),
         Column::figure("A iterations"),
@@ -332,7 +336,7 @@ fn rounds(paired: &Paired) -> Table {
             let further = further.iter().map(|further| of(if b_side { &further.b } else { &further.a }));
             (of(if b_side { b } else { a }) + further.sum::<u64>()).to_string()
         };
-        let mut directories = Line::default();
+        let mut directories = StyledLine::default();
         directories.code(a.directory.as_str()).text(" ").code(b.directory.as_str());
         for further in further {
             directories.text(" ").code(further.a.directory.as_str());

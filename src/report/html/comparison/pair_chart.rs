@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::document as model;
-use crate::pairs::Paired;
+use crate::pairs::PairDocument;
 use crate::pairs::text;
 use crate::words::{known_ratio, ratio};
-use verdict::paired::Row;
+use verdict::paired::PercentileSeriesRow;
 
 /// The drawing's height, and its margins at the top and the bottom.
 const HEIGHT: f64 = 220.0;
@@ -36,7 +36,7 @@ pub(super) struct ChartView {
     mean: Option<String>,
     neutral: String,
     limit: String,
-    points: Vec<Point>,
+    points: Vec<PairMarker>,
     /// The labels under the first and the last pair.
     first: String,
     last: String,
@@ -50,7 +50,7 @@ struct Tick {
 }
 
 #[derive(Serialize)]
-struct Point {
+struct PairMarker {
     /// In percent of the width.
     x: String,
     y: String,
@@ -61,7 +61,7 @@ struct Point {
 }
 
 /// The chart of one percentile that is judged.
-pub(super) fn view(row: &Row, paired: &Paired) -> ChartView {
+pub(super) fn view(row: &PercentileSeriesRow, paired: &PairDocument) -> ChartView {
     let limit = 1.0 + paired.margin_percent / 100.0;
     let scale = Scale::of(row, limit);
     let badge = model::Badge::verdict(row.outcome);
@@ -110,7 +110,7 @@ fn point(
     b_first: bool,
     (at, count): (usize, usize),
     scale: &Scale,
-) -> Point {
+) -> PairMarker {
     let x = (at as f64 + 0.5) / count as f64 * 100.0;
     let of_both = pair.0.zip(pair.1).map(|(a, b)| b / a);
     let y = match (of_both, pair) {
@@ -122,7 +122,7 @@ fn point(
     };
     let times = format!("{} against {}", text::time(pair.1), text::time(pair.0));
     let first = if b_first { "B" } else { "A" };
-    Point {
+    PairMarker {
         x: format!("{x:.2}"),
         y: format!("{y:.1}"),
         b_first,
@@ -141,7 +141,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(row: &Row, limit: f64) -> Self {
+    fn of(row: &PercentileSeriesRow, limit: f64) -> Self {
         let pairs = row.pairs.iter().filter_map(|(a, b)| a.zip(*b)).map(|(a, b)| b / a);
         let known = pairs.chain(row.low).chain(row.high).chain([1.0, limit]);
         let known: Vec<f64> = known

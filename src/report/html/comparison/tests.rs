@@ -4,25 +4,33 @@
 
 use super::*;
 use crate::compare::{PointDifference, RunRef, TracePoints};
-use crate::pairs::{Counted, CountedPoint, CountedTrace, Further, RoundInfo};
+use crate::pairs::{CountedPoint, CountedTrace, FurtherRounds, PairCount, RoundInfo};
 use analysis::call_changes::CallChange;
 use analysis::points::PointRow;
 use base::visible::is_deceptive;
 use results::model::{Counts, Outcome, ScenarioInfo};
 use verdict::compare::FailuresRow;
 use verdict::history::{HistoryFailures, HistoryRow};
-use verdict::paired::{CountRow, Decision, Failures, Names, Row, Series, SlaRow, SlaSide};
+use verdict::paired::{
+    CountRow, Decision, Failures, PercentileSeries, PercentileSeriesRow, SlaRow, SlaSide, WorkloadNames,
+};
 
 /// A percentile in twelve pairs; in one of them B has none.
-fn row(action: Option<usize>, percentile: f64, gated: bool, middle_ms: f64, outcome: Outcome) -> Row {
+fn row(
+    action: Option<usize>,
+    percentile: f64,
+    gated: bool,
+    middle_ms: f64,
+    outcome: Outcome,
+) -> PercentileSeriesRow {
     let slower = if outcome == Outcome::Fail { 1.19 } else { 1.01 };
     let pair_ms = |n: usize| {
         let noise = |n: usize| ((n * n * 31 + n * 17) % 29) as f64 / 290.0 - 0.05;
         let b = (n != 5).then(|| middle_ms * slower * (1.0 + noise(n + 3)));
         (Some(middle_ms * (1.0 + noise(n))), b)
     };
-    Row {
-        series: Series { workload: 0, action, percentile, gated },
+    PercentileSeriesRow {
+        series: PercentileSeries { workload: 0, action, percentile, gated },
         a_ms: Some(middle_ms),
         b_ms: Some(middle_ms * slower),
         ratio: Some(slower),
@@ -55,7 +63,7 @@ fn point(words: &dyn Fn(&str) -> String, slow: bool, name: &str, difference_ms: 
 }
 
 /// A count that failed, with the points and the traces that show it.
-fn counted(words: &dyn Fn(&str) -> String) -> Counted {
+fn counted(words: &dyn Fn(&str) -> String) -> PairCount {
     let trace =
         |file: &str, count| Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: words(file), count });
     let row = CountRow {
@@ -78,7 +86,7 @@ fn counted(words: &dyn Fn(&str) -> String) -> Counted {
         a_calls: 2.0,
         b_calls: 22.0,
     };
-    Counted {
+    PairCount {
         row,
         points: vec![point],
         a_trace: trace("0001-a/traces/1.json", 2),
@@ -129,8 +137,28 @@ fn failed() -> Failures {
     Failures { workload: 0, a, a_share: 0.0008, b, b_share: 0.001, p_greater, outcome: Outcome::Pass }
 }
 
+/// The rounds of a pair.
+fn pair(words: &dyn Fn(&str) -> String, number: usize) -> Pair {
+    let round = |side: &str, number: usize| RoundInfo {
+        directory: words(&format!("{number:04}-{side}")),
+        started_at: words("2025-11-20T12:00:00Z"),
+        iterations: 400,
+        failed: 1,
+        duration_s: 30.0,
+        length: 1.0,
+    };
+    let further = (number == 2).then(|| FurtherRounds { a: round("a2", 3), b: round("b2", 3) });
+    Pair {
+        b_first: number.is_multiple_of(3),
+        left_out: (number == 4).then(|| words("the load generator itself was the limit")),
+        a: round("a", number + 1),
+        b: round("b", number + 1),
+        further: further.into_iter().collect(),
+    }
+}
+
 /// A comparison of two builds; with a text, the text is in every place.
-fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
+fn paired(text: Option<&str>, outcome: Outcome) -> PairDocument {
     let words = |own: &str| text.unwrap_or(own).to_owned();
     let side = |name: &str| Side {
         name: words(name),
@@ -138,22 +166,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
         target: None,
         command: Some(words("./target/release/api --port 8080")),
     };
-    let round = |side: &str, n: usize| RoundInfo {
-        directory: words(&format!("{n:04}-{side}")),
-        started_at: words("2025-11-20T12:00:00Z"),
-        iterations: 400,
-        failed: 1,
-        duration_s: 30.0,
-        length: 1.0,
-    };
-    let pair = |n: usize| Pair {
-        b_first: n.is_multiple_of(3),
-        left_out: (n == 4).then(|| words("the load generator itself was the limit")),
-        a: round("a", n + 1),
-        b: round("b", n + 1),
-        further: (n == 2).then(|| Further { a: round("a2", 3), b: round("b2", 3) }).into_iter().collect(),
-    };
-    Paired {
+    PairDocument {
         format: "bench-ab",
         version: 1,
         bench_version: "0.1.0",
@@ -174,8 +187,8 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
         alpha: 0.0025,
         order_seed: 7,
         seed: None,
-        pairs: (0..13).map(pair).collect(),
-        workloads: vec![Names {
+        pairs: (0..13).map(|number| pair(&words, number)).collect(),
+        workloads: vec![WorkloadNames {
             workload: words("list-users"),
             actions: vec![words("log in"), words("list")],
         }],

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Cursor, Mistake, mistake};
 use crate::threshold::Operator;
-use crate::threshold::selector::{CONDITIONS_MAX, Field, NumberTest, PointCondition, TextTest};
+use crate::threshold::selector::{CONDITIONS_MAX, NumberTest, PointCondition, PointField, TextTest};
 use text::similar::did_you_mean;
 
 const FIELDS: [&str; 7] = ["service", "name", "detail", "host", "attr", "error", "depth"];
@@ -53,11 +53,11 @@ impl Cursor<'_> {
         let (at, word) = self.take(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
         let field = match word {
             "error" => return self.error(),
-            "service" => Field::Service,
-            "name" => Field::Name,
-            "detail" => Field::Detail,
-            "host" => Field::Host,
-            "depth" => Field::Depth,
+            "service" => PointField::Service,
+            "name" => PointField::Name,
+            "detail" => PointField::Detail,
+            "host" => PointField::Host,
+            "depth" => PointField::Depth,
             "attr" => self.attribute(at)?,
             "" => {
                 let help = format!("write one, such as service = \"orders\"; {KNOWN}");
@@ -91,7 +91,7 @@ impl Cursor<'_> {
     }
 
     /// The key in `attr("KEY")`.
-    fn attribute(&mut self, at: Range<usize>) -> Result<Field, Mistake> {
+    fn attribute(&mut self, at: Range<usize>) -> Result<PointField, Mistake> {
         const HELP: &str = "write attr(\"KEY\"), such as attr(\"db.system\")";
         self.skip_blanks();
         if !self.rest().starts_with('(') {
@@ -113,10 +113,10 @@ impl Cursor<'_> {
             return Err(mistake(open, "a parenthesis that is not closed", "close it with `)`"));
         }
         self.at += 1;
-        Ok(Field::Attribute(key))
+        Ok(PointField::Attribute(key))
     }
 
-    fn test(&mut self, field: &Field) -> Result<(Test, Range<usize>), Mistake> {
+    fn test(&mut self, field: &PointField) -> Result<(Test, Range<usize>), Mistake> {
         const HELP: &str = "write =, !=, ~ (contains), <, <=, > or >=";
         self.skip_blanks();
         let (at, found) = self.take(|c| matches!(c, '<' | '>' | '=' | '!' | '~' | '≤' | '≥'));
@@ -139,7 +139,12 @@ impl Cursor<'_> {
     }
 
     /// The value of a condition, and the condition.
-    fn value(&mut self, field: Field, test: &Test, test_at: Range<usize>) -> Result<PointCondition, Mistake> {
+    fn value(
+        &mut self,
+        field: PointField,
+        test: &Test,
+        test_at: Range<usize>,
+    ) -> Result<PointCondition, Mistake> {
         self.skip_blanks();
         if let Some(quote @ ('"' | '\'')) = self.rest().chars().next() {
             let (at, value) = self.quoted_text(quote)?;
@@ -152,7 +157,7 @@ impl Cursor<'_> {
         }
         let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
         match (number, &field) {
-            (Some(number), Field::Depth | Field::Attribute(_)) => {
+            (Some(number), PointField::Depth | PointField::Attribute(_)) => {
                 let test = match test {
                     Test::Equal => NumberTest::Is(Operator::Equal),
                     Test::NotEqual => NumberTest::IsNot,
@@ -164,10 +169,10 @@ impl Cursor<'_> {
                 };
                 Ok(PointCondition::Number(field, test, number))
             }
-            (None, Field::Attribute(_)) if matches!(word, "true" | "false") => {
+            (None, PointField::Attribute(_)) if matches!(word, "true" | "false") => {
                 text(field, test, test_at, at, word.to_owned())
             }
-            (None, Field::Depth) => {
+            (None, PointField::Depth) => {
                 Err(mistake(at, format!("`{word}` is not a number"), "write a number, such as depth > 3"))
             }
             _ => Err(mistake(at, format!("the value {word} is not in quotes"), format!("write \"{word}\""))),
@@ -176,13 +181,13 @@ impl Cursor<'_> {
 }
 
 fn text(
-    field: Field,
+    field: PointField,
     test: &Test,
     test_at: Range<usize>,
     at: Range<usize>,
     value: String,
 ) -> Result<PointCondition, Mistake> {
-    if field == Field::Depth {
+    if field == PointField::Depth {
         return Err(mistake(at, "a depth is a number", "write it without quotes, such as depth > 3"));
     }
     let test = match test {
