@@ -17,10 +17,10 @@ use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::largest::keep_first;
 use super::load::WorkloadFigures;
 use super::model::{
-    Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, MergedShard, OfferedLoad, Outcome, Percentile, PercentileOfAll,
-    PercentilesOfDue, Phases, Probe, Profiling, Results, Run, RunStatus, ScenarioInfo, Series, Shard,
-    SlowIteration, TaggedRequests, TraceState, VERSION, Verdict, Workload,
+    Action, ActionTiming, Bucket, Distribution, ErrorClass, FORMAT, IterationOutcome, IterationRow,
+    MergedShard, OfferedLoad, Outcome, Percentile, PercentileOfAll, PercentilesOfDue, Phases, Probe,
+    Profiling, Results, Run, RunStatus, Series, SlowIteration, TaggedRequests, TraceState, VERSION, Verdict,
+    Workload,
 };
 use super::network;
 use super::record;
@@ -66,8 +66,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
             duration_s: seconds(end_ns.saturating_sub(start_ns)),
             error: aggregate.end.as_ref().and_then(|end| end.error.clone()),
         },
-        scenario: header.scenario.clone().into(),
-        deployment: header.deployment.clone().into(),
+        scenario: header.scenario.clone(),
+        deployment: header.deployment.clone(),
         profiling: Profiling {
             enabled: header.profiling_off.is_none(),
             headers: header.trace_headers.clone(),
@@ -79,11 +79,11 @@ pub fn build(aggregate: &Aggregate) -> Results {
             fetch_s: None,
             published: 0,
         },
-        environment: header.environment.clone().into(),
+        environment: header.environment.clone(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
         record: Some(record::of(aggregate)),
         probe: aggregate.end.as_ref().and_then(|end| end.probe.clone()).map(Into::into),
-        shard: header.shard.clone().map(Into::into),
+        shard: header.shard.clone(),
         shards: header.shards.iter().cloned().map(Into::into).collect(),
         task: header.rally.as_ref().map(Into::into),
         hooks: aggregate.end.iter().flat_map(|end| &end.hooks).map(Into::into).collect(),
@@ -178,46 +178,18 @@ impl From<log::ProbeRecord> for Probe {
     }
 }
 
-impl From<log::Scenario> for ScenarioInfo {
-    fn from(scenario: log::Scenario) -> Self {
-        let log::Scenario { title, file, sha256, set, options, text } = scenario;
-        Self { title, file, sha256, set, options, text }
-    }
-}
-
-impl From<log::Deployment> for DeploymentInfo {
-    fn from(deployment: log::Deployment) -> Self {
-        let log::Deployment { name, file, targets, tls_verified, auth, demo } = deployment;
-        Self { name, file, targets, tls_verified, auth, demo }
-    }
-}
-
-impl From<log::ShardHeader> for Shard {
-    fn from(shard: log::ShardHeader) -> Self {
-        let log::ShardHeader { index, count, job, launcher } = shard;
-        Self { index, count, job, launcher }
-    }
-}
-
 impl From<log::MergedShard> for MergedShard {
     fn from(shard: log::MergedShard) -> Self {
         Self {
             index: shard.index,
             directory: shard.directory,
-            environment: shard.environment.into(),
+            environment: shard.environment,
             began_s: seconds(shard.began_ns),
             late_s: shard.late_ns.map(seconds),
             clock_correction_s: shard.clock_correction_ns.map(|ns| ns as f64 / NS_PER_S),
             iterations: shard.rows,
             status: shard.status.map_or(RunStatus::Recovered, RunStatus::from),
         }
-    }
-}
-
-impl From<log::LoadEnvironment> for Environment {
-    fn from(environment: log::LoadEnvironment) -> Self {
-        let log::LoadEnvironment { bench_version, os, host, cpus, workers } = environment;
-        Self { bench_version, os, host, cpus, workers }
     }
 }
 

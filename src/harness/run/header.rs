@@ -6,7 +6,7 @@ use crate::shards::ShardAssignment;
 use base::clock::saturating_nanos;
 use base::masking::masked;
 use base::secret::redacted_url;
-use measure::log::{Deployment, Header, LoadEnvironment, Scenario, WorkloadHeader};
+use measure::log::{DeploymentInfo, Header, LoadEnvironment, ScenarioInfo, WorkloadHeader};
 use text::named_secrets::without_secrets;
 
 impl RunExecution {
@@ -35,7 +35,7 @@ impl RunExecution {
             id_seed: self.ids.seed(),
             data_seed: self.plan.uses_seed.then_some(self.data_seed),
             started_unix_ns: self.clock.wall_anchor_unix_ns(),
-            scenario: Scenario {
+            scenario: ScenarioInfo {
                 title: plan.title.clone(),
                 file: plan.file.display().to_string(),
                 sha256: plan.sha256.clone(),
@@ -43,7 +43,7 @@ impl RunExecution {
                 options: self.options.words(),
                 text: Some(without_secrets(&plan.text, &[])),
             },
-            deployment: Deployment {
+            deployment: DeploymentInfo {
                 name: deployment.name.clone(),
                 file: deployment.file.display().to_string(),
                 targets: deployment

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -33,9 +34,9 @@ pub struct Header {
     /// The zero of every offset, on the wall clock.
     pub started_unix_ns: u64,
     /// What was run.
-    pub scenario: Scenario,
+    pub scenario: ScenarioInfo,
     /// Where it was run.
-    pub deployment: Deployment,
+    pub deployment: DeploymentInfo,
     /// Why nothing was profiled; absent when it was.
     pub profiling_off: Option<String>,
     /// The headers that carried the trace, as the deployment names them; logs of earlier builds have none.
@@ -66,37 +67,40 @@ pub struct Header {
     pub shards: Vec<MergedShard>,
 }
 
-/// The scenario of a run.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Scenario {
+/// What was run.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ScenarioInfo {
+    /// Its title.
     pub title: String,
-    /// The file as it was named.
+    /// The file's path, as given.
     pub file: String,
     /// SHA-256 of the file's bytes, hexadecimal.
     pub sha256: String,
     /// The variables given with `--set`.
     pub set: BTreeMap<String, String>,
-    /// The other options that changed its load, such as `--times` and `100`, without secrets.
+    /// The other options that changed its load, as words of a command: `--times`, `100`. Empty in runs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// The text of the file without the secrets in it, bounded; absent in logs of earlier builds.
+    /// The text of the file, at most 64 KiB of it, with `***` for secrets that are written in it; not that of included
+    /// files. Absent in runs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// The deployment of a run.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Deployment {
+/// Where it was run.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct DeploymentInfo {
+    /// Its name.
     pub name: String,
-    /// The file as it was named.
+    /// The file's path, as given.
     pub file: String,
     /// Base URLs by name, without user info.
     pub targets: BTreeMap<String, String>,
     /// False when certificates were not verified.
     pub tls_verified: bool,
-    /// The kind of its authentication.
+    /// `none`, `basic`, `bearer` or `keystone`.
     pub auth: String,
-    /// The embedded demo's settings, when it was the deployment.
+    /// The settings of the embedded demo, if it was the deployment; its address is different in each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demo: Option<String>,
 }

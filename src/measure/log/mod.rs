@@ -45,7 +45,7 @@ pub use end::{End, IterationCounts, Status};
 pub use environment::LoadEnvironment;
 pub use error::LogError;
 pub use file::LogFile;
-pub use header::{Deployment, Header, Scenario, WorkloadHeader};
+pub use header::{DeploymentInfo, Header, ScenarioInfo, WorkloadHeader};
 pub use merge::{ShardEnding, ShardLog, merge};
 pub use probe::ProbeRecord;
 pub use rally::{HookRun, RallySubtask, RallyTask, RallyWorkload};

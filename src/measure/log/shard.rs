@@ -1,18 +1,20 @@
 //! What the log of a shard says beside that of a whole load.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::end::Status;
 use super::environment::LoadEnvironment;
 
-/// Which part of a load a log has.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+/// Which part of a load a run is. Its figures are those of its part, and no criterion judges it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[schemars(rename = "Shard")]
 pub struct ShardHeader {
     /// Its number, from 0.
     pub index: u32,
     /// How many shards there are.
     pub count: u32,
-    /// What all shards of the load have in common and no other load has.
+    /// What all shards of the load have in common.
     pub job: String,
     /// Who started it, such as `Slurm`; absent if it was told on the command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,6 +31,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use measure::generator::Generator;
+// The log and the results have these in common.
+pub use measure::log::{DeploymentInfo, LoadEnvironment, ScenarioInfo, ShardHeader};
 use statistics::order::same_percentile;
 
 pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample, LateIteration, LateWork};
@@ -48,7 +50,7 @@ pub use load::{LoadSeries, Network, OfferedLoad};
 pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
-pub use shards::{MergedShard, Shard};
+pub use shards::MergedShard;
 pub use tags::TaggedRequests;
 pub use task::{Hook, Subtask, Task};
 
@@ -78,7 +80,7 @@ pub struct Results {
     /// Whether iterations were traced, and by which collector.
     pub profiling: Profiling,
     /// The machine that generated the load.
-    pub environment: Environment,
+    pub environment: LoadEnvironment,
     /// The state of the load generator itself; absent if there was no load or the harness was killed.
     #[serde(default)]
     pub generator: Option<Generator>,
@@ -90,7 +92,7 @@ pub struct Results {
     pub probe: Option<Probe>,
     /// Which part of a load this is; absent for a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard: Option<Shard>,
+    pub shard: Option<ShardHeader>,
     /// The shards that this run was merged from, by their numbers; absent if it was not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<MergedShard>,
@@ -157,44 +159,6 @@ pub enum RunStatus {
     Failed,
     /// The log has no end: the harness was killed. The results include everything up to the last frame.
     Recovered,
-}
-
-/// What was run.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct ScenarioInfo {
-    /// Its title.
-    pub title: String,
-    /// The file's path, as given.
-    pub file: String,
-    /// SHA-256 of the file's bytes, hexadecimal.
-    pub sha256: String,
-    /// The variables given with `--set`.
-    pub set: BTreeMap<String, String>,
-    /// The other options that changed its load, as words of a command: `--times`, `100`. Empty in runs of earlier builds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<String>,
-    /// The text of the file, at most 64 KiB of it, with `***` for secrets that are written in it; not that of included
-    /// files. Absent in runs of earlier builds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
-/// Where it was run.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct DeploymentInfo {
-    /// Its name.
-    pub name: String,
-    /// The file's path, as given.
-    pub file: String,
-    /// Base URLs by name, without user info.
-    pub targets: BTreeMap<String, String>,
-    /// False when certificates were not verified.
-    pub tls_verified: bool,
-    /// `none`, `basic`, `bearer` or `keystone`.
-    pub auth: String,
-    /// The settings of the embedded demo, if it was the deployment; its address is different in each run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub demo: Option<String>,
 }
 
 /// Whether iterations were traced.
@@ -295,22 +259,6 @@ impl ReceivedSpans {
             forward_dropped: self.forward_dropped + other.forward_dropped,
         }
     }
-}
-
-/// The machine that generated the load.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Environment {
-    /// The version of `bench`.
-    pub bench_version: String,
-    /// Operating system and architecture.
-    pub os: String,
-    /// Its name; empty if unknown, and in runs of earlier builds.
-    #[serde(default)]
-    pub host: String,
-    /// Processors that the harness could use.
-    pub cpus: u32,
-    /// Threads that generated the load.
-    pub workers: u32,
 }
 
 /// The figures of a workload.

@@ -3,21 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, RunStatus};
+use measure::log::LoadEnvironment;
 
-/// Which part of a load a run is. Its figures are those of its part, and no criterion judges it.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-pub struct Shard {
-    /// Its number, from 0.
-    pub index: u32,
-    /// How many shards there are.
-    pub count: u32,
-    /// What all shards of the load have in common.
-    pub job: String,
-    /// Who started it, such as `Slurm`; absent if it was told on the command line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub launcher: Option<String>,
-}
+use super::RunStatus;
 
 /// A shard of a merged run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -27,7 +15,7 @@ pub struct MergedShard {
     /// Its run directory, as it was named.
     pub directory: String,
     /// The machine that made its load.
-    pub environment: Environment,
+    pub environment: LoadEnvironment,
     /// When its load began, in seconds from the run's start, by the clock that all shards share.
     pub began_s: f64,
     /// By how much it began later than it was due, in seconds; absent if nothing said when that was.

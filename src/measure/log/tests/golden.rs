@@ -106,7 +106,7 @@ fn header() -> Header {
         id_seed: uuid::Uuid::from_u128(0x9999_aaaa_bbbb_4ccc_8ddd_eeee_ffff_0000),
         data_seed: None,
         started_unix_ns: 1_790_000_000_123_456_789,
-        scenario: Scenario {
+        scenario: ScenarioInfo {
             title: text("a title: “quoted”\n"),
             file: text("scenario.yaml"),
             sha256: "ab".repeat(32),
@@ -114,7 +114,7 @@ fn header() -> Header {
             options: Vec::new(),
             text: None,
         },
-        deployment: Deployment {
+        deployment: DeploymentInfo {
             name: text("staging"),
             file: text("staging.yaml"),
             targets: [(text("identity"), text("https://identity.example/"))].into(),
