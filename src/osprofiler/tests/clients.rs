@@ -240,7 +240,7 @@ async fn database_calls_are_told_as_by_osprofiler() {
     assert_eq!(infos[2], ("db.main-start", json!({"db": {"statement": "SELECT ?", "params": [7]}})));
     assert_eq!(infos[3], ("db.main-stop", json!({"db": {"rows": 2}})));
     assert_eq!(infos[4].1["db"]["statement"].as_str().unwrap().len(), 16 * 1024 + '…'.len_utf8());
-    let etype = format!("{}::Failed", module_path!());
+    let etype = format!("{}::ExecuteError", module_path!());
     let cause = fmt::Error.to_string();
     let details = json!({"original_exception": "execute", "chained_exception": cause});
     let expected = json!({"etype": etype, "message": "execute", "db": details});
