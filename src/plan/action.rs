@@ -12,6 +12,7 @@ use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::poll::PollPolicy;
+use super::tag_steps::tags;
 
 /// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,10 +76,10 @@ impl Compiler<'_> {
         let call = self.call(step, written, node);
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
         // Extracted values are available only to later actions.
-        let mut expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
+        let mut expect = self.texts.expect(step.expect.as_ref(), at(node, &["expect"]));
         let extracts = self.extracts(step, node);
-        self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
-        expect.variables = self.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
+        self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
+        expect.variables = self.texts.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
         let poll = step.poll.as_ref().and_then(|poll| self.poll(poll, at(node, &["poll"])));
         let (name, index) = self.register(step.action.as_deref().unwrap_or(&label), node);
         Some(Action {
@@ -90,7 +91,7 @@ impl Compiler<'_> {
             extracts,
             poll,
             label,
-            tags: self.tags(step, node),
+            tags: tags(&self.nesting.tags, step, node, &mut self.texts.faults),
         })
     }
 
@@ -98,8 +99,8 @@ impl Compiler<'_> {
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
             let place = at(node, &["extract", name]);
-            self.variable_name(name, key_span(at(node, &["extract"]), name));
-            extracts.extend(self.extract(name, config, place));
+            self.texts.variable_name(name, key_span(at(node, &["extract"]), name));
+            extracts.extend(self.texts.extract(name, config, place));
         }
         extracts
     }

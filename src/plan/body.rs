@@ -81,7 +81,10 @@ impl Compiler<'_> {
         self.single_body(step, node);
         if let Some(json) = &step.json {
             hide_secrets_of(json);
-            return self.json(json, at(node, &["json"])).map_or(BodyTemplate::Empty, BodyTemplate::Json);
+            return self
+                .texts
+                .json(json, at(node, &["json"]))
+                .map_or(BodyTemplate::Empty, BodyTemplate::Json);
         }
         if step.form.is_some() {
             return BodyTemplate::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
@@ -94,7 +97,7 @@ impl Compiler<'_> {
         if step.multipart.is_some() {
             return BodyTemplate::Multipart(self.multipart(step, label, at(node, &["multipart"])));
         }
-        let body = step.body.as_ref().and_then(|body| self.text(body, at(node, &["body"])));
+        let body = step.body.as_ref().and_then(|body| self.texts.text(body, at(node, &["body"])));
         body.map_or(BodyTemplate::Empty, BodyTemplate::Text)
     }
 
@@ -116,17 +119,19 @@ impl Compiler<'_> {
         places.sort_by_key(|span| span.start);
         if let Some(second) = places.get(1) {
             let fault = Fault::error(second.clone(), "more than one body");
-            self.faults.push(fault.help("keep one of json, form, body, file, multipart"));
+            self.texts.faults.push(fault.help("keep one of json, form, body, file, multipart"));
         }
         if step.gzip == Some(true) && places.is_empty() {
             let fault = Fault::error(key_span(node, "gzip"), "`gzip` without a body");
-            self.faults.push(fault.help("add one of json, form, body, file, multipart, or remove `gzip`"));
+            self.texts
+                .faults
+                .push(fault.help("add one of json, form, body, file, multipart, or remove `gzip`"));
         }
         let has_encoding = |name: &String| name.eq_ignore_ascii_case("content-encoding");
         if step.gzip == Some(true) && step.headers.iter().flatten().any(|(name, _)| has_encoding(name)) {
             let fault =
                 Fault::error(key_span(node, "gzip"), "`gzip` together with a header Content-Encoding");
-            self.faults.push(fault.help("keep one of them"));
+            self.texts.faults.push(fault.help("keep one of them"));
         }
         if step.gzip == Some(true) {
             self.compressible(step, node);
@@ -145,7 +150,7 @@ impl Compiler<'_> {
             if size > GZIP_FILE_BYTES_MAX {
                 let message = format!("{path} is too large to be compressed: it is kept in memory for that");
                 let fault = Fault::error(key_span(node, "gzip"), message);
-                self.faults.push(fault.help(
+                self.texts.faults.push(fault.help(
                     "compress the file with gzip, name it under `file`, and write the header `Content-Encoding: gzip`",
                 ));
             }
@@ -160,7 +165,7 @@ impl Compiler<'_> {
     ) -> Option<BodyFile> {
         if path.contains("{{") {
             let fault = Fault::error(node.span.clone(), "the path of a file cannot contain templates");
-            self.faults.push(fault.help("write one action for each file"));
+            self.texts.faults.push(fault.help("write one action for each file"));
             return None;
         }
         let content_type = match content_type {
@@ -169,7 +174,7 @@ impl Compiler<'_> {
                 Ok(value) if text.contains('/') => value,
                 _ => {
                     let fault = Fault::error(node.span.clone(), format!("`{text}` is not a content type"));
-                    self.faults.push(fault.help("write it as image/png"));
+                    self.texts.faults.push(fault.help("write it as image/png"));
                     return None;
                 }
             },
@@ -186,7 +191,7 @@ impl Compiler<'_> {
             Err(error) => {
                 let message = format!("cannot read {}: {error}", full.display());
                 let fault = Fault::error(node.span.clone(), message);
-                self.faults.push(fault.help("name a file, relative to the scenario"));
+                self.texts.faults.push(fault.help("name a file, relative to the scenario"));
                 None
             }
         }
@@ -204,7 +209,7 @@ impl Compiler<'_> {
                         if names_secret(name) && is_written_secret(&text.0) {
                             masking::hide(&text.0);
                         }
-                        self.text(&text.0, place).map(FieldContent::Text)
+                        self.texts.text(&text.0, place).map(FieldContent::Text)
                     }
                     Field::File(file) => self.file_field(file, place),
                 };
@@ -214,7 +219,7 @@ impl Compiler<'_> {
         }
         if fields.len() > FIELDS_MAX {
             let fault = Fault::error(node.span.clone(), format!("more than {FIELDS_MAX} fields"));
-            self.faults.push(fault.help("send them in several requests"));
+            self.texts.faults.push(fault.help("send them in several requests"));
         }
         // The same in every run, and not the beginning of any likely content.
         let boundary = hex::encode(&Sha256::digest(format!("bench multipart {label}").as_bytes()));
@@ -226,7 +231,7 @@ impl Compiler<'_> {
         let body = self.file(&file.file, content_type, at(node, &["file"]));
         let own_name = Path::new(&file.file).file_name().map(|name| name.to_string_lossy().into_owned());
         let filename = file.filename.clone().or(own_name).unwrap_or_default();
-        let filename = self.text(&filename, at(node, &["filename"]));
+        let filename = self.texts.text(&filename, at(node, &["filename"]));
         Some(FieldContent::File { filename: filename?, file: body? })
     }
 
@@ -244,7 +249,7 @@ impl Compiler<'_> {
                     masking::hide(&value.0);
                 }
                 let place = if matches!(values, Values::Several(_)) { item(place, index) } else { place };
-                compiled.extend(self.text(&value.0, place).map(|text| (name.clone(), text)));
+                compiled.extend(self.texts.text(&value.0, place).map(|text| (name.clone(), text)));
             }
         }
         compiled

@@ -12,8 +12,8 @@ use text::template::{self, CompiledText, TemplateError, Variables};
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::compiler::Compiler;
 use super::json::JsonTemplate;
+use super::texts::TextCompiler;
 
 /// A condition on a value: all of these must hold.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Operand {
     }
 }
 
-impl Compiler<'_> {
+impl TextCompiler<'_> {
     /// Compiles a condition. What a value alone means is for the caller to say.
     pub(super) fn expectation(
         &mut self,
@@ -206,33 +206,12 @@ impl Compiler<'_> {
 #[cfg(any(test, feature = "simulation"))]
 pub fn compiled(text: &str) -> Result<ValueCondition, Vec<String>> {
     use text::diagnostics::SourceText;
-    use text::template::Engine;
     use text::yaml;
     let root = yaml::parse(&SourceText::new("t", text)).map_err(|faults| said(&faults))?;
     let config = serde_path_to_error::deserialize(root.to_value());
     let config: condition::Condition = config.map_err(|error| vec![error.to_string()])?;
-    let nothing = |_: &str| None;
-    let mut compiler = Compiler {
-        env: super::references::Env::new(&nothing),
-        referred: Vec::new(),
-        engine: Engine::new(),
-        deployment: None,
-        whole: None,
-        known: ["n".to_owned()].into(),
-        data_names: std::collections::BTreeSet::new(),
-        data_columns: std::collections::BTreeMap::new(),
-        data_used: std::collections::BTreeSet::new(),
-        uses_seed: false,
-        requests_optional: false,
-        faults: Vec::new(),
-        warnings: Vec::new(),
-        http: config::http::Http::default(),
-        nesting: super::nesting::Nesting::default(),
-        folder: std::path::PathBuf::new(),
-        included: Vec::new(),
-        services: std::collections::BTreeMap::new(),
-        reserved: &[],
-    };
+    let names = super::texts::VariableNames { known: ["n".to_owned()].into(), ..Default::default() };
+    let mut compiler = TextCompiler::new(names);
     let condition = compiler.expectation(&config, Test::Equals, &root);
     if compiler.faults.is_empty() { Ok(condition) } else { Err(said(&compiler.faults)) }
 }

@@ -16,8 +16,8 @@ use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::compare::{Test, ValueCondition};
-use super::compiler::Compiler;
 use super::headers::header;
+use super::texts::TextCompiler;
 
 /// Checks on a response.
 #[derive(Default)]
@@ -96,7 +96,7 @@ const JSON_PATH_BYTES_MAX: usize = 1000;
 const JSON_PATH_FILTERS_MAX: usize = 5;
 const JSON_PATH_CALLS_MAX: usize = 20;
 
-impl Compiler<'_> {
+impl TextCompiler<'_> {
     pub(super) fn expect(&mut self, config: Option<&expect::Expect>, node: &YamlNode) -> Expect {
         let Some(config) = config else { return Expect::default() };
         let mut expect = Expect {

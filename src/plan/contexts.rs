@@ -174,12 +174,13 @@ impl Compiler<'_> {
             && !matches!(deployment.auth, Auth::Keystone(_))
         {
             let fault = Fault::error(key, "`contexts` need a cloud, and the deployment has no Keystone");
-            self.faults.push(fault.help("add `auth: { keystone: … }` or `cloud:` to the deployment"));
+            self.texts.faults.push(fault.help("add `auth: { keystone: … }` or `cloud:` to the deployment"));
         }
         let users = written.users.as_ref().map(|users| self.users(users, at(node, &["users"])));
-        if written.quotas.is_some() && users.is_none() && self.whole.is_none() {
+        if written.quotas.is_some() && users.is_none() && self.texts.names.whole.is_none() {
             let fault = Fault::error(key_span(node, "quotas"), "`quotas` without `users`");
-            self.faults
+            self.texts
+                .faults
                 .push(fault.help(
                     "add `users: {}`: quotas are those of the projects that bench makes, never others",
                 ));
@@ -214,7 +215,7 @@ impl Compiler<'_> {
         let all = users.tenants.saturating_mul(users.users_per_tenant);
         if all > USERS_MAX {
             let fault = Fault::error(node.span.clone(), format!("{all} users are more than {USERS_MAX}"));
-            self.faults.push(fault.help("lower `tenants` or `users_per_tenant`"));
+            self.texts.faults.push(fault.help("lower `tenants` or `users_per_tenant`"));
         }
         users
     }
@@ -232,7 +233,7 @@ impl Compiler<'_> {
                 None => {
                     let fault =
                         Fault::error(key_span(node, service), format!("no quotas of `{service}` can be set"));
-                    self.faults.push(fault.help(match did_you_mean(service, WITH_QUOTAS) {
+                    self.texts.faults.push(fault.help(match did_you_mean(service, WITH_QUOTAS) {
                         Some(meant) => format!("did you mean `{meant}`?"),
                         None => format!("services with quotas: {}", WITH_QUOTAS.join(", ")),
                     }));
@@ -247,7 +248,7 @@ impl Compiler<'_> {
             if written[..index].iter().any(|other| other.name == flavor.name) {
                 let span = at(item(node, index), &["name"]).span.clone();
                 let fault = Fault::error(span, format!("a second flavor named `{}`", flavor.name));
-                self.faults.push(fault.help("rename one"));
+                self.texts.faults.push(fault.help("rename one"));
             }
         }
         written.to_vec()
@@ -258,7 +259,9 @@ impl Compiler<'_> {
         let Some(start) = Cidr::parse(start) else {
             let message = format!("`{start}` is not a range of IPv4 addresses");
             let fault = Fault::error(at(node, &["start_cidr"]).span.clone(), message);
-            self.faults.push(fault.help("write its first address and its length from 8 to 30: 10.2.0.0/24"));
+            self.texts
+                .faults
+                .push(fault.help("write its first address and its length from 8 to 30: 10.2.0.0/24"));
             return None;
         };
         let router = written.router.clone().unwrap_or_default();
@@ -284,7 +287,7 @@ impl Compiler<'_> {
                 if let Err(error) = text::files::open_regular(&file) {
                     let span = at(node, &["image_url"]).span.clone();
                     let fault = Fault::error(span, format!("cannot read {}: {error}", file.display()));
-                    self.faults.push(fault.help("name a file relative to the scenario, or a URL"));
+                    self.texts.faults.push(fault.help("name a file relative to the scenario, or a URL"));
                 }
                 ImageSource::File(file)
             }
@@ -304,9 +307,9 @@ impl Compiler<'_> {
     /// The names that a workload's templates have because of its contexts.
     pub(super) fn know_contexts(&mut self, contexts: Option<&Arc<Contexts>>) {
         let Some(contexts) = contexts else { return };
-        self.known.insert(CONTEXT.to_owned());
+        self.texts.names.known.insert(CONTEXT.to_owned());
         if contexts.users.is_some() {
-            self.known.insert(USER.to_owned());
+            self.texts.names.known.insert(USER.to_owned());
         }
     }
 }

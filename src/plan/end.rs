@@ -32,16 +32,17 @@ impl Compiler<'_> {
         self.above_zero(deadline, written_at, "deadline");
         if deadline.is_some_and(|deadline| deadline > DEADLINE_MAX) {
             let fault = Fault::error(written_at.span.clone(), "the deadline is longer than one hour");
-            self.faults.push(fault.help("write at most 1h"));
+            self.texts.faults.push(fault.help("write at most 1h"));
         }
         let asked = sla.thresholds.iter().map(|threshold| &threshold.condition);
         let asked = asked.filter(|condition| matches!(condition.metric, Metric::Asynchronous(_)));
         for condition in asked {
             let Some(deadline) = deadline else {
-                if self.whole.is_none() {
+                if self.texts.names.whole.is_none() {
                     let message = format!("{} without `end: asynchronous`", condition.metric);
                     let fault = Fault::error(first_key(at(node, &["sla"])), message);
-                    self.faults
+                    self.texts
+                        .faults
                         .push(fault.help("add `end: asynchronous` to the workload, or remove the threshold"));
                 }
                 continue;
@@ -49,21 +50,24 @@ impl Compiler<'_> {
             if condition.limit > deadline.as_nanos() as f64 {
                 let message = format!("`{condition}` is beyond the deadline, so it could not be judged");
                 let fault = Fault::error(first_key(at(node, &["sla"])), message);
-                self.faults.push(fault.help("raise the deadline: end: { asynchronous: { deadline: … } }"));
+                self.texts
+                    .faults
+                    .push(fault.help("raise the deadline: end: { asynchronous: { deadline: … } }"));
             }
         }
         deadline
     }
+}
 
-    /// Reports asynchronous work for which no traces would be fetched.
-    pub(super) fn what_ends_need(&mut self, value: &Scenario, root: &YamlNode, workloads: &[WorkloadPlan]) {
-        let fetch = value.trace.and_then(|trace| trace.fetch);
-        if fetch == Some(Fetch::None) && workloads.iter().any(|workload| workload.asynchronous.is_some()) {
-            let span = key_span(at(root, &["trace"]), "fetch");
-            let fault = Fault::error(span, "`end: asynchronous` needs traces, but none are fetched");
-            self.faults.push(fault.help("remove `fetch: none`, or `end: asynchronous`"));
-        }
-    }
+/// The fault of asynchronous work for which no traces would be fetched.
+pub(super) fn faulty_fetch(value: &Scenario, root: &YamlNode, workloads: &[WorkloadPlan]) -> Option<Fault> {
+    let fetch = value.trace.and_then(|trace| trace.fetch);
+    let waits = workloads.iter().any(|workload| workload.asynchronous.is_some());
+    (fetch == Some(Fetch::None) && waits).then(|| {
+        let span = key_span(at(root, &["trace"]), "fetch");
+        let fault = Fault::error(span, "`end: asynchronous` needs traces, but none are fetched");
+        fault.help("remove `fetch: none`, or `end: asynchronous`")
+    })
 }
 
 impl Plan {

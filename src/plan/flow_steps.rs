@@ -17,6 +17,7 @@ use super::json::JsonTemplate;
 use super::poll::PollPolicy;
 use super::step::flow::{FlowStep, LogText, Pause, StepGroup};
 use super::step::{PlanStep, visit};
+use super::tag_steps::tags;
 
 /// The pause between two attempts of a poll without `interval`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,14 +58,14 @@ impl Compiler<'_> {
             "group" | "together" => self.group(step, kind, node)?,
             "set" => FlowStep::Set(self.assignments(step.set.as_ref()?, place)),
             "log" => FlowStep::Log(LogText {
-                text: self.text(step.log.as_deref()?, place)?,
+                text: self.texts.text(step.log.as_deref()?, place)?,
                 printed: std::sync::atomic::AtomicU32::new(0),
             }),
-            "fail" => FlowStep::Fail(self.text(step.fail.as_deref()?, place)?),
+            "fail" => FlowStep::Fail(self.texts.text(step.fail.as_deref()?, place)?),
             "stop_iteration" => {
                 if step.stop_iteration == Some(false) {
                     let fault = Fault::error(place.span.clone(), "`stop_iteration: false` does nothing");
-                    self.faults.push(fault.help("write true, or remove the step"));
+                    self.texts.faults.push(fault.help("write true, or remove the step"));
                 }
                 FlowStep::StopIteration
             }
@@ -89,12 +90,12 @@ impl Compiler<'_> {
     }
 
     fn pause(&mut self, think: Think, node: &YamlNode) -> Option<Pause> {
-        self.uses_seed |= !matches!(think, Think::Fixed(_));
+        self.texts.uses_seed |= !matches!(think, Think::Fixed(_));
         match think {
             Think::Fixed(pause) => Some(Pause::Fixed(pause.0)),
             Think::Uniform(config::UniformThink { min, max }) if min.0 > max.0 => {
                 let fault = Fault::error(at(node, &["min"]).span.clone(), "`min` is more than `max`");
-                self.faults.push(fault.help("exchange them"));
+                self.texts.faults.push(fault.help("exchange them"));
                 None
             }
             Think::Uniform(config::UniformThink { min, max }) => Some(Pause::Uniform(min.0, max.0)),
@@ -103,7 +104,7 @@ impl Compiler<'_> {
                 let max = max.map_or(mean.0.saturating_mul(MEANS_MAX), |max| max.0);
                 if max < mean.0 {
                     let fault = Fault::error(at(node, &["max"]).span.clone(), "`max` is less than `mean`");
-                    self.faults.push(fault.help("give the longest pause, or remove `max`"));
+                    self.texts.faults.push(fault.help("give the longest pause, or remove `max`"));
                 }
                 Some(Pause::Exponential { mean: mean.0, max })
             }
@@ -113,12 +114,14 @@ impl Compiler<'_> {
     /// An expression that is true or false, with or without its braces.
     fn condition(&mut self, text: &str, node: &YamlNode) -> Option<CompiledText> {
         let compiled = match text.contains("{{") || text.contains("{%") {
-            true => self.text(text, node)?,
-            false => self.text(&format!("{{{{ {} }}}}", text.trim()), node)?,
+            true => self.texts.text(text, node)?,
+            false => self.texts.text(&format!("{{{{ {} }}}}", text.trim()), node)?,
         };
         if matches!(compiled, CompiledText::Template(_)) {
             let fault = Fault::error(node.span.clone(), "a condition is a single expression");
-            self.faults.push(fault.help("write it without text around it: \"{{ status == 'ACTIVE' }}\""));
+            self.texts
+                .faults
+                .push(fault.help("write it without text around it: \"{{ status == 'ACTIVE' }}\""));
             return None;
         }
         Some(compiled)
@@ -134,14 +137,14 @@ impl Compiler<'_> {
         match steps {
             Some([]) => {
                 let fault = Fault::error(place.span.clone(), format!("`{key}` is empty"));
-                self.faults.push(fault.help("add a step"));
+                self.texts.faults.push(fault.help("add a step"));
                 Vec::new()
             }
             Some(steps) => self.block(steps, place),
-            None if self.whole.is_some() => Vec::new(),
+            None if self.texts.names.whole.is_some() => Vec::new(),
             None => {
                 let fault = Fault::error(key_span(node, kind), format!("`{kind}` without `{key}`"));
-                self.faults.push(fault.help(format!("add `{key}:` with a list of steps")));
+                self.texts.faults.push(fault.help(format!("add `{key}:` with a list of steps")));
                 Vec::new()
             }
         }
@@ -162,7 +165,7 @@ impl Compiler<'_> {
     }
 
     fn repeat(&mut self, step: &step::Step, node: &YamlNode) -> Option<FlowStep> {
-        let times = self.text(&step.repeat.as_ref()?.0, at(node, &["repeat"]));
+        let times = self.texts.text(&step.repeat.as_ref()?.0, at(node, &["repeat"]));
         let variable = self.loop_variable(step.as_.as_deref(), node);
         let steps = self.with_variable(variable.as_ref(), |compiler| {
             compiler.within(step.steps.as_deref(), "repeat", node)
@@ -172,19 +175,21 @@ impl Compiler<'_> {
         {
             let place = at(node, &["repeat"]).span.clone();
             let fault = Fault::error(place, format!("`{text}` is not a number of rounds"));
-            self.faults.push(fault.help("write a whole number, or a template such as \"{{ pages }}\""));
+            self.texts.faults.push(fault.help("write a whole number, or a template such as \"{{ pages }}\""));
         }
         Some(FlowStep::Repeat { times: times?, variable, steps })
     }
 
     fn for_each(&mut self, step: &step::Step, node: &YamlNode) -> Option<FlowStep> {
         let place = at(node, &["for_each"]);
-        let items = self.json(&step.for_each.as_ref()?.0, place);
+        let items = self.texts.json(&step.for_each.as_ref()?.0, place);
         if let Some(text) = step.for_each.as_ref()?.0.as_str()
             && !text.contains("{{")
         {
             let fault = Fault::error(place.span.clone(), "`for_each` needs a list");
-            self.faults.push(fault.help(format!("write [a, b], or a template such as \"{{{{ {text} }}}}\"")));
+            self.texts
+                .faults
+                .push(fault.help(format!("write [a, b], or a template such as \"{{{{ {text} }}}}\"")));
         }
         let variable = match self.loop_variable(step.as_.as_deref(), node) {
             Some(variable) => variable,
@@ -199,23 +204,23 @@ impl Compiler<'_> {
 
     fn loop_variable(&mut self, name: Option<&str>, node: &YamlNode) -> Option<Arc<str>> {
         let name = name?;
-        let before = self.faults.len();
-        self.variable_name(name, at(node, &["as"]).span.clone());
-        (self.faults.len() == before).then(|| Arc::from(name))
+        let before = self.texts.faults.len();
+        self.texts.variable_name(name, at(node, &["as"]).span.clone());
+        (self.texts.faults.len() == before).then(|| Arc::from(name))
     }
 
     /// Compiles what can use a variable that others cannot.
     fn with_variable<T>(&mut self, name: Option<&Arc<str>>, compile: impl FnOnce(&mut Self) -> T) -> T {
-        let added = name.is_some_and(|name| self.known.insert((**name).to_owned()));
+        let added = name.is_some_and(|name| self.texts.names.known.insert((**name).to_owned()));
         let compiled = compile(self);
         if let Some(name) = name.filter(|_| added) {
-            self.known.remove(&**name);
+            self.texts.names.known.remove(&**name);
         }
         compiled
     }
 
     fn choice(&mut self, alternatives: &[config::Alternative], node: &YamlNode) -> Option<FlowStep> {
-        self.uses_seed = true;
+        self.texts.uses_seed = true;
         let mut compiled = Vec::new();
         let mut sum = 0.0;
         for (number, alternative) in alternatives.iter().enumerate() {
@@ -228,7 +233,7 @@ impl Compiler<'_> {
         }
         if sum <= 0.0 {
             let fault = Fault::error(node.span.clone(), "all weights of this choice are zero");
-            self.faults.push(fault.help("give at least one of them a weight above 0"));
+            self.texts.faults.push(fault.help("give at least one of them a weight above 0"));
             return None;
         }
         Some(FlowStep::Choice(compiled))
@@ -237,8 +242,8 @@ impl Compiler<'_> {
     fn group(&mut self, step: &step::Step, kind: &'static str, node: &YamlNode) -> Option<FlowStep> {
         let name = step.group.as_ref().or(step.together.as_ref())?;
         let (name, index) = self.register(name, at(node, &[kind]));
-        let known = self.known.clone();
-        let tags = self.tags(step, node);
+        let known = self.texts.names.known.clone();
+        let tags = tags(&self.nesting.tags, step, node, &mut self.texts.faults);
         let around = std::mem::replace(&mut self.nesting.tags, tags);
         let steps = if kind == "together" {
             self.side_by_side(step, node)
@@ -250,7 +255,7 @@ impl Compiler<'_> {
             return None;
         }
         let together = (kind == "together").then(|| steps.iter().map(sets).collect());
-        self.known.extend(known);
+        self.texts.names.known.extend(known);
         Some(FlowStep::Group(StepGroup { name, index, steps, together }))
     }
 
@@ -260,15 +265,15 @@ impl Compiler<'_> {
         let Some(steps) = step.steps.as_deref().filter(|steps| !steps.is_empty()) else {
             return self.within(step.steps.as_deref(), "together", node);
         };
-        let before = self.known.clone();
+        let before = self.texts.names.known.clone();
         let mut after = before.clone();
         let mut compiled = Vec::new();
         for (number, step) in steps.iter().enumerate() {
-            self.known.clone_from(&before);
+            self.texts.names.known.clone_from(&before);
             compiled.extend(self.nested_step(step, item(place, number)));
-            after.append(&mut self.known);
+            after.append(&mut self.texts.names.known);
         }
-        self.known = after;
+        self.texts.names.known = after;
         compiled
     }
 
@@ -279,14 +284,14 @@ impl Compiler<'_> {
     ) -> Vec<(Arc<str>, JsonTemplate)> {
         let mut compiled = Vec::new();
         for (name, value) in written {
-            self.variable_name(name, key_span(node, name));
+            self.texts.variable_name(name, key_span(node, name));
             if let Some(text) = value.as_str().filter(|text| names_secret(name) && is_written_secret(text)) {
                 masking::hide(text);
             }
-            let value = self.json(value, at(node, &[name]));
+            let value = self.texts.json(value, at(node, &[name]));
             compiled.extend(value.map(|value| (Arc::from(name.as_str()), value)));
         }
-        self.known.extend(written.keys().cloned());
+        self.texts.names.known.extend(written.keys().cloned());
         compiled
     }
 }

@@ -10,7 +10,6 @@ use text::yaml::YamlNode;
 use text::yaml_place::at;
 
 use super::WorkloadPlan;
-use super::compiler::Compiler;
 use super::deployment::ResolvedDeployment;
 use terms::runner::Model;
 
@@ -59,19 +58,17 @@ pub(super) fn options(
     }
 }
 
-impl Compiler<'_> {
-    /// Reports cookies of virtual users for a runner that has none.
-    pub(super) fn what_cookies_need(&mut self, workloads: &[WorkloadPlan], root: &YamlNode) {
-        let open = |workload: &&WorkloadPlan| matches!(workload.runner.model, Model::Open(_));
-        if self.http.cookies == Some(http::Cookies::User)
-            && let Some(workload) = workloads.iter().find(open)
-        {
-            let message = format!(
-                "`cookies: user` needs a fixed number of users, but iterations of `{}` start by the clock",
-                workload.name
-            );
-            let fault = Fault::error(at(root, &["http", "cookies"]).span.clone(), message);
-            self.faults.push(fault.help("write `cookies: iteration`, or use a `constant` runner"));
-        }
+/// The fault of cookies of virtual users for a runner that has none.
+pub(super) fn faulty_cookies(http: &Http, workloads: &[WorkloadPlan], root: &YamlNode) -> Option<Fault> {
+    if http.cookies != Some(http::Cookies::User) {
+        return None;
     }
+    let open = |workload: &&WorkloadPlan| matches!(workload.runner.model, Model::Open(_));
+    let workload = workloads.iter().find(open)?;
+    let message = format!(
+        "`cookies: user` needs a fixed number of users, but iterations of `{}` start by the clock",
+        workload.name
+    );
+    let fault = Fault::error(at(root, &["http", "cookies"]).span.clone(), message);
+    Some(fault.help("write `cookies: iteration`, or use a `constant` runner"))
 }

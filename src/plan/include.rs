@@ -29,36 +29,36 @@ impl Compiler<'_> {
         if self.nesting.files.contains(&path) || self.nesting.files.len() >= FILES_MAX {
             let fault =
                 Fault::error(span, format!("`{named}` includes itself, or files are nested too deeply"));
-            self.faults.push(fault.help("use `repeat` or `while` for loops"));
+            self.texts.faults.push(fault.help("use `repeat` or `while` for loops"));
             return None;
         }
         let document = match read(&path) {
             Ok(document) => document,
             Err(StepsFileError::Missing(error)) => {
                 let fault = Fault::error(span, format!("cannot read {}: {error}", path.display()));
-                self.faults.push(fault.help("name a file relative to this one"));
+                self.texts.faults.push(fault.help("name a file relative to this one"));
                 return None;
             }
             Err(StepsFileError::Rejected(rejected)) => {
                 let RejectedFile { source, faults } = *rejected;
-                self.faults.extend(faults.into_iter().map(|fault| moved(fault, &source, &span)));
+                self.texts.faults.extend(faults.into_iter().map(|fault| moved(fault, &source, &span)));
                 return None;
             }
         };
         let Document { source, root, value: StepsFile { defaults, steps }, referred } = document;
-        let before = self.faults.len();
+        let before = self.texts.faults.len();
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.refer(&referred, &folder);
-        let faults_of_references = self.faults.len();
-        for fault in self.faults.drain(before..faults_of_references).collect::<Vec<_>>() {
-            self.faults.push(moved(fault, &source, &span));
+        let faults_of_references = self.texts.faults.len();
+        for fault in self.texts.faults.drain(before..faults_of_references).collect::<Vec<_>>() {
+            self.texts.faults.push(moved(fault, &source, &span));
         }
-        let before = self.faults.len();
+        let before = self.texts.faults.len();
         let (given, own) = (step.with.clone().unwrap_or_default(), defaults.unwrap_or_default());
         self.unused_parameters((named, &root), given.keys(), own.keys(), at(node, &["with"]));
         let missing = own.into_iter().filter(|(name, _)| !given.contains_key(name)).collect();
         let mut with = self.assignments(&given, at(node, &["with"]));
-        let faults_of_with = self.faults.len();
+        let faults_of_with = self.texts.faults.len();
         with.extend(self.assignments(&missing, at(&root, &["defaults"])));
         let prefix = self.prefix(step.as_.as_deref());
         let outer = std::mem::replace(&mut self.nesting.prefix, prefix);
@@ -66,13 +66,13 @@ impl Compiler<'_> {
         let compiled = self.block(&steps, at(&root, &["steps"]));
         self.nesting.files.pop();
         self.nesting.prefix = outer;
-        for fault in self.faults.drain(faults_of_with.max(before)..).collect::<Vec<_>>() {
-            self.faults.push(moved(fault, &source, &span));
+        for fault in self.texts.faults.drain(faults_of_with.max(before)..).collect::<Vec<_>>() {
+            self.texts.faults.push(moved(fault, &source, &span));
         }
         self.included.push(source.text);
         if step.with.is_some() && given.is_empty() {
             let fault = Fault::error(key_span(node, "with"), "`with` is empty");
-            self.faults.push(fault.help("add a parameter, or remove the key"));
+            self.texts.faults.push(fault.help("add a parameter, or remove the key"));
         }
         Some(FlowStep::Include { with, steps: compiled })
     }
@@ -96,7 +96,7 @@ impl Compiler<'_> {
             let fault = Fault::error(key_span(node, name), format!("{file} does not use `{name}`"));
             let known = defaults.iter().copied();
             let similar = did_you_mean(name, known.chain(used.iter().copied()));
-            self.faults.push(fault.help(match similar {
+            self.texts.faults.push(fault.help(match similar {
                 Some(similar) => format!("did you mean `{similar}`?"),
                 None if defaults.is_empty() => "remove it".to_owned(),
                 None => format!("remove it; its `defaults` are {}", defaults.join(", ")),

@@ -18,7 +18,7 @@ impl Compiler<'_> {
     /// rest is checked as if it could.
     pub(super) fn refer(&mut self, referred: &[TextReference], folder: &Path) {
         for TextReference { variable, reference, span } in referred {
-            if !self.known.insert(variable.clone()) {
+            if !self.texts.names.known.insert(variable.clone()) {
                 continue;
             }
             match resolve(reference, folder, self.env) {
@@ -32,7 +32,7 @@ impl Compiler<'_> {
                     let key = if matches!(reference, Reference::File(_)) { "file" } else { "env" };
                     let own = format!("if you mean the map itself, write {{{key}: \"{{{{ '…' }}}}\"}}");
                     let remedy = format!("{}; {own}", complaint.remedy);
-                    self.faults.push(Fault::of(span.clone(), Complaint::new(complaint.what, remedy)));
+                    self.texts.faults.push(Fault::of(span.clone(), Complaint::new(complaint.what, remedy)));
                 }
             }
         }

@@ -16,7 +16,7 @@ use base::masking::{self, names_secret};
 use client::url::BaseUrl;
 use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
-use text::template::{self, Engine, Value};
+use text::template::{self, Value};
 use text::yaml::{self, YamlNode};
 use text::yaml_place::{at, first_key, item, key_span};
 
@@ -24,12 +24,15 @@ use super::compiler::Compiler;
 use super::contexts::{self, Contexts};
 use super::data::Feeder;
 use super::deployment::{Auth, ResolvedDeployment};
+use super::end::faulty_fetch;
 use super::given::CommandLineValue;
+use super::http_options::faulty_cookies;
 use super::nesting::Nesting;
 use super::probe::ProbePlan;
 use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::step::{self, PlanStep};
+use super::texts::{TextCompiler, VariableNames};
 use super::{Plan, TraceFetchPlan, WorkloadPlan};
 use terms::control::ControlShare;
 use terms::runner::{Model, Runner};
@@ -37,7 +40,7 @@ use terms::sla::Sla;
 use terms::tags::ActionNames;
 use terms::threshold::Metric;
 
-pub use super::compiler::{BUILT_IN, RUN};
+pub use super::texts::{BUILT_IN, RUN};
 
 /// How long running iterations may continue after a stop, if the scenario does not set `graceful_stop`.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);
@@ -229,43 +232,42 @@ fn compile(
     env: Env<'_>,
 ) -> (Parts, Vec<Fault>, Vec<String>) {
     let (value, root) = (&document.value, &document.root);
-    let mut compiler = Compiler {
-        engine: Engine::new(),
-        deployment,
-        whole: whole.map(|whole| (whole, ::config::words(whole))),
+    let names = VariableNames {
         known: BUILT_IN.iter().chain([&RUN]).map(|name| (*name).to_owned()).collect(),
+        reserved: contexts::reserved(value),
+        whole: whole.map(|whole| (whole, ::config::words(whole))),
+        ..VariableNames::default()
+    };
+    let mut compiler = Compiler {
+        texts: TextCompiler::new(names),
+        deployment,
+        services: BTreeMap::new(),
         env,
         referred: Vec::new(),
-        data_names: BTreeSet::new(),
-        data_columns: BTreeMap::new(),
-        data_used: BTreeSet::new(),
-        uses_seed: false,
-        requests_optional: options.requests_optional,
-        faults: Vec::new(),
-        warnings: Vec::new(),
         http: value.http.unwrap_or_default(),
         nesting: Nesting::default(),
+        requests_optional: options.requests_optional,
         folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
         included: Vec::new(),
-        services: BTreeMap::new(),
-        reserved: contexts::reserved(value),
+        warnings: Vec::new(),
     };
     let mut variables = compiler.variables(file, value, root, options, env);
     let folder = compiler.folder.clone();
     compiler.refer(&document.referred, &folder);
     let data = compiler.data(file, value, root);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
-    let after_setup = compiler.known.clone();
-    compiler.known.extend(compiler.data_names.iter().cloned());
-    let in_workloads = compiler.known.clone();
+    let after_setup = compiler.texts.names.known.clone();
+    compiler.texts.names.known.extend(compiler.texts.names.data_names.iter().cloned());
+    let in_workloads = compiler.texts.names.known.clone();
     let workloads = compiler.workloads(value, root, &in_workloads, &data);
     compiler.what_thresholds_need(value, root, &workloads);
-    compiler.what_ends_need(value, root, &workloads);
-    compiler.what_cookies_need(&workloads, root);
-    compiler.known = after_setup;
+    compiler.texts.faults.extend(faulty_fetch(value, root, &workloads));
+    compiler.texts.faults.extend(faulty_cookies(&compiler.http, &workloads, root));
+    compiler.texts.names.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { faults, mut warnings, included, uses_seed, referred, services, .. } = compiler;
+    let Compiler { texts, mut warnings, included, referred, services, .. } = compiler;
+    let TextCompiler { faults, uses_seed, .. } = texts;
     variables.extend(referred);
     warnings.dedup();
     (Parts { variables, setup, workloads, teardown, included, uses_seed, services }, faults, warnings)
@@ -331,7 +333,7 @@ impl Compiler<'_> {
         let mut variables = Vec::new();
         for (name, variable) in declared.into_iter().flatten() {
             let node = at(root, &["variables", name]);
-            self.variable_name(name, key_span(at(root, &["variables"]), name));
+            self.texts.variable_name(name, key_span(at(root, &["variables"]), name));
             let resolved = match (options.set.get(name), config::variable_reference(variable)) {
                 (Some(set), reference) => {
                     if set.is_secret(name, reference.is_some()) {
@@ -360,15 +362,15 @@ impl Compiler<'_> {
             match resolved {
                 Ok(resolved) => variables.push((Arc::from(name.as_str()), resolved)),
                 Err(complaint) => {
-                    self.faults.push(Fault::of(node.span.clone(), complaint));
+                    self.texts.faults.push(Fault::of(node.span.clone(), complaint));
                 }
             }
-            self.known.insert(name.clone());
+            self.texts.names.known.insert(name.clone());
         }
         let names: Vec<&str> = declared.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         for name in options.set.keys().filter(|name| !names.contains(&name.as_str())) {
             let fault = Fault::file(format!("--set {name}=…: the scenario has no such variable"));
-            self.faults.push(fault.help(match did_you_mean(name, names.iter().copied()) {
+            self.texts.faults.push(fault.help(match did_you_mean(name, names.iter().copied()) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None if names.is_empty() => "declare it under `variables:`; there are none yet".to_owned(),
                 None => format!("declare it under `variables:`; declared variables: {}", names.join(", ")),
@@ -380,7 +382,7 @@ impl Compiler<'_> {
     /// Reports thresholds for which nothing would be measured.
     fn what_thresholds_need(&mut self, value: &Scenario, root: &YamlNode, workloads: &[WorkloadPlan]) {
         let mut need = |span: std::ops::Range<usize>, message: String, help: &str| {
-            self.faults.push(Fault::error(span, message).help(help));
+            self.texts.faults.push(Fault::error(span, message).help(help));
         };
         let needing = |of: fn(&Metric) -> bool| {
             let thresholds = workloads.iter().flat_map(|workload| &workload.sla.thresholds);
@@ -392,7 +394,9 @@ impl Compiler<'_> {
             need(key_span(at(root, &["trace"]), "fetch"), message, "remove `fetch: none`, or the threshold");
         }
         let controlled = matches!(value.profile, Some(config::Profile::Control(_)));
-        if let (Some(metric), false, None) = (needing(Metric::needs_control), controlled, &self.whole) {
+        if let (Some(metric), false, None) =
+            (needing(Metric::needs_control), controlled, &self.texts.names.whole)
+        {
             let message = format!("{metric} needs unprofiled iterations to compare with");
             let span = first_key(root);
             need(span, message, "add `profile: { control: 10% }`, or remove the threshold");
@@ -415,7 +419,7 @@ impl Compiler<'_> {
         ];
         if value.parallel.is_some() && value.workloads.is_none() && !self.is_written("workloads") {
             let span = key_span(root, "parallel");
-            self.faults.push(
+            self.texts.faults.push(
                 Fault::error(span, "`parallel` without `workloads`")
                     .help("remove it, or write a list of `workloads:` to run at the same time"),
             );
@@ -435,12 +439,12 @@ impl Compiler<'_> {
         for (key, _) in single.iter().filter(|(_, there)| *there) {
             let fault =
                 Fault::error(at(root, &[key]).span.clone(), format!("`{key}` together with `workloads`"));
-            self.faults.push(fault.help("move it into an item of `workloads`"));
+            self.texts.faults.push(fault.help("move it into an item of `workloads`"));
         }
         let nodes = at(root, &["workloads"]);
         if list.len() > WORKLOADS_MAX {
             let fault = Fault::error(nodes.span.clone(), format!("more than {WORKLOADS_MAX} workloads"));
-            self.faults.push(fault.help("split the file"));
+            self.texts.faults.push(fault.help("split the file"));
             return Vec::new();
         }
         let mut names = BTreeSet::new();
@@ -449,12 +453,12 @@ impl Compiler<'_> {
             let node = item(nodes, index);
             if !names.insert(&config.name) {
                 let span = at(node, &["name"]).span.clone();
-                self.faults.push(
+                self.texts.faults.push(
                     Fault::error(span, format!("a second workload named `{}`", config.name))
                         .help("rename one"),
                 );
             }
-            self.known.clone_from(known);
+            self.texts.names.known.clone_from(known);
             let written = WrittenWorkload {
                 load: (config.runner.as_ref(), config.warm_up),
                 start_after: config.start_after.map_or(Duration::ZERO, |wait| wait.0),
@@ -486,7 +490,9 @@ impl Compiler<'_> {
         }
         for key in missing {
             let fault = Fault::error(first_key(root), format!("the scenario lacks the key `{key}`"));
-            self.faults.push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
+            self.texts
+                .faults
+                .push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
         }
     }
 
@@ -497,34 +503,34 @@ impl Compiler<'_> {
         data: &[Arc<Feeder>],
         node: &YamlNode,
     ) -> Option<WorkloadPlan> {
-        self.data_used.clear();
+        self.texts.names.data_used.clear();
         let WrittenWorkload { load, start_after, end, steps, sla, ref contexts } = *written;
         self.know_contexts(contexts.as_ref());
-        let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
+        let (steps_node, faults_before) = (at(node, &["iteration"]), self.texts.faults.len());
         if steps.len() > ACTIONS_MAX {
             let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
-            self.faults.push(fault.help("split the iteration, or repeat it with `times`"));
+            self.texts.faults.push(fault.help("split the iteration, or repeat it with `times`"));
             return None;
         }
         let steps = self.steps(steps, steps_node);
         let needs_request = !self.requests_optional && step::actions(&steps).is_empty();
-        if self.faults.len() == faults_before && needs_request {
+        if self.texts.faults.len() == faults_before && needs_request {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
-            self.faults.push(fault.help("add an action with get, post, …"));
+            self.texts.faults.push(fault.help("add an action with get, post, …"));
         }
         let runner = self.runner(load, node);
         // If steps have faults, some action names may be unknown.
-        let known = self.faults.len() == faults_before && self.whole.is_none();
+        let known = self.texts.faults.len() == faults_before && self.texts.names.whole.is_none();
         let names = step::names(&step::named(&steps));
         let sla = self.sla(sla, node, known.then_some(&names));
         let sla = sla?;
         let asynchronous = self.end(end, &sla, node);
-        let used = |feeder: &&Arc<Feeder>| self.data_used.contains(&**feeder.name());
+        let used = |feeder: &&Arc<Feeder>| self.texts.names.data_used.contains(&**feeder.name());
         let data: Vec<Arc<Feeder>> = data.iter().filter(used).cloned().collect();
-        self.uses_seed |= data.iter().any(|feeder| feeder.is_random());
+        self.texts.uses_seed |= data.iter().any(|feeder| feeder.is_random());
         let (name, runner) = (name.to_owned(), runner?);
         let draws = matches!(&runner.model, Model::Open(open) if open.random);
-        self.uses_seed |= draws || step::draws(&steps);
+        self.texts.uses_seed |= draws || step::draws(&steps);
         let contexts = contexts.clone();
         let workload = WorkloadPlan { name, runner, start_after, steps, data, sla, asynchronous, contexts };
         self.enough_rows(&workload, node);
@@ -550,7 +556,7 @@ impl Compiler<'_> {
                     }),
                     None => kind,
                 };
-                let span = if self.whole.is_some() {
+                let span = if self.texts.names.whole.is_some() {
                     // This fault may follow from another fault of the runner; the wide span lets that one replace it.
                     kind.span.clone()
                 } else if place.entries().is_empty() {
@@ -559,7 +565,7 @@ impl Compiler<'_> {
                     // A map is shown by its first key, not as a whole.
                     first_key(place)
                 };
-                self.faults.push(Fault::of(span, fault.complaint));
+                self.texts.faults.push(Fault::of(span, fault.complaint));
                 return None;
             }
         };
@@ -575,14 +581,14 @@ impl Compiler<'_> {
 
     /// True if the file has this key, perhaps with a fault.
     fn is_written(&self, key: &str) -> bool {
-        self.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some())
+        self.texts.names.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some())
     }
 
     /// Reports a duration of zero, which is a mistake: every request would fail, or none would be sent.
     pub(super) fn above_zero(&mut self, duration: Option<Duration>, node: &YamlNode, name: &str) {
         if duration.is_some_and(|duration| duration.is_zero()) {
             let fault = Fault::error(node.span.clone(), format!("`{name}` is zero"));
-            self.faults.push(fault.help(format!("give it a length, such as 5s, or remove `{name}`")));
+            self.texts.faults.push(fault.help(format!("give it a length, such as 5s, or remove `{name}`")));
         }
     }
 
@@ -594,6 +600,6 @@ impl Compiler<'_> {
         names: Option<&ActionNames>,
     ) -> Option<Sla> {
         let resolved = Sla::resolve(sla, at(node, &["sla"]), names);
-        resolved.map_err(|faults| self.faults.extend(faults)).ok()
+        resolved.map_err(|faults| self.texts.faults.extend(faults)).ok()
     }
 }

@@ -29,7 +29,7 @@ impl Compiler<'_> {
         if self.nesting.depth >= DEPTH_MAX {
             let fault =
                 Fault::error(node.span.clone(), format!("steps are nested more than {DEPTH_MAX} deep"));
-            self.faults.push(fault.help("nest them less deeply"));
+            self.texts.faults.push(fault.help("nest them less deeply"));
             return Vec::new();
         }
         self.nesting.depth += 1;
@@ -52,7 +52,8 @@ impl Compiler<'_> {
         self.nesting.count = index.saturating_add(1);
         if self.nesting.count == ACTIONS_MAX + 1 {
             let fault = Fault::error(place_of_name(node), format!("more than {ACTIONS_MAX} actions"));
-            self.faults
+            self.texts
+                .faults
                 .push(fault.help("split the iteration, or run the same steps with `repeat` or `for_each`"));
         }
         if !self.nesting.names.insert(Arc::clone(&name)) {
@@ -61,7 +62,7 @@ impl Compiler<'_> {
                 true => "give each action its own name: it identifies the action in every table",
                 false => "include the file `as` another name each time: `as: first` gives `first: …`",
             };
-            self.faults.push(fault.help(help));
+            self.texts.faults.push(fault.help(help));
         }
         (name, index)
     }
@@ -76,16 +77,16 @@ impl Compiler<'_> {
         let kinds = flow::kinds(step);
         match (requests.as_slice(), kinds.as_slice()) {
             ([call], []) => {
-                flow::companions(call.key, node, &mut self.faults);
+                flow::companions(call.key, node, &mut self.texts.faults);
                 self.action(step, call, node).map(|action| PlanStep::Action(Box::new(action)))
             }
             ([], [kind]) => {
-                flow::companions(kind, node, &mut self.faults);
+                flow::companions(kind, node, &mut self.texts.faults);
                 self.flow(step, kind, node)
             }
             ([], []) => {
                 let fault = Fault::error(node.span.clone(), "a step without a request");
-                self.faults.push(fault.help(format!(
+                self.texts.faults.push(fault.help(format!(
                     "add one of get, head, post, put, patch, delete, options, request, or one of {}",
                     flow::KINDS.map(|(kind, _)| kind).join(", ")
                 )));
@@ -94,19 +95,19 @@ impl Compiler<'_> {
             ([], [first, second, ..]) => {
                 let message = format!("a step with both `{first}` and `{second}`");
                 let fault = Fault::error(later(node, first, second).1, message);
-                self.faults.push(fault.help("make one step of each"));
+                self.texts.faults.push(fault.help("make one step of each"));
                 None
             }
             ([_, ..], [kind, ..]) => {
                 let message = format!("a step with both `{kind}` and a request");
                 let fault = Fault::error(key_span(node, kind), message);
-                self.faults.push(fault.help(format!("make it a step of its own: `- {kind}: …`")));
+                self.texts.faults.push(fault.help(format!("make it a step of its own: `- {kind}: …`")));
                 None
             }
             ([first, second, ..], []) => {
                 let message = format!("a step with two requests, `{}` and `{}`", first.key, second.key);
                 let fault = Fault::error(later(node, first.key, second.key).1, message);
-                self.faults.push(fault.help("make one step of each"));
+                self.texts.faults.push(fault.help("make one step of each"));
                 None
             }
         }

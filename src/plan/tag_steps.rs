@@ -5,7 +5,6 @@ use text::diagnostics::Fault;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::compiler::Compiler;
 use terms::tags::Tags;
 
 /// The most tags of an action, with those of the groups around it.
@@ -13,30 +12,27 @@ const TAGS_MAX: usize = 10;
 /// The longest name and the longest value of a tag, in characters.
 const CHARS_MAX: usize = 100;
 
-impl Compiler<'_> {
-    /// The tags of a step, with those of the groups around it. Its own value of a tag takes the place of a group's.
-    pub(super) fn tags(&mut self, step: &step::Step, node: &YamlNode) -> Tags {
-        let mut tags = self.nesting.tags.clone();
-        let Some(written) = &step.tags else { return tags };
-        let place = at(node, &["tags"]);
-        for (tag, value) in written {
-            self.faults
-                .extend(faulty_name(tag).map(|fault| Fault { span: Some(key_span(place, tag)), ..fault }));
-            let span = &at(place, &[tag]).span;
-            self.faults.extend(faulty_value(value).map(|fault| Fault { span: Some(span.clone()), ..fault }));
-        }
-        if written.is_empty() {
-            let fault = Fault::error(key_span(node, "tags"), "`tags` is empty");
-            self.faults.push(fault.help("add a tag, such as `team: identity`, or remove the key"));
-        }
-        tags.extend(written.clone());
-        if tags.len() > TAGS_MAX {
-            let fault =
-                Fault::error(key_span(node, "tags"), format!("an action with more than {TAGS_MAX} tags"));
-            self.faults.push(fault.help("remove some of them; those of the groups around it count"));
-        }
-        tags
+/// The tags of a step, with the tags `outer` of the groups around it. Its own value of a tag takes the place of a
+/// group's.
+pub(super) fn tags(outer: &Tags, step: &step::Step, node: &YamlNode, faults: &mut Vec<Fault>) -> Tags {
+    let mut tags = outer.clone();
+    let Some(written) = &step.tags else { return tags };
+    let place = at(node, &["tags"]);
+    for (tag, value) in written {
+        faults.extend(faulty_name(tag).map(|fault| Fault { span: Some(key_span(place, tag)), ..fault }));
+        let span = &at(place, &[tag]).span;
+        faults.extend(faulty_value(value).map(|fault| Fault { span: Some(span.clone()), ..fault }));
     }
+    if written.is_empty() {
+        let fault = Fault::error(key_span(node, "tags"), "`tags` is empty");
+        faults.push(fault.help("add a tag, such as `team: identity`, or remove the key"));
+    }
+    tags.extend(written.clone());
+    if tags.len() > TAGS_MAX {
+        let fault = Fault::error(key_span(node, "tags"), format!("an action with more than {TAGS_MAX} tags"));
+        faults.push(fault.help("remove some of them; those of the groups around it count"));
+    }
+    tags
 }
 
 fn faulty_name(tag: &str) -> Option<Fault> {

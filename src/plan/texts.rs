@@ -1,18 +1,59 @@
 //! Compiles texts with templates, and reports names in them that nothing defines.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use client::url::BaseUrl;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
-use text::template::{self, CompiledText};
+use text::template::{self, CompiledText, Engine};
 use text::template_names;
 use text::yaml::YamlNode;
 
-use super::compiler::{BUILT_IN, Compiler};
 use super::json::JsonTemplate;
+
+/// Built-in variables that every template can use.
+pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
+
+/// The name of the run, which templates can use unless the scenario has a variable of this name. What a scenario makes
+/// in a service is named after the run, so that it can be found again.
+pub const RUN: &str = "run";
 
 const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
 
-impl Compiler<'_> {
+/// Compiles texts, conditions and extractions, and collects their faults.
+pub(super) struct TextCompiler<'a> {
+    pub(super) engine: Engine,
+    pub(super) names: VariableNames<'a>,
+    /// True once a text draws random numbers, or rows are taken in random order.
+    pub(super) uses_seed: bool,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// What the names in texts may be.
+#[derive(Default)]
+pub(super) struct VariableNames<'a> {
+    /// Variables that can be used at this place.
+    pub(super) known: BTreeSet<String>,
+    /// Further names that no variable may have.
+    pub(super) reserved: &'static [&'static str],
+    /// The names of the scenario's data.
+    pub(super) data_names: BTreeSet<String>,
+    /// The columns of those whose rows are maps.
+    pub(super) data_columns: BTreeMap<String, BTreeSet<String>>,
+    /// The names among these that were used since the workload began.
+    pub(super) data_used: BTreeSet<String>,
+    /// The whole document and its words, if only a part of it could be read. A name that occurs in the other part must
+    /// not be reported as missing.
+    pub(super) whole: Option<(&'a YamlNode, BTreeSet<String>)>,
+}
+
+impl<'a> TextCompiler<'a> {
+    pub(super) fn new(names: VariableNames<'a>) -> Self {
+        Self { engine: Engine::new(), names, uses_seed: false, faults: Vec::new() }
+    }
+}
+
+impl TextCompiler<'_> {
     /// Compiles a text and checks that it uses only known variables.
     pub(super) fn text(&mut self, text: &str, node: &YamlNode) -> Option<CompiledText> {
         let before = self.faults.len();
@@ -55,7 +96,9 @@ impl Compiler<'_> {
     /// Checks that the columns that a text takes from rows exist.
     fn known_columns(&mut self, text: &str, node: &YamlNode) {
         let mut faults = Vec::new();
-        for (name, columns) in self.data_columns.iter().filter(|(name, _)| self.known.contains(*name)) {
+        for (name, columns) in
+            self.names.data_columns.iter().filter(|(name, _)| self.names.known.contains(*name))
+        {
             for member in template_names::members(text, name).into_iter().filter(|m| !columns.contains(*m)) {
                 let span = find_in_node(node, member);
                 let fault = Fault::error(span, format!("`{name}` has no column `{member}`"));
@@ -108,23 +151,24 @@ impl Compiler<'_> {
     }
 
     fn is_known(&self, name: &str) -> bool {
-        self.known.contains(name) || self.whole.as_ref().is_some_and(|(_, words)| words.contains(name))
+        self.names.known.contains(name)
+            || self.names.whole.as_ref().is_some_and(|(_, words)| words.contains(name))
     }
 
     /// Checks that a variable exists at this place.
     pub(super) fn known_variable(&mut self, name: &str, span: std::ops::Range<usize>) {
-        if self.data_names.contains(name) {
-            self.data_used.insert(name.to_owned());
+        if self.names.data_names.contains(name) {
+            self.names.data_used.insert(name.to_owned());
         }
         if self.is_known(name) {
             return;
         }
         let fault = Fault::error(span, format!("unknown variable `{name}`"));
-        if self.data_names.contains(name) {
+        if self.names.data_names.contains(name) {
             self.faults.push(fault.help("only iterations take rows; setup and teardown do not"));
             return;
         }
-        let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        let known: Vec<&str> = self.names.known.iter().map(String::as_str).collect();
         self.faults.push(fault.help(did_you_mean(name, known.iter().copied()).map_or_else(
             || {
                 format!(
@@ -167,10 +211,10 @@ impl Compiler<'_> {
         } else if BUILT_IN.contains(&name) {
             let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
             self.faults.push(fault.help("choose another name"));
-        } else if self.reserved.contains(&name) {
+        } else if self.names.reserved.contains(&name) {
             let fault = Fault::error(span, format!("`{name}` is a variable of `contexts`"));
             self.faults.push(fault.help("choose another name"));
-        } else if self.data_names.contains(name) {
+        } else if self.names.data_names.contains(name) {
             let fault = Fault::error(span, format!("`{name}` is the name of the scenario's data"));
             self.faults.push(fault.help("choose another name"));
         }

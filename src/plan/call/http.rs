@@ -126,12 +126,13 @@ impl Compiler<'_> {
         if foreign {
             self.without_credentials(key, node, &base);
         }
-        let path_text = self.text(path, place);
+        let path_text = self.texts.text(path, place);
         let mut headers = self.headers(step, node);
         if step.decompress.or(self.http.decompress) == Some(true)
             && !headers.iter().any(|(name, _)| *name == ACCEPT_ENCODING)
         {
-            headers.extend(self.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
+            headers
+                .extend(self.texts.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
         }
         if written.starts_with('/') || step.target.is_some() {
             self.target_headers(step, &mut headers, node);
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         }
         for key in [key, "query", "headers", "json", "form", "body", "multipart"] {
             if let Some(sent) = node.get(key) {
-                self.refuse_credentials(sent, base);
+                self.texts.refuse_credentials(sent, base);
             }
         }
     }
@@ -186,10 +187,10 @@ impl Compiler<'_> {
                 }
                 let place = if matches!(lines, Lines::Several(_)) { item(place, index) } else { place };
                 match request_header_line(name, literal, lines.all().len()) {
-                    Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
+                    Ok((name, _)) => headers.extend(self.texts.text(value, place).map(|text| (name, text))),
                     Err(complaint) => {
                         let span = key_span(at(node, &["headers"]), name);
-                        self.faults.push(Fault::of(span, complaint));
+                        self.texts.faults.push(Fault::of(span, complaint));
                     }
                 }
             }
@@ -208,7 +209,8 @@ impl Compiler<'_> {
         let of_target = self.deployment.map(|deployment| deployment.lookup.headers(name)).unwrap_or_default();
         for (name, value) in of_target {
             if !headers.iter().any(|(own, _)| own == name) {
-                headers.extend(self.text(&value, node).map(|text| (HeaderName::from_static(name), text)));
+                headers
+                    .extend(self.texts.text(&value, node).map(|text| (HeaderName::from_static(name), text)));
             }
         }
     }
@@ -223,14 +225,14 @@ impl Compiler<'_> {
     ) -> Option<(BaseUrl, &'t str, bool)> {
         match url::split_absolute(written) {
             Err(complaint) => {
-                self.faults.push(Fault::of(place.span.clone(), complaint));
+                self.texts.faults.push(Fault::of(place.span.clone(), complaint));
                 None
             }
             Ok(Some((base, path))) => {
                 if step.target.is_some() {
                     let fault =
                         Fault::error(key_span(node, "target"), "`target` together with a complete URL");
-                    self.faults.push(fault.help("write the path only, or remove `target`"));
+                    self.texts.faults.push(fault.help("write the path only, or remove `target`"));
                 }
                 let targets =
                     self.deployment.map(|deployment| deployment.targets.as_slice()).unwrap_or_default();
@@ -250,7 +252,7 @@ impl Compiler<'_> {
                 if !written.starts_with('/') && !may_be_whole {
                     let fault =
                         Fault::error(place.span.clone(), format!("`{written}` is neither a path nor a URL"));
-                    self.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
+                    self.texts.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
                 }
                 let elsewhere = may_be_whole && !written.starts_with('{') && step.target.is_none();
                 let first = self.deployment.and_then(|deployment| deployment.targets.first());
@@ -281,7 +283,7 @@ impl Compiler<'_> {
                 return Some(base);
             }
             Some(Err(complaint)) => {
-                self.faults.push(Fault::of(span, complaint));
+                self.texts.faults.push(Fault::of(span, complaint));
                 return BaseUrl::parse("http://127.0.0.1").ok();
             }
             None => {}
@@ -293,7 +295,7 @@ impl Compiler<'_> {
             || format!("name one of its targets: {}", known.join(", ")),
             |known| format!("did you mean `{known}`?"),
         );
-        self.faults.push(fault.help(help));
+        self.texts.faults.push(fault.help(help));
         // Any base URL will do to find the action's other faults.
         BaseUrl::parse("http://127.0.0.1").ok()
     }
@@ -309,7 +311,7 @@ impl Compiler<'_> {
         let mut methods = methods(step);
         if let Some(written) = &step.request {
             let (method, url) = method_and_url(written).unwrap_or_else(|complaint| {
-                self.faults.push(Fault::of(at(node, &["request"]).span.clone(), complaint));
+                self.texts.faults.push(Fault::of(at(node, &["request"]).span.clone(), complaint));
                 // Its other faults can be found with any method.
                 (Method::GET, "/")
             });

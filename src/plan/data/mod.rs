@@ -45,11 +45,11 @@ impl Compiler<'_> {
         let mut feeders = Vec::new();
         for (name, written) in value.data.iter().flatten() {
             let (node, name_span) = (at(root, &["data", name]), key_span(at(root, &["data"]), name));
-            let before = self.faults.len();
-            self.variable_name(name, name_span.clone());
+            let before = self.texts.faults.len();
+            self.texts.variable_name(name, name_span.clone());
             if value.variables.as_ref().is_some_and(|variables| variables.contains_key(name)) {
                 let fault = Fault::error(name_span, format!("`{name}` is also the name of a variable"));
-                self.faults.push(fault.help("rename one"));
+                self.texts.faults.push(fault.help("rename one"));
             }
             let map = match written {
                 Data::File(file) => &DataMap { file: Some(file.clone()), ..DataMap::default() },
@@ -63,11 +63,11 @@ impl Compiler<'_> {
                 }
                 (None, None) => None,
             };
-            self.data_columns.extend(columns.map(|columns| (name.clone(), columns)));
-            if self.faults.len() == before {
+            self.texts.names.data_columns.extend(columns.map(|columns| (name.clone(), columns)));
+            if self.texts.faults.len() == before {
                 feeders.extend(opened.map(Arc::new));
             }
-            self.data_names.insert(name.clone());
+            self.texts.names.data_names.insert(name.clone());
         }
         feeders
     }
@@ -75,24 +75,26 @@ impl Compiler<'_> {
     fn feeder(&mut self, name: &str, map: &DataMap, folder: &Path, node: &YamlNode) -> Option<Feeder> {
         if (map.per, map.on_end) == (Some(Per::User), Some(OnEnd::Stop)) {
             let fault = Fault::error(key_span(node, "on_end"), "`on_end: stop` together with `per: user`");
-            self.faults.push(fault.help("write `on_end: error`: a user without a row cannot do anything"));
+            self.texts
+                .faults
+                .push(fault.help("write `on_end: error`: a user without a row cannot do anything"));
         }
         match (&map.file, &map.rows) {
             (Some(_), Some(_)) => {
                 let fault = Fault::error(key_span(node, "rows"), "both `file` and `rows`");
-                self.faults.push(fault.help("keep one of them"));
+                self.texts.faults.push(fault.help("keep one of them"));
                 None
             }
             (None, None) => {
                 let fault =
                     Fault::error(node.span.clone(), format!("`{name}` has neither `file` nor `rows`"));
-                self.faults.push(fault.help("add `file: FILE`, or a list of `rows:`"));
+                self.texts.faults.push(fault.help("add `file: FILE`, or a list of `rows:`"));
                 None
             }
             (None, Some(rows)) => {
                 for key in ["format", "delimiter"].into_iter().filter(|key| node.get(key).is_some()) {
                     let fault = Fault::error(key_span(node, key), format!("`{key}` without `file`"));
-                    self.faults.push(fault.help("remove it: `rows` need none"));
+                    self.texts.faults.push(fault.help("remove it: `rows` need none"));
                 }
                 rows.iter().for_each(super::headers::hide_secrets_of);
                 Some(Feeder::inline(name, map, rows))
@@ -111,7 +113,7 @@ impl Compiler<'_> {
         let place = node.get("file").unwrap_or(node);
         let Some(format) = map.format.or_else(|| format_of(file)) else {
             let fault = Fault::error(place.span.clone(), format!("the format of {file} is unknown"));
-            self.faults.push(fault.help("add `format: csv`, `json` or `jsonl`"));
+            self.texts.faults.push(fault.help("add `format: csv`, `json` or `jsonl`"));
             return None;
         };
         let tabs = map.delimiter.is_none() && has_extension(file, "tsv");
@@ -120,7 +122,9 @@ impl Compiler<'_> {
         if map.delimiter.is_some() && (format != Format::Csv || matches!(delimiter, Some('"' | '\n' | '\r')))
         {
             let fault = Fault::error(key_span(node, "delimiter"), "this delimiter separates no columns");
-            self.faults.push(fault.help("write a character such as `;` for a file of CSV, or remove it"));
+            self.texts
+                .faults
+                .push(fault.help("write a character such as `;` for a file of CSV, or remove it"));
             return None;
         }
         match RowFile::open(&folder.join(file), format, delimiter) {
@@ -128,7 +132,7 @@ impl Compiler<'_> {
             Err(Problem { line, what, help }) => {
                 let line = line.map_or_else(String::new, |line| format!(" line {line}"));
                 let fault = Fault::error(place.span.clone(), format!("{file}{line}: {what}"));
-                self.faults.push(fault.help(help));
+                self.texts.faults.push(fault.help(help));
                 None
             }
         }
@@ -147,7 +151,7 @@ impl Compiler<'_> {
             match feeder.on_end() {
                 OnEnd::Error => {
                     let fault = Fault::error(key_span(node, "runner"), what);
-                    self.faults.push(fault.help("add rows, or lower the concurrency"));
+                    self.texts.faults.push(fault.help("add rows, or lower the concurrency"));
                 }
                 _ => self
                     .warnings
@@ -166,7 +170,7 @@ impl Compiler<'_> {
                 Some(users) if rows < users => {
                     let what = format!("`{name}` has {rows} rows for up to {users} virtual users");
                     let fault = Fault::error(key_span(node, "runner"), what);
-                    self.faults.push(fault.help("add rows, or lower `max_concurrency`"));
+                    self.texts.faults.push(fault.help("add rows, or lower `max_concurrency`"));
                 }
                 None if rows < iterations => self.warnings.push(format!(
                     "`{name}` has {rows} rows, and nothing limits the number of virtual users: iterations fail if more \
