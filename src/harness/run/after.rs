@@ -50,7 +50,7 @@ impl RunExecution {
     /// Waits for asynchronous work up to its deadline, or to an interrupt.
     fn await_work(&self, aggregate: &Aggregate, stop: &Stop) {
         let Some(deadline_ns) = asynchronous::deadline_at_ns(aggregate) else { return };
-        let longest = Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+        let longest = Duration::from_nanos(deadline_ns.saturating_sub(self.identity.clock.now_ns()));
         if longest.is_zero() || stop.reason() == Some(StopReason::Interrupted) {
             return;
         }
@@ -74,7 +74,7 @@ impl RunExecution {
         chosen: &[ChosenIteration],
         stop: &Stop,
     ) -> FetchedRecords {
-        let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
+        let recent_ns = self.identity.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |ChosenIteration { sample, .. }: &ChosenIteration| FetchTarget {
             id: aggregate.trace_id(sample),
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
@@ -263,7 +263,7 @@ impl RunExecution {
             (chosen, fetched) = (Vec::new(), FetchedRecords::default());
         } else if asked {
             self.add_profiles(&mut results, &mut fetched, stop);
-            asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
+            asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.identity.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, None);
         }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::catalog::{self, ReplanInputs};
 use super::planned::planned;
-use super::{Listeners, PreparedRun, Round, RunExecution, probe};
+use super::{CloudState, Listeners, PreparedRun, Round, RunExecution, RunIdentity, probe};
 use crate::error::HarnessError;
 use crate::event::{Event, Sink, warn};
 use crate::files::Files;
@@ -97,6 +97,12 @@ fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
+/// The seed of rows and of generated values: the scenario's, that of all shards, or a new one.
+fn data_seed_of(part: Option<&ShardAssignment>, plan: &Plan) -> u64 {
+    let drawn = || part.map_or_else(|| fastrand::u64(..=SEED_MAX), ShardAssignment::data_seed);
+    plan.seed.unwrap_or_else(drawn)
+}
+
 fn start_demo(
     deployment: &mut ResolvedDeployment,
     directory: &RunDirectory,
@@ -153,35 +159,35 @@ pub(super) fn assemble(
         None => warn(events, &plan.warnings),
         Some(round) => round.limit(&mut plan),
     }
-    let drawn = || part.as_ref().map_or_else(|| fastrand::u64(..=SEED_MAX), ShardAssignment::data_seed);
-    let data_seed = plan.seed.unwrap_or_else(drawn);
+    let data_seed = data_seed_of(part.as_ref(), &plan);
     let ids = ids_of(part.as_ref(), &plan);
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting =
         awaiting.map(|deployment| ReplanInputs::new((document, deployment), limits.warnings, round));
-    let run = RunExecution {
-        awaiting,
-        token: None,
-        contexts: None,
-        began: OnceCell::new(),
-        ids,
-        names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
-        part,
-        probe_ids: probe::ids(),
-        data_seed,
-        plan: Arc::new(plan),
+    let identity = RunIdentity {
         clock,
         run_id,
+        ids,
+        probe_ids: probe::ids(),
+        data_seed,
+        names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
+    };
+    let run = RunExecution {
+        options,
+        events: Arc::clone(events),
+        plan: Arc::new(plan),
+        identity,
+        part,
         workers,
         users_max,
         directory,
         demo,
         receiving: RefCell::new(None),
         runtime: runtime()?,
-        events: Arc::clone(events),
         task,
-        options,
+        cloud: CloudState { awaiting, token: None, contexts: None },
+        began: OnceCell::new(),
     };
     Ok(PreparedRun { run, listeners })
 }

@@ -72,7 +72,7 @@ impl RunExecution {
         if let Some(part) = &self.part {
             part.take(&mut plan, self.options.shards.together.is_some())?;
         }
-        plan.draw_arrivals(self.data_seed);
+        plan.draw_arrivals(self.identity.data_seed);
         Ok((plan, token))
     }
 }

@@ -13,17 +13,17 @@ impl RunExecution {
         if !contexts::are_wanted(&self.plan) {
             return None;
         }
-        let ids = self.token.as_ref().map(|token| (token.project_id.clone(), token.user_id.clone()));
+        let ids = self.cloud.token.as_ref().map(|token| (token.project_id.clone(), token.user_id.clone()));
         let (client, credentials) = (prepared.client.clone(), prepared.context.credentials.clone());
         let cloud = Cloud::of(&self.plan.deployment, client, credentials, ids.unwrap_or_default())?;
-        let run = (self.clock.wall_anchor_unix_ns(), self.names_id);
+        let run = (self.identity.clock.wall_anchor_unix_ns(), self.identity.names_id);
         let directory = (self.directory.path(), self.options.once.is_none());
         Some(RunContexts::new(cloud, &self.plan, run, directory, &self.events))
     }
 
     /// Makes the contexts, unless the run is stopped meanwhile. The tokens of users are renewed from now on.
     pub(super) fn make_contexts(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
-        let Some(contexts) = &self.contexts else { return Ok(()) };
+        let Some(contexts) = &self.cloud.contexts else { return Ok(()) };
         let made = self.runtime.block_on(async {
             tokio::select! {
                 made = contexts.make(&self.plan) => made.map(Some),
@@ -46,7 +46,7 @@ impl RunExecution {
 
     /// Deletes what the run has made in the cloud. Gives what to say about what is left, and about users' tokens.
     pub(super) fn delete_contexts(&self) -> Vec<String> {
-        let Some(contexts) = &self.contexts else { return Vec::new() };
+        let Some(contexts) = &self.cloud.contexts else { return Vec::new() };
         self.runtime.block_on(contexts.delete())
     }
 }

@@ -31,10 +31,10 @@ impl RunExecution {
             }
         });
         Header {
-            run_id: self.run_id,
-            id_seed: self.ids.seed(),
-            data_seed: self.plan.uses_seed.then_some(self.data_seed),
-            started_unix_ns: self.clock.wall_anchor_unix_ns(),
+            run_id: self.identity.run_id,
+            id_seed: self.identity.ids.seed(),
+            data_seed: self.plan.uses_seed.then_some(self.identity.data_seed),
+            started_unix_ns: self.identity.clock.wall_anchor_unix_ns(),
             scenario: ScenarioInfo {
                 title: plan.title.clone(),
                 file: plan.file.display().to_string(),

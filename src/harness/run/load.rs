@@ -105,7 +105,7 @@ impl RunExecution {
         }
         let began = self.runtime.block_on(async {
             tokio::select! {
-                began = start.wait(part.shard, &self.clock) => Some(began),
+                began = start.wait(part.shard, &self.identity.clock) => Some(began),
                 () = stop.stopping() => None,
             }
         })?;

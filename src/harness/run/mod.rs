@@ -150,15 +150,7 @@ struct RunExecution {
     options: RunOptions,
     events: Sink,
     plan: Arc<Plan>,
-    clock: RunClock,
-    ids: RunIds,
-    /// The ids of the probe, which half of its iterations leave unprofiled.
-    probe_ids: RunIds,
-    /// The seed of rows and of generated values.
-    data_seed: u64,
-    run_id: Uuid,
-    /// The id in the names of what is made in services: each process has its own.
-    names_id: Uuid,
+    identity: RunIdentity,
     /// Which part of the load this is; absent for the whole.
     part: Option<ShardAssignment>,
     workers: u32,
@@ -170,23 +162,43 @@ struct RunExecution {
     runtime: Runtime,
     /// What else the file says, if it is a task file of Rally.
     task: Option<TaskFile>,
+    cloud: CloudState,
+    /// When the load of a part began.
+    began: OnceCell<ShardStart>,
+}
+
+/// What tells this run from all others.
+struct RunIdentity {
+    clock: RunClock,
+    run_id: Uuid,
+    /// The ids of its iterations.
+    ids: RunIds,
+    /// The ids of the probe, which half of its iterations leave unprofiled.
+    probe_ids: RunIds,
+    /// The seed of rows and of generated values.
+    data_seed: u64,
+    /// The id in the names of what is made in services: each process has its own.
+    names_id: Uuid,
+}
+
+/// What is known of the cloud.
+struct CloudState {
     /// What is needed to plan again once the cloud's catalog is known, if targets are in it.
     awaiting: Option<Box<ReplanInputs>>,
     /// The token that came with the catalog.
     token: Option<Token>,
     /// What is made in the cloud, once bench has logged in.
     contexts: Option<RunContexts>,
-    /// When the load of a part began.
-    began: OnceCell<ShardStart>,
 }
 
 impl RunExecution {
     /// Looks up what is in the cloud's catalog, logs in and sends the first requests.
     fn made_ready(&mut self, interrupt: &Interrupt) -> Result<PreflightResult, HarnessError> {
-        let looked_up = self.awaiting.take().map(|awaiting| self.unless(interrupt, self.look_up(*awaiting)));
+        let looked_up =
+            self.cloud.awaiting.take().map(|awaiting| self.unless(interrupt, self.look_up(*awaiting)));
         let looked_up = looked_up.transpose().map(|found| {
             if let Some((plan, token)) = found {
-                (self.plan, self.token) = (Arc::new(plan), Some(token));
+                (self.plan, self.cloud.token) = (Arc::new(plan), Some(token));
             }
         });
         let prepared = looked_up.and_then(|()| self.unless(interrupt, self.prepare()));
@@ -212,7 +224,7 @@ impl RunExecution {
                 return Err(stopped);
             }
         };
-        self.contexts = self.contexts(&prepared);
+        self.cloud.contexts = self.contexts(&prepared);
         let watch = &self.options.watch;
         let mut watched =
             watch.start(listeners.metrics, &self.plan, self.facts(), &self.runtime, &self.events)?;
@@ -231,13 +243,13 @@ impl RunExecution {
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
         self.say_how_profiled();
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
-        let mut shown = AsEvents::new(&self.events, self.ids, profiled);
+        let mut shown = AsEvents::new(&self.events, self.identity.ids, profiled);
         let mut metrics = watched.observer();
         let mut receiver = RunReceiver::observer(self.receiving.borrow().as_ref());
-        let gate = LiveGate::new(&self.plan, self.ids, &stop);
+        let gate = LiveGate::new(&self.plan, self.identity.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
-        let mut hooks = Hooks::new(hooks, self.clock, &stop);
+        let mut hooks = Hooks::new(hooks, self.identity.clock, &stop);
         // A workload has ended when its programs have, so its hooks come first.
         let observers = Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut shown, &mut gate]);
         let credentials = Arc::clone(&prepared.context.credentials);
@@ -256,7 +268,7 @@ impl RunExecution {
             self.runtime.block_on(watched.finish());
             drop(self.receiving.take());
             // Nothing of the load ran, and the directory was made just now.
-            if self.contexts.as_ref().is_none_or(RunContexts::is_clean) {
+            if self.cloud.contexts.as_ref().is_none_or(RunContexts::is_clean) {
                 let _ = std::fs::remove_dir_all(self.directory.path());
             }
             drop(watched);
@@ -293,7 +305,7 @@ impl RunExecution {
     /// Starts to receive spans, if there are ports for them.
     fn receive_spans(&self, spans: Vec<TcpListener>, client: &PlainClient) -> Result<(), HarnessError> {
         if !spans.is_empty() {
-            let (ids, directory) = ((self.ids, self.probe_ids), self.directory.path());
+            let (ids, directory) = ((self.identity.ids, self.identity.probe_ids), self.directory.path());
             let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client)?;
             self.events.event(&Event::Receiving(receiving.addresses()));
             self.receiving.replace(Some(receiving));
@@ -310,7 +322,7 @@ impl RunExecution {
         }
         let folder = part.meeting(shards.together.as_ref()?);
         let sum = sum.filter(|_| shards.lead);
-        Some(Link { folder, shard: part.shard, clock: self.clock, began: &self.began, judges, sum })
+        Some(Link { folder, shard: part.shard, clock: self.identity.clock, began: &self.began, judges, sum })
     }
 
     fn say_how_profiled(&self) {
@@ -328,13 +340,13 @@ impl RunExecution {
     fn facts(&self) -> RunFacts {
         RunFacts {
             bench_version: env!("CARGO_PKG_VERSION"),
-            run_id: self.run_id,
+            run_id: self.identity.run_id,
             scenario: self.plan.title.clone(),
             deployment: self.plan.deployment.name.clone(),
             // The metrics of all shards do not belong to one.
             shard: self.part.as_ref().filter(|_| !self.options.shards.lead).map(|part| part.shard.index()),
-            ids: self.ids,
-            started_unix_ns: self.clock.wall_anchor_unix_ns(),
+            ids: self.identity.ids,
+            started_unix_ns: self.identity.clock.wall_anchor_unix_ns(),
         }
     }
 

@@ -65,7 +65,7 @@ impl RunExecution {
         let client = PlainClient::through(&tls, &self.plan.http.dns, &self.plan.http.proxies)
             .map_err(HarnessError::unreachable)?;
         let (credentials, token_valid_for) =
-            CurrentCredentials::establish(&deployment.auth, &client, self.token.clone())
+            CurrentCredentials::establish(&deployment.auth, &client, self.cloud.token.clone())
                 .await
                 .map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));
@@ -77,7 +77,7 @@ impl RunExecution {
         let unreachable = HarnessError::unreachable(error);
         let lookup = &self.plan.deployment.lookup;
         let of = self.plan.deployment.targets.iter().find(|(_, url)| url.origin == *origin);
-        match of.filter(|_| self.token.is_some() && lookup.has_origin(origin)) {
+        match of.filter(|_| self.cloud.token.is_some() && lookup.has_origin(origin)) {
             Some((name, _)) => unreachable.remedy(format!(
                 "the cloud's catalog names it as the endpoint of the target `{name}`: choose another with `interface` or `region`, or give the target a `url`"
             )),
@@ -98,12 +98,12 @@ impl RunExecution {
             *value = auth_variable(value.clone(), Arc::clone(&credentials));
         }
         if !variables.iter().any(|(name, _)| &**name == RUN) {
-            let name = run_name::of_run(self.clock.wall_anchor_unix_ns(), self.names_id);
+            let name = run_name::of_run(self.identity.clock.wall_anchor_unix_ns(), self.identity.names_id);
             variables.push((Arc::from(RUN), Value::from(name)));
         }
         Context {
-            clock: self.clock,
-            ids: self.ids,
+            clock: self.identity.clock,
+            ids: self.identity.ids,
             propagation: self.plan.propagation,
             signer: deployment.hmac_key().filter(|_| self.plan.propagation.osprofiler).and_then(Signer::new),
             headers: files::default_headers(Some(deployment)),
@@ -111,7 +111,7 @@ impl RunExecution {
             credentials,
             crowds: Crowds::default(),
             http,
-            data_seed: self.data_seed,
+            data_seed: self.identity.data_seed,
             variables: Arc::new(variables),
             log: self.log(),
             observed: self.options.once.clone(),

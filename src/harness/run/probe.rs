@@ -92,7 +92,7 @@ impl RunExecution {
     fn context_of_probe(&self, context: &Context) -> Context {
         Context {
             clock: context.clock,
-            ids: self.probe_ids,
+            ids: self.identity.probe_ids,
             propagation: context.propagation,
             signer: context.signer.clone(),
             headers: context.headers.clone(),
@@ -111,13 +111,15 @@ impl RunExecution {
     /// The next number from this one on whose iteration is profiled, or is not.
     fn next_number(&self, from: u64, profiled: bool) -> u64 {
         let mut numbers = from..=u64::MAX >> 3;
-        numbers.find(|number| self.probe_ids.is_control((PROBE, *number)) != profiled).unwrap_or(from)
+        numbers
+            .find(|number| self.identity.probe_ids.is_control((PROBE, *number)) != profiled)
+            .unwrap_or(from)
     }
 
     fn of_iteration(&self, workload: &WorkloadPlan, ran: &ProbeIteration) -> log::ProbeRecord {
         let seen = ran.failure.as_ref().and_then(|failure| failure.seen.as_deref());
         log::ProbeRecord {
-            trace_id: self.probe_ids.trace_id((PROBE, ran.number)),
+            trace_id: self.identity.probe_ids.trace_id((PROBE, ran.number)),
             workload: workload.name.clone(),
             ok: ran.failure.is_none(),
             duration_ns: saturating_nanos(ran.duration),
@@ -164,7 +166,7 @@ impl RunExecution {
                             newest.unwrap_or_else(|_| Err(NO_ANSWER.to_owned()))
                         }
                     };
-                    let since_ns = self.clock.wall_anchor_unix_ns();
+                    let since_ns = self.identity.clock.wall_anchor_unix_ns();
                     probe.missing =
                         Some(words::missing(&MissingTraceCause::of_collector(&name, signed, seen, since_ns)));
                     probe.points = Some(0);
