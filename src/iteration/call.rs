@@ -1,4 +1,4 @@
-//! How the calls of actions are made: a file for each protocol. [`crate::lane`] does what they have in common.
+//! How the calls of actions are made: a file for each protocol. `lane.rs` does what they have in common.
 
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/call.rs"]

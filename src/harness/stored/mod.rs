@@ -33,7 +33,7 @@ pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<
     report_with(run_dir, HashMap::new(), options, events)
 }
 
-/// As [`report`], with traces that are at hand: the ones in `known`, as their files have them.
+/// As [`report()`], with traces that are at hand: the ones in `known`, as their files have them.
 fn report_with(
     run_dir: &Path,
     known: HashMap<Uuid, StoredRecords>,
