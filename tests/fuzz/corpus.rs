@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod mutations;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

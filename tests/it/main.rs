@@ -53,7 +53,6 @@ mod launch;
 mod library;
 mod load;
 mod metrics;
-mod mutations;
 mod names;
 mod network;
 mod observer;

@@ -165,6 +165,7 @@ fn tests_named() -> Vec<(String, String)> {
         let (file, test) = text.rsplit_once("::")?;
         let file = match file.strip_suffix(".rs") {
             Some(_) => format!("src/{file}"),
+            None if file == "mutations" => "tests/fuzz/mutations.rs".to_owned(),
             None => format!("tests/it/{file}.rs"),
         };
         Some((file, test.to_owned()))

@@ -1,4 +1,7 @@
 //! Valid files with random damage: each is accepted, or refused with printable faults; nothing panics.
+//!
+//! They are read in a process of their own. What stands where a secret belongs is hidden from then on, and a part of an
+//! address may come to stand there.
 
 use std::path::Path;
 
@@ -9,7 +12,8 @@ use bench::text::diagnostics::{Fault, SourceText, render};
 use bench::text::yaml;
 use proptest::prelude::*;
 
-use crate::schema::{DEPLOYMENT, SCENARIO};
+const DEPLOYMENT: &str = include_str!("../vectors/everything/deployment.yaml");
+const SCENARIO: &str = include_str!("../vectors/everything/scenario.yaml");
 
 /// One way to damage a text; positions are taken modulo its length.
 #[derive(Clone, Debug)]
