@@ -1,7 +1,8 @@
 //! Ways to get a token, as written.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::notation::{schema, written_as_its_value};
+use schemars::{JsonSchema, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use text::digits;
@@ -39,14 +40,7 @@ pub enum Style {
     Post,
 }
 
-impl JsonSchema for Style {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Style".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["basic", "post"] })
-    }
-}
+schema!(Style, "Style", |_| json_schema!({ "type": "string", "enum": ["basic", "post"] }));
 
 /// A program that prints a token: alone, or in JSON such as that of kubectl's credential plugins.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -88,28 +82,16 @@ impl<'de> Deserialize<'de> for CommandLine {
     }
 }
 
-impl Serialize for CommandLine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Shell(line) => line.serialize(serializer),
-            Self::Words(words) => words.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(CommandLine: Shell, Words);
 
-impl JsonSchema for CommandLine {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "CommandLine".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<Reference>();
-        // The reference's own branches come first, so that a text is checked as a text.
-        let reference = Reference::json_schema(generator).to_value();
-        let mut branches = reference["anyOf"].as_array().cloned().unwrap_or_default();
-        branches.push(serde_json::json!({ "type": "array", "minItems": 1, "items": one }));
-        json_schema!({
-            "description": "A line for the shell, or a list of a program's name and its arguments.",
-            "anyOf": branches
-        })
-    }
-}
+schema!(CommandLine, "CommandLine", |generator| {
+    let one = generator.subschema_for::<Reference>();
+    // The reference's own branches come first, so that a text is checked as a text.
+    let reference = Reference::json_schema(generator).to_value();
+    let mut branches = reference["anyOf"].as_array().cloned().unwrap_or_default();
+    branches.push(serde_json::json!({ "type": "array", "minItems": 1, "items": one }));
+    json_schema!({
+        "description": "A line for the shell, or a list of a program's name and its arguments.",
+        "anyOf": branches
+    })
+});

@@ -1,5 +1,6 @@
 //! Bodies of requests, and lists of parameters, as written.
 
+use crate::notation::{schema, written_as_its_value};
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -28,14 +29,7 @@ impl Serialize for Scalar {
     }
 }
 
-impl JsonSchema for Scalar {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Scalar".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number", "boolean"] })
-    }
-}
+schema!(Scalar, "Scalar", |_| json_schema!({ "type": ["string", "number", "boolean"] }));
 
 /// A value of a parameter, or a list of values of the same name.
 #[derive(Clone, Debug)]
@@ -67,29 +61,15 @@ impl<'de> Deserialize<'de> for Values {
     }
 }
 
-impl Serialize for Values {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::One(value) => value.serialize(serializer),
-            Self::Several(values) => values.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Values: One, Several);
 
-impl JsonSchema for Values {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Values".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A string, a number or a boolean, or a list of them for a name that occurs several times.",
-            "anyOf": [
-                { "type": "string" }, { "type": "number" }, { "type": "boolean" },
-                { "type": "array", "minItems": 1, "items": { "type": ["string", "number", "boolean"] } }
-            ]
-        })
-    }
-}
+schema!(Values, "Values", |_| json_schema!({
+    "description": "A string, a number or a boolean, or a list of them for a name that occurs several times.",
+    "anyOf": [
+        { "type": "string" }, { "type": "number" }, { "type": "boolean" },
+        { "type": "array", "minItems": 1, "items": { "type": ["string", "number", "boolean"] } }
+    ]
+}));
 
 /// A map whose entries keep the order in which they are written: services may sign a query, or look at its first name.
 #[derive(Clone, Debug)]
@@ -265,31 +245,19 @@ enum FieldNotation<'a> {
     Several(&'a [Field]),
 }
 
-impl Serialize for Field {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => text.serialize(serializer),
-            Self::File(file) => file.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Field: Text, File);
 
-impl JsonSchema for Multipart {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Multipart".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let file = generator.subschema_for::<FilePart>();
-        json_schema!({
-            "description": "Fields by name: a text, or {file: PATH, filename: NAME, type: TYPE}, or a list of them.",
-            "type": "object",
-            "minProperties": 1,
-            "additionalProperties": { "anyOf": [
-                { "type": "string" }, { "type": "number" }, { "type": "boolean" },
-                file,
-                { "type": "array", "minItems": 1, "items": { "anyOf": [
-                    { "type": "string" }, { "type": "number" }, { "type": "boolean" }, file ] } }
-            ] }
-        })
-    }
-}
+schema!(Multipart, "Multipart", |generator| {
+    let file = generator.subschema_for::<FilePart>();
+    json_schema!({
+        "description": "Fields by name: a text, or {file: PATH, filename: NAME, type: TYPE}, or a list of them.",
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": { "anyOf": [
+            { "type": "string" }, { "type": "number" }, { "type": "boolean" },
+            file,
+            { "type": "array", "minItems": 1, "items": { "anyOf": [
+                { "type": "string" }, { "type": "number" }, { "type": "boolean" }, file ] } }
+        ] }
+    })
+});

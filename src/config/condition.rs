@@ -1,6 +1,7 @@
 //! Conditions on a value, as written: the value itself, or a map of comparisons.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::{schema, written_as_its_value};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -116,27 +117,15 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-impl Serialize for Condition {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Value(value) => value.serialize(serializer),
-            Self::Comparisons(comparisons) => comparisons.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Condition: Value, Comparisons);
 
-impl JsonSchema for Condition {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Condition".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let comparisons = generator.subschema_for::<Comparisons>();
-        json_schema!({
-            "description": "A value that it must equal, or comparisons such as {gt: 3}. If there are several, all must hold.",
-            "anyOf": [comparisons, { "not": { "type": "object" } }]
-        })
-    }
-}
+schema!(Condition, "Condition", |generator| {
+    let comparisons = generator.subschema_for::<Comparisons>();
+    json_schema!({
+        "description": "A value that it must equal, or comparisons such as {gt: 3}. If there are several, all must hold.",
+        "anyOf": [comparisons, { "not": { "type": "object" } }]
+    })
+});
 
 impl<'de> Deserialize<'de> for TextCondition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -150,44 +139,21 @@ impl Serialize for TextCondition {
     }
 }
 
-impl JsonSchema for TextCondition {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TextCondition".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let comparisons = generator.subschema_for::<Comparisons>();
-        json_schema!({
-            "description": "Text, or comparisons such as {contains: TEXT}, {matches: REGEX} or {gt: 3}. Text alone means \
-                `equals` for a header and `contains` for a body.",
-            "anyOf": [{ "type": "string" }, comparisons]
-        })
-    }
-}
+schema!(TextCondition, "TextCondition", |generator| {
+    let comparisons = generator.subschema_for::<Comparisons>();
+    json_schema!({
+        "description": "Text, or comparisons such as {contains: TEXT}, {matches: REGEX} or {gt: 3}. Text alone means \
+            `equals` for a header and `contains` for a body.",
+        "anyOf": [{ "type": "string" }, comparisons]
+    })
+});
 
-impl JsonSchema for Bound {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Bound".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["number", "string"] })
-    }
-}
+schema!(Bound, "Bound", inline, |_| json_schema!({ "type": ["number", "string"] }));
 
-impl JsonSchema for Length {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Length".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let comparisons = generator.subschema_for::<Comparisons>();
-        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0 }, comparisons, { "type": "string" }] })
-    }
-}
+schema!(Length, "Length", inline, |generator| {
+    let comparisons = generator.subschema_for::<Comparisons>();
+    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0 }, comparisons, { "type": "string" }] })
+});
 
 impl<'de> Deserialize<'de> for Types {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -206,16 +172,8 @@ impl Serialize for Types {
     }
 }
 
-impl JsonSchema for Types {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Types".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names = ["string", "number", "integer", "boolean", "array", "object", "null"];
-        let one = json_schema!({ "type": "string", "enum": names });
-        json_schema!({ "anyOf": [one, { "type": "array", "minItems": 1, "items": one }] })
-    }
-}
+schema!(Types, "Types", inline, |_| {
+    let names = ["string", "number", "integer", "boolean", "array", "object", "null"];
+    let one = json_schema!({ "type": "string", "enum": names });
+    json_schema!({ "anyOf": [one, { "type": "array", "minItems": 1, "items": one }] })
+});

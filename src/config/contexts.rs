@@ -1,9 +1,10 @@
 //! What is made in the cloud before the load and deleted after it, as written. Keys and defaults are those of Rally's
 //! contexts.
 
+use crate::notation::schema;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -75,14 +76,7 @@ pub enum UserChoice {
     RoundRobin,
 }
 
-impl JsonSchema for UserChoice {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "UserChoice".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["random", "round_robin"] })
-    }
-}
+schema!(UserChoice, "UserChoice", |_| json_schema!({ "type": "string", "enum": ["random", "round_robin"] }));
 
 /// A flavor.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

@@ -1,5 +1,6 @@
 //! Rows of data for iterations, as written: `data: { users: users.csv }`.
 
+use crate::notation::{schema, written_as_its_value};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,27 +62,15 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
-impl Serialize for Data {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::File(file) => file.serialize(serializer),
-            Self::Map(map) => map.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Data: File, Map);
 
-impl JsonSchema for Data {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Data".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let map = generator.subschema_for::<DataMap>();
-        json_schema!({
-            "description": "A file of CSV, JSON or JSON Lines, or a map with options.",
-            "anyOf": [{ "type": "string", "minLength": 1 }, map]
-        })
-    }
-}
+schema!(Data, "Data", |generator| {
+    let map = generator.subschema_for::<DataMap>();
+    json_schema!({
+        "description": "A file of CSV, JSON or JSON Lines, or a map with options.",
+        "anyOf": [{ "type": "string", "minLength": 1 }, map]
+    })
+});
 
 /// Defines an enum of words, with its schema.
 macro_rules! words {

@@ -1,5 +1,6 @@
 //! The deployment file: the service to test, the credentials and the profiler's key.
 
+use crate::notation::{schema, text_form, text_or_number};
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -7,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use base::complaint::Complaint;
 use base::units::parse_percent;
-use text::digits;
 
 use super::auth::{OAuth2, TokenCommand};
 use super::body::Lines;
@@ -113,11 +113,7 @@ pub enum HttpVersion {
 impl<'de> Deserialize<'de> for HttpVersion {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // YAML reads 1.1 and 2 as numbers.
-        let written = match digits::value(deserializer)? {
-            serde_json::Value::String(text) => text,
-            other => digits::to_text(&other),
-        };
-        match written.as_str() {
+        match text_or_number(deserializer)?.as_str() {
             "auto" => Ok(Self::Auto),
             "1.1" => Ok(Self::Http1),
             "2" | "2.0" => Ok(Self::Http2),
@@ -138,20 +134,13 @@ impl Serialize for HttpVersion {
     }
 }
 
-impl JsonSchema for HttpVersion {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "HttpVersion".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "auto, 1.1 or 2.",
-            "anyOf": [
-                { "type": "string", "enum": ["auto", "1.1", "2"] },
-                { "type": "number", "enum": [1.1, 2] }
-            ]
-        })
-    }
-}
+schema!(HttpVersion, "HttpVersion", |_| schemars::json_schema!({
+    "description": "auto, 1.1 or 2.",
+    "anyOf": [
+        { "type": "string", "enum": ["auto", "1.1", "2"] },
+        { "type": "number", "enum": [1.1, 2] }
+    ]
+}));
 
 /// How the targets' host names are resolved.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -252,14 +241,11 @@ pub enum TraceHeader {
     Baggage,
 }
 
-impl JsonSchema for TraceHeader {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TraceHeader".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "enum": ["osprofiler", "w3c", "tracestate", "baggage"] })
-    }
-}
+schema!(
+    TraceHeader,
+    "TraceHeader",
+    |_| schemars::json_schema!({ "type": "string", "enum": ["osprofiler", "w3c", "tracestate", "baggage"] })
+);
 
 /// The embedded demo service.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -294,28 +280,11 @@ impl Slowdown {
     }
 }
 
-impl<'de> Deserialize<'de> for Slowdown {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
+text_form!(Slowdown, |text: &str| Self::parse(text), |value: &Self| format!("{}%", value.0));
 
-impl Serialize for Slowdown {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}%", self.0))
-    }
-}
-
-impl JsonSchema for Slowdown {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Slowdown".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "A percentage from 0% to 1000%: 25%.",
-            "type": "string",
-            "format": Self::FORMAT,
-            "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
-        })
-    }
-}
+schema!(Slowdown, "Slowdown", |_| schemars::json_schema!({
+    "description": "A percentage from 0% to 1000%: 25%.",
+    "type": "string",
+    "format": Self::FORMAT,
+    "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
+}));

@@ -1,6 +1,7 @@
 //! When an iteration's asynchronous work ends, as a workload says it.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::schema;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,15 +61,10 @@ impl Serialize for End {
     }
 }
 
-impl JsonSchema for End {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "End".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let map = generator.subschema_for::<EndMap>();
-        json_schema!({
-            "description": "response, asynchronous, or {asynchronous: {deadline: 30s}}.",
-            "anyOf": [{ "type": "string", "enum": ["response", "asynchronous"] }, map]
-        })
-    }
-}
+schema!(End, "End", |generator| {
+    let map = generator.subschema_for::<EndMap>();
+    json_schema!({
+        "description": "response, asynchronous, or {asynchronous: {deadline: 30s}}.",
+        "anyOf": [{ "type": "string", "enum": ["response", "asynchronous"] }, map]
+    })
+});

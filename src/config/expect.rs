@@ -1,8 +1,9 @@
 //! The checks on a response and the values to take from it, as written.
 
+use crate::notation::schema;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -91,24 +92,19 @@ impl Serialize for Status {
     }
 }
 
-impl JsonSchema for Status {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Status".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let one = json_schema!({ "anyOf": [
+schema!(Status, "Status", |_| {
+    let one = json_schema!({ "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
             { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] } ] });
-        json_schema!({
-            "description": "A status, a class such as 2xx, or a list of them.",
-            "anyOf": [
-                { "type": "integer", "minimum": 100, "maximum": 599 },
-                { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] },
-                { "type": "array", "minItems": 1, "items": one }
-            ]
-        })
-    }
-}
+    json_schema!({
+        "description": "A status, a class such as 2xx, or a list of them.",
+        "anyOf": [
+            { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] },
+            { "type": "array", "minItems": 1, "items": one }
+        ]
+    })
+});
 
 /// Where to find a variable's value in a response: exactly one of `json`, `pointer`, `header`, `cookie` and `regex`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

@@ -1,6 +1,7 @@
 //! How requests use HTTP, as written.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::schema;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::reference::SizeText;
@@ -61,14 +62,7 @@ pub enum Resend {
     Never,
 }
 
-impl JsonSchema for Resend {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Resend".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["safe", "never"] })
-    }
-}
+schema!(Resend, "Resend", |_| json_schema!({ "type": "string", "enum": ["safe", "never"] }));
 
 /// Which requests share cookies.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -82,14 +76,7 @@ pub enum Cookies {
     Off,
 }
 
-impl JsonSchema for Cookies {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Cookies".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["iteration", "user", "off"] })
-    }
-}
+schema!(Cookies, "Cookies", |_| json_schema!({ "type": "string", "enum": ["iteration", "user", "off"] }));
 
 /// Which iterations share connections.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -103,11 +90,8 @@ pub enum Connections {
     Shared,
 }
 
-impl JsonSchema for Connections {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Connections".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["user", "iteration", "shared"] })
-    }
-}
+schema!(
+    Connections,
+    "Connections",
+    |_| json_schema!({ "type": "string", "enum": ["user", "iteration", "shared"] })
+);

@@ -18,6 +18,7 @@ pub mod kept;
 pub mod keystone;
 mod matching;
 pub mod network;
+mod notation;
 mod one_of;
 pub mod probe;
 pub mod rally;

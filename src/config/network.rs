@@ -1,8 +1,9 @@
 //! How a deployment's hosts are reached, as written: proxies, addresses and names.
 
+use crate::notation::{schema, written_as_its_value};
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -41,18 +42,13 @@ impl Serialize for Addresses {
     }
 }
 
-impl JsonSchema for Addresses {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Addresses".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<Reference>();
-        json_schema!({
-            "description": "An IP address, or a list of them.",
-            "anyOf": [ { "type": "array", "minItems": 1, "items": one }, one ]
-        })
-    }
-}
+schema!(Addresses, "Addresses", |generator| {
+    let one = generator.subschema_for::<Reference>();
+    json_schema!({
+        "description": "An IP address, or a list of them.",
+        "anyOf": [ { "type": "array", "minItems": 1, "items": one }, one ]
+    })
+});
 
 /// The names of servers in TLS: one for all targets, or one for each.
 #[derive(Clone, Debug)]
@@ -74,27 +70,15 @@ impl<'de> Deserialize<'de> for ServerNames {
     }
 }
 
-impl Serialize for ServerNames {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::All(name) => name.serialize(serializer),
-            Self::ByTarget(names) => names.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(ServerNames: All, ByTarget);
 
-impl JsonSchema for ServerNames {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "ServerNames".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<Reference>();
-        json_schema!({
-            "description": "A host name, or a map from targets to host names.",
-            "anyOf": [ { "type": "object", "minProperties": 1, "additionalProperties": one }, { "type": "string" } ]
-        })
-    }
-}
+schema!(ServerNames, "ServerNames", |generator| {
+    let one = generator.subschema_for::<Reference>();
+    json_schema!({
+        "description": "A host name, or a map from targets to host names.",
+        "anyOf": [ { "type": "object", "minProperties": 1, "additionalProperties": one }, { "type": "string" } ]
+    })
+});
 
 /// True for a map that is a reference by its keys.
 fn is_reference(map: &serde_json::Map<String, Value>) -> bool {
@@ -137,28 +121,16 @@ impl<'de> Deserialize<'de> for Proxy {
     }
 }
 
-impl Serialize for Proxy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::One(one) => one.serialize(serializer),
-            Self::ByScheme(proxies) => proxies.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Proxy: One, ByScheme);
 
-impl JsonSchema for Proxy {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Proxy".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let by_scheme = generator.subschema_for::<Proxies>();
-        // The reference's own branches, so that a map is checked as the one that it is meant to be.
-        let reference = SecretReference::json_schema(generator).to_value();
-        let branches = reference["anyOf"].as_array().cloned().unwrap_or_default();
-        let branches: Vec<Value> = std::iter::once(by_scheme.to_value()).chain(branches).collect();
-        json_schema!({
-            "description": "A proxy's URL, such as http://proxy.example:3128; {http: URL, https: URL, except: [HOST]}; or none.",
-            "anyOf": branches
-        })
-    }
-}
+schema!(Proxy, "Proxy", |generator| {
+    let by_scheme = generator.subschema_for::<Proxies>();
+    // The reference's own branches, so that a map is checked as the one that it is meant to be.
+    let reference = SecretReference::json_schema(generator).to_value();
+    let branches = reference["anyOf"].as_array().cloned().unwrap_or_default();
+    let branches: Vec<Value> = std::iter::once(by_scheme.to_value()).chain(branches).collect();
+    json_schema!({
+        "description": "A proxy's URL, such as http://proxy.example:3128; {http: URL, https: URL, except: [HOST]}; or none.",
+        "anyOf": branches
+    })
+});

@@ -1,6 +1,7 @@
 //! The part of a scenario on the probe: what runs before the load to see whether traces arrive, and what they cost.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::schema;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -52,15 +53,10 @@ impl Serialize for Probe {
     }
 }
 
-impl JsonSchema for Probe {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Probe".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let pairs = generator.subschema_for::<ProbePairs>();
-        json_schema!({
-            "description": "true, false, or {pairs: 20}.",
-            "anyOf": [{ "type": "boolean" }, pairs]
-        })
-    }
-}
+schema!(Probe, "Probe", |generator| {
+    let pairs = generator.subschema_for::<ProbePairs>();
+    json_schema!({
+        "description": "true, false, or {pairs: 20}.",
+        "anyOf": [{ "type": "boolean" }, pairs]
+    })
+});

@@ -1,16 +1,15 @@
 //! Values with a syntax: references to secrets, durations, shares and sizes.
 
-use std::borrow::Cow;
+use crate::notation::{schema, text_form, text_or_number};
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{self, Serialize, SerializeMap as _, Serializer};
 
 use base::complaint::Complaint;
 use base::secret::Secret;
 use base::units::{BYTES_MAX, parse_bytes, parse_duration, parse_percent, write_bytes, write_duration};
-use text::digits;
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///
@@ -78,24 +77,17 @@ impl Serialize for Reference {
     }
 }
 
-impl JsonSchema for Reference {
-    fn schema_name() -> Cow<'static, str> {
-        "Reference".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Text, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
-            "anyOf": [
-                { "type": "string" },
-                { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
-                    "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
-                    "default": { "type": "string", "description": "The value if the variable is not set." } } },
-                { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
-                    "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
-            ]
-        })
-    }
-}
+schema!(Reference, "Reference", |_| json_schema!({
+    "description": "Text, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+    "anyOf": [
+        { "type": "string" },
+        { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
+            "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
+            "default": { "type": "string", "description": "The value if the variable is not set." } } },
+        { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
+            "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
+    ]
+}));
 
 /// A [`Reference`] to a secret. A secret in the file itself, or in a default, is never shown.
 #[derive(Clone, Debug)]
@@ -119,56 +111,31 @@ impl Serialize for SecretReference {
     }
 }
 
-impl JsonSchema for SecretReference {
-    fn schema_name() -> Cow<'static, str> {
-        "SecretReference".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A secret, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
-            "anyOf": [
-                { "type": "string", "writeOnly": true },
-                { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
-                    "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
-                    "default": { "type": "string", "writeOnly": true,
-                        "description": "The value if the variable is not set." } } },
-                { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
-                    "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
-            ]
-        })
-    }
-}
+schema!(SecretReference, "SecretReference", |_| json_schema!({
+    "description": "A secret, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+    "anyOf": [
+        { "type": "string", "writeOnly": true },
+        { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
+            "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
+            "default": { "type": "string", "writeOnly": true,
+                "description": "The value if the variable is not set." } } },
+        { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
+            "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
+    ]
+}));
 
 /// A duration with a unit: `250ms`, `1.5s`, `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationText(pub std::time::Duration);
 
-impl<'de> Deserialize<'de> for DurationText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_duration(&text).map(Self).map_err(de::Error::custom)
-    }
-}
+text_form!(DurationText, |text: &str| parse_duration(text).map(Self), |value: &Self| write_duration(value.0));
 
-impl Serialize for DurationText {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&write_duration(self.0))
-    }
-}
-
-impl JsonSchema for DurationText {
-    fn schema_name() -> Cow<'static, str> {
-        "Duration".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A duration with a unit: 250ms, 1.5s, 2m, 1h30m.",
-            "type": "string",
-            "format": "bench-duration",
-            "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
-        })
-    }
-}
+schema!(DurationText, "Duration", |_| json_schema!({
+    "description": "A duration with a unit: 250ms, 1.5s, 2m, 1h30m.",
+    "type": "string",
+    "format": "bench-duration",
+    "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
+}));
 
 /// A share of iterations in percent: `10%`. It is neither 0% nor 100%, because both groups need iterations.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,31 +154,14 @@ impl ShareText {
     }
 }
 
-impl<'de> Deserialize<'de> for ShareText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
+text_form!(ShareText, |text: &str| Self::parse(text), |value: &Self| format!("{}%", value.0));
 
-impl Serialize for ShareText {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}%", self.0))
-    }
-}
-
-impl JsonSchema for ShareText {
-    fn schema_name() -> Cow<'static, str> {
-        "Share".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A share in percent, from 0.1% to 90%: 10%.",
-            "type": "string",
-            "format": Self::FORMAT,
-            "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
-        })
-    }
-}
+schema!(ShareText, "Share", |_| json_schema!({
+    "description": "A share in percent, from 0.1% to 90%: 10%.",
+    "type": "string",
+    "format": Self::FORMAT,
+    "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
+}));
 
 /// A size in bytes: `512`, `64KiB`, `10MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,10 +169,7 @@ pub struct SizeText(pub u64);
 
 impl<'de> Deserialize<'de> for SizeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = match digits::value(deserializer)? {
-            serde_json::Value::String(text) => text,
-            other => digits::to_text(&other),
-        };
+        let text = text_or_number(deserializer)?;
         parse_bytes(&text).map(Self).map_err(de::Error::custom)
     }
 }
@@ -233,17 +180,10 @@ impl Serialize for SizeText {
     }
 }
 
-impl JsonSchema for SizeText {
-    fn schema_name() -> Cow<'static, str> {
-        "Size".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A size in bytes, or with a unit: 512, 64KiB, 10MB, 1GiB.",
-            "anyOf": [
-                { "type": "integer", "minimum": 0, "maximum": BYTES_MAX },
-                { "type": "string", "pattern": "^\\s*[0-9.]+\\s*([kKmMgG]?[bB]|[kKmMgG][iI][bB])?\\s*$" }
-            ]
-        })
-    }
-}
+schema!(SizeText, "Size", |_| json_schema!({
+    "description": "A size in bytes, or with a unit: 512, 64KiB, 10MB, 1GiB.",
+    "anyOf": [
+        { "type": "integer", "minimum": 0, "maximum": BYTES_MAX },
+        { "type": "string", "pattern": "^\\s*[0-9.]+\\s*([kKmMgG]?[bB]|[kKmMgG][iI][bB])?\\s*$" }
+    ]
+}));

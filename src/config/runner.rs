@@ -1,6 +1,7 @@
 //! The part of a scenario that says when iterations start: Rally's runners, ramps and the warm-up.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::{schema, written_as_its_value};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -172,14 +173,7 @@ pub enum Randomness {
     Poisson,
 }
 
-impl JsonSchema for Randomness {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Randomness".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["poisson"] })
-    }
-}
+schema!(Randomness, "Randomness", |_| json_schema!({ "type": "string", "enum": ["poisson"] }));
 
 /// How precisely iterations start at their due times.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -191,19 +185,12 @@ pub enum Pacing {
     Precise,
 }
 
-impl JsonSchema for Pacing {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Pacing".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "`timer` (the default) uses a system timer. `precise` starts iterations within about ten \
-                microseconds, but uses processor time.",
-            "type": "string",
-            "enum": ["timer", "precise"]
-        })
-    }
-}
+schema!(Pacing, "Pacing", |_| json_schema!({
+    "description": "`timer` (the default) uses a system timer. `precise` starts iterations within about ten \
+        microseconds, but uses processor time.",
+    "type": "string",
+    "enum": ["timer", "precise"]
+}));
 
 /// Iterations per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -243,27 +230,15 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-impl Serialize for Rate {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Constant(rate) => rate.serialize(serializer),
-            Self::Steps(steps) => steps.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Rate: Constant, Steps);
 
-impl JsonSchema for Rate {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Rate".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let steps = generator.subschema_for::<Steps>();
-        json_schema!({
-            "description": "Iterations per second: a number, or {start, end, step, duration}.",
-            "anyOf": [{ "type": "number", "minimum": 0, "maximum": RATE_PER_S_MAX }, steps]
-        })
-    }
-}
+schema!(Rate, "Rate", |generator| {
+    let steps = generator.subschema_for::<Steps>();
+    json_schema!({
+        "description": "Iterations per second: a number, or {start, end, step, duration}.",
+        "anyOf": [{ "type": "number", "minimum": 0, "maximum": RATE_PER_S_MAX }, steps]
+    })
+});
 
 /// Load before the measured part.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -307,19 +282,13 @@ impl Serialize for WarmUp {
     }
 }
 
-impl JsonSchema for WarmUp {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "WarmUp".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (text, times) =
-            (generator.subschema_for::<DurationText>(), generator.subschema_for::<WarmUpTimes>());
-        json_schema!({
-            "description": "A duration such as 10s, or {times: 100}.",
-            "anyOf": [text, times]
-        })
-    }
-}
+schema!(WarmUp, "WarmUp", |generator| {
+    let (text, times) = (generator.subschema_for::<DurationText>(), generator.subschema_for::<WarmUpTimes>());
+    json_schema!({
+        "description": "A duration such as 10s, or {times: 100}.",
+        "anyOf": [text, times]
+    })
+});
 
 /// A duration in keys that Rally has too: a number of seconds, or a text with a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -349,15 +318,10 @@ impl Serialize for DurationOrSeconds {
     }
 }
 
-impl JsonSchema for DurationOrSeconds {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DurationOrSeconds".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let text = generator.subschema_for::<DurationText>();
-        json_schema!({
-            "description": "A number of seconds, as in Rally, or a duration with a unit.",
-            "anyOf": [{ "type": "number", "minimum": 0, "maximum": 2_592_000 }, text]
-        })
-    }
-}
+schema!(DurationOrSeconds, "DurationOrSeconds", |generator| {
+    let text = generator.subschema_for::<DurationText>();
+    json_schema!({
+        "description": "A number of seconds, as in Rally, or a duration with a unit.",
+        "anyOf": [{ "type": "number", "minimum": 0, "maximum": 2_592_000 }, text]
+    })
+});

@@ -1,8 +1,9 @@
 //! The scenario file: what to do, how often, and how good the results must be.
 
+use crate::notation::schema;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -136,18 +137,13 @@ impl Serialize for Profile {
     }
 }
 
-impl JsonSchema for Profile {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Profile".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let control = generator.subschema_for::<ProfileControl>();
-        json_schema!({
-            "description": "true, false, or {control: 10%}.",
-            "anyOf": [{ "type": "boolean" }, control]
-        })
-    }
-}
+schema!(Profile, "Profile", |generator| {
+    let control = generator.subschema_for::<ProfileControl>();
+    json_schema!({
+        "description": "true, false, or {control: 10%}.",
+        "anyOf": [{ "type": "boolean" }, control]
+    })
+});
 
 /// Which traces to fetch after the load, and how long to wait for them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -178,14 +174,7 @@ pub enum Fetch {
     None,
 }
 
-impl JsonSchema for Fetch {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Fetch".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["slow", "all", "none"] })
-    }
-}
+schema!(Fetch, "Fetch", |_| json_schema!({ "type": "string", "enum": ["slow", "all", "none"] }));
 
 /// One of several loads.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

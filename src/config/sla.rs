@@ -1,8 +1,9 @@
 //! The `sla` section: Rally's criteria, under their names in Rally, and thresholds.
 
+use crate::notation::schema;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,14 +134,7 @@ pub enum SeverityText {
     Warn,
 }
 
-impl JsonSchema for SeverityText {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Severity".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["fail", "warn"] })
-    }
-}
+schema!(SeverityText, "Severity", |_| json_schema!({ "type": "string", "enum": ["fail", "warn"] }));
 
 impl<'de> Deserialize<'de> for Threshold {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -164,18 +158,13 @@ impl Serialize for Threshold {
     }
 }
 
-impl JsonSchema for Threshold {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Threshold".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let map = generator.subschema_for::<ThresholdMap>();
-        json_schema!({
-            "description": "A condition such as `p(99) < 250ms`, or a map with a condition and options.",
-            "anyOf": [{ "type": "string", "minLength": 1 }, map]
-        })
-    }
-}
+schema!(Threshold, "Threshold", |generator| {
+    let map = generator.subschema_for::<ThresholdMap>();
+    json_schema!({
+        "description": "A condition such as `p(99) < 250ms`, or a map with a condition and options.",
+        "anyOf": [{ "type": "string", "minLength": 1 }, map]
+    })
+});
 
 /// A file from which `bench check` reads criteria: a scenario, of which only these keys are read, or a file with only
 /// these keys.

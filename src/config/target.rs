@@ -1,8 +1,9 @@
 //! A target, as written: a base URL, or a service of the cloud's catalog.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::{schema, written_as_its_value};
+use schemars::{JsonSchema, json_schema};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use text::digits;
@@ -67,27 +68,15 @@ impl<'de> Deserialize<'de> for Target {
     }
 }
 
-impl Serialize for Target {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Url(url) => url.serialize(serializer),
-            Self::Service(service) => service.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Target: Url, Service);
 
-impl JsonSchema for Target {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Target".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        // A map whose keys are all unknown was probably meant as a service.
-        let mut branches = vec![generator.subschema_for::<Service>().to_value()];
-        let reference = Reference::json_schema(generator).to_value();
-        branches.extend(reference["anyOf"].as_array().cloned().unwrap_or_default());
-        json_schema!({
-            "description": "A base URL, a reference to one, or a service of the cloud's catalog: {service: compute}.",
-            "anyOf": branches
-        })
-    }
-}
+schema!(Target, "Target", |generator| {
+    // A map whose keys are all unknown was probably meant as a service.
+    let mut branches = vec![generator.subschema_for::<Service>().to_value()];
+    let reference = Reference::json_schema(generator).to_value();
+    branches.extend(reference["anyOf"].as_array().cloned().unwrap_or_default());
+    json_schema!({
+        "description": "A base URL, a reference to one, or a service of the cloud's catalog: {service: compute}.",
+        "anyOf": branches
+    })
+});

@@ -1,6 +1,7 @@
 //! Whose credentials a request carries, as written.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::notation::schema;
+use schemars::json_schema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -37,14 +38,9 @@ impl Serialize for Credentials {
     }
 }
 
-impl JsonSchema for Credentials {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Credentials".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "enum": [ADMIN] }] })
-    }
-}
+schema!(
+    Credentials,
+    "Credentials",
+    inline,
+    |_| json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "enum": [ADMIN] }] })
+);

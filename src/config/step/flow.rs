@@ -1,8 +1,9 @@
 //! The steps that decide what comes next, as written: choices, loops, groups and pauses.
 
+use crate::notation::{schema, text_or_number, written_as_its_value};
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -89,30 +90,17 @@ impl<'de> Deserialize<'de> for Think {
     }
 }
 
-impl Serialize for Think {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Fixed(pause) => pause.serialize(serializer),
-            Self::Uniform(pause) => pause.serialize(serializer),
-            Self::Exponential(pause) => pause.serialize(serializer),
-        }
-    }
-}
+written_as_its_value!(Think: Fixed, Uniform, Exponential);
 
-impl JsonSchema for Think {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Think".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let fixed = generator.subschema_for::<DurationText>();
-        let exponential = generator.subschema_for::<ExponentialThink>();
-        let uniform = generator.subschema_for::<UniformThink>();
-        json_schema!({
-            "description": "A duration, {min: 1s, max: 3s} or {mean: 2s}.",
-            "anyOf": [fixed, exponential, uniform]
-        })
-    }
-}
+schema!(Think, "Think", |generator| {
+    let fixed = generator.subschema_for::<DurationText>();
+    let exponential = generator.subschema_for::<ExponentialThink>();
+    let uniform = generator.subschema_for::<UniformThink>();
+    json_schema!({
+        "description": "A duration, {min: 1s, max: 3s} or {mean: 2s}.",
+        "anyOf": [fixed, exponential, uniform]
+    })
+});
 
 /// A number, or a template that gives one.
 #[derive(Clone, Debug)]
@@ -120,10 +108,7 @@ pub struct CountText(pub String);
 
 impl<'de> Deserialize<'de> for CountText {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(match digits::value(deserializer)? {
-            Value::String(text) => text,
-            other => digits::to_text(&other),
-        }))
+        text_or_number(deserializer).map(Self)
     }
 }
 
@@ -137,17 +122,10 @@ impl Serialize for CountText {
     }
 }
 
-impl JsonSchema for CountText {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Count".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A whole number, or a template that gives one: 3, \"{{ pages }}\".",
-            "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 100_000 }, { "type": "string", "minLength": 1 }]
-        })
-    }
-}
+schema!(CountText, "Count", |_| json_schema!({
+    "description": "A whole number, or a template that gives one: 3, \"{{ pages }}\".",
+    "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 100_000 }, { "type": "string", "minLength": 1 }]
+}));
 
 /// An expression that is true or false, or one of the two.
 #[derive(Clone, Debug)]
@@ -168,35 +146,21 @@ impl Serialize for Condition {
     }
 }
 
-impl JsonSchema for Condition {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        // Not the name of the conditions in `expect`: schemars takes two types of the same name for one.
-        "Expression".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "An expression that is true or false, with or without its braces: \"{{ total > 10 }}\".",
-            "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "boolean" }]
-        })
-    }
-}
+// Not the name of the conditions in `expect`: schemars takes two types of the same name for one.
+schema!(Condition, "Expression", |_| json_schema!({
+    "description": "An expression that is true or false, with or without its braces: \"{{ total > 10 }}\".",
+    "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "boolean" }]
+}));
 
 /// The items of a `for_each`: a list, or a template that gives one.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Items(#[serde(deserialize_with = "digits::value")] pub Value);
 
-impl JsonSchema for Items {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Items".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A list, or a template that gives one: [a, b], \"{{ users }}\".",
-            "anyOf": [{ "type": "array" }, { "type": "string", "minLength": 1 }]
-        })
-    }
-}
+schema!(Items, "Items", |_| json_schema!({
+    "description": "A list, or a template that gives one: [a, b], \"{{ users }}\".",
+    "anyOf": [{ "type": "array" }, { "type": "string", "minLength": 1 }]
+}));
 
 /// Variables and the values to give them.
 pub type Assignments = BTreeMap<String, Value>;
