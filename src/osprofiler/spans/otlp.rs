@@ -128,3 +128,26 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::varint;
+
+    #[test]
+    fn a_number_has_64_bits_at_most() {
+        let nine = [0xff; 9];
+        for (bytes, expected) in [
+            (vec![0x7f], Some((0x7f, 0))),
+            (vec![0x80, 0x01, 0xaa], Some((0x80, 1))),
+            ([&nine[..], &[0x01]].concat(), Some((u64::MAX, 0))),
+            ([&nine[..], &[0x02]].concat(), None),
+            ([&nine[..], &[0x81, 0x00]].concat(), None),
+            (vec![0x80], None),
+            (vec![], None),
+        ] {
+            let mut rest = bytes.as_slice();
+            let read = varint(&mut rest).map(|number| (number, rest.len()));
+            assert_eq!(read, expected, "{bytes:x?}");
+        }
+    }
+}
