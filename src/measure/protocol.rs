@@ -3,8 +3,6 @@
 //! All protocols share the phases of a request over a connection ([`crate::phases::Phases`]), so thresholds and tables
 //! have one vocabulary. What differs stands here, and nothing else in a sample or in a log depends on a protocol.
 
-use crate::sample::ActionSample;
-
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/names.rs"]
 pub mod echo;
@@ -54,13 +52,13 @@ static HTTP: ProtocolNames = ProtocolNames {
     },
 };
 
-/// True for a request that used HTTP/2.
-#[must_use]
-pub fn is_http2(action: &ActionSample) -> bool {
-    (action.protocol, action.phases.version) == (Protocol::Http, HTTP2)
-}
-
 impl Protocol {
+    /// True for HTTP/2, by the version that a call used.
+    #[must_use]
+    pub fn is_http2(self, version: u8) -> bool {
+        (self, version) == (Self::Http, HTTP2)
+    }
+
     /// From its number in the log.
     #[must_use]
     pub fn from_u8(number: u8) -> Option<Self> {

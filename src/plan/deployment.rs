@@ -22,8 +22,6 @@ use text::diagnostics::{Fault, SourceText};
 use text::yaml::{self, YamlNode};
 use text::yaml_place::{at, first_key, item, key_span};
 
-use cloud::CloudParts;
-
 use super::connection;
 use super::headers::{holds_secret, request_header, request_header_line};
 use super::references::{self, Env};
@@ -218,6 +216,17 @@ fn without_nulls(mut node: YamlNode) -> YamlNode {
     node
 }
 
+/// What the files of a deployment that is a cloud and nothing else say.
+struct CloudParts {
+    name: String,
+    credentials: Credentials,
+    lookup: Lookup,
+    tls: TlsOptions,
+    /// The HMAC keys.
+    keys: Vec<Secret>,
+    connection_string: Option<Secret>,
+}
+
 struct Resolver<'a> {
     path: &'a Path,
     folder: PathBuf,
@@ -304,6 +313,36 @@ impl<'a> Resolver<'a> {
             connection_string,
             demo,
         })
+    }
+
+    /// The deployment of a file that describes a cloud and nothing else. Its only target is Keystone; services are looked
+    /// up in the catalog.
+    fn only_cloud(&mut self, cloud: CloudParts, source: &SourceText) -> ResolvedDeployment {
+        let CloudParts { name, credentials, mut lookup, tls, keys, connection_string } = cloud;
+        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
+        let auth = Auth::Keystone(credentials);
+        self.opened(&mut lookup, Some(&auth), source);
+        let (proxies, notes) = self.proxies_of_environment(&targets);
+        ResolvedDeployment {
+            name,
+            file: self.path.to_path_buf(),
+            targets,
+            lookup,
+            targets_allowed: Vec::new(),
+            tls,
+            http_version: Version::default(),
+            dns: DnsOptions::default(),
+            server_names: Vec::new(),
+            proxies,
+            headers: Vec::new(),
+            auth,
+            profiler_enabled: true,
+            connection_string,
+            warnings: [self.warnings(&keys), notes].concat(),
+            hmac_keys: keys,
+            spans: Spans::default(),
+            demo: None,
+        }
     }
 
     fn rally_tls(&mut self, cloud: &rally::OpenStack, node: &YamlNode) -> TlsOptions {

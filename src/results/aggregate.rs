@@ -13,7 +13,6 @@ use measure::ids::RunIds;
 use measure::latency::{Latency, SampleId};
 use measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
 use measure::phases::Phases;
-use measure::protocol::is_http2;
 use measure::rows::{IterationHead, Rows, SampleRow};
 use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 use osprofiler::record::TraceRecord;
@@ -452,7 +451,7 @@ impl ActionStats {
         self.iterations += u64::from(self.last_iteration.replace(id) != Some(id));
         self.sent += u64::from(action.requests);
         self.opened += u64::from(action.phases.opened);
-        self.http2 += u64::from(is_http2(action));
+        self.http2 += u64::from(action.protocol.is_http2(action.phases.version));
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);

@@ -17,7 +17,6 @@ use config::data::{Order, Per};
 use measure::errors::Failure;
 use measure::log::{RunLog, WorkloadHeader};
 use measure::phases::Retransmits;
-use measure::protocol::is_http2;
 use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 use osprofiler::record::{Info, START_SUFFIX, STOP_SUFFIX, Timestamp, TraceRecord};
 use terms::allocation::{Allocation, Taker};
@@ -138,7 +137,7 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     if action.requests > 1 {
         info["requests"] = action.requests.into();
     }
-    if is_http2(action) {
+    if action.protocol.is_http2(action.phases.version) {
         info["http"] = 2.into();
     }
     if let Some(address) = addresses.get(&action.phases.address) {

@@ -12,8 +12,6 @@ use crate::include::moved;
 use base::masking;
 use base::secret::Secret;
 use client::catalog::Interface;
-use client::keystone::Credentials;
-use client::options::{DnsOptions, Version};
 use client::service_types;
 use client::tls::TlsOptions;
 use client::url::BaseUrl;
@@ -26,7 +24,7 @@ use text::yaml_place::{at, first_key, key_span};
 use super::keystone::Login;
 use super::openrc;
 use super::targets::{Lookup, ServiceTypeOverride};
-use super::{Auth, DEFAULT_TARGET, ResolvedDeployment, Resolver, Spans};
+use super::{Auth, CloudParts, ResolvedDeployment, Resolver};
 
 /// Keys of `auth` that are secrets.
 const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
@@ -62,17 +60,6 @@ pub(super) struct Cloud {
     pub(super) auth: Auth,
     pub(super) lookup: Lookup,
     pub(super) tls: TlsOptions,
-}
-
-/// What the files of a deployment that is a cloud and nothing else say.
-pub(super) struct CloudParts {
-    pub(super) name: String,
-    pub(super) credentials: Credentials,
-    pub(super) lookup: Lookup,
-    pub(super) tls: TlsOptions,
-    /// The HMAC keys.
-    pub(super) keys: Vec<Secret>,
-    pub(super) connection_string: Option<Secret>,
 }
 
 /// A file of clouds.
@@ -214,36 +201,6 @@ impl Resolver<'_> {
         let connection_string = connection.map(|connection| self.readable(connection));
         let cloud = CloudParts { name, credentials, lookup, tls, keys, connection_string };
         Some(self.only_cloud(cloud, source))
-    }
-
-    /// The deployment of a file that describes a cloud and nothing else. Its only target is Keystone; services are looked
-    /// up in the catalog.
-    pub(super) fn only_cloud(&mut self, cloud: CloudParts, source: &SourceText) -> ResolvedDeployment {
-        let CloudParts { name, credentials, mut lookup, tls, keys, connection_string } = cloud;
-        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
-        let auth = Auth::Keystone(credentials);
-        self.opened(&mut lookup, Some(&auth), source);
-        let (proxies, notes) = self.proxies_of_environment(&targets);
-        ResolvedDeployment {
-            name,
-            file: self.path.to_path_buf(),
-            targets,
-            lookup,
-            targets_allowed: Vec::new(),
-            tls,
-            http_version: Version::default(),
-            dns: DnsOptions::default(),
-            server_names: Vec::new(),
-            proxies,
-            headers: Vec::new(),
-            auth,
-            profiler_enabled: true,
-            connection_string,
-            warnings: [self.warnings(&keys), notes].concat(),
-            hmac_keys: keys,
-            spans: Spans::default(),
-            demo: None,
-        }
     }
 
     /// A file that is looked for where OpenStack's clients do: the first one found.

@@ -17,7 +17,6 @@ use uuid::Uuid;
 use measure::errors::{Failure, NumberedFailure};
 use measure::ids::RunIds;
 use measure::log::{Header, LogError, RunLog, Visitor};
-use measure::protocol::is_http2;
 use measure::rows::{Rows, SampleRow};
 use measure::sample::CompletionStatus;
 
@@ -302,7 +301,7 @@ impl RowExporter<'_> {
                 ExportCell::Integer(phases.receive_ns),
                 ExportCell::Integer(phases.before_ns),
                 ExportCell::Flag(phases.opened),
-                ExportCell::Flag(is_http2(action)),
+                ExportCell::Flag(action.protocol.is_http2(action.phases.version)),
                 ExportCell::Integer(action.outcome.unwrap_or(0).into()),
                 ExportCell::Integer(action.body_bytes),
                 ExportCell::Flag(profiled),
