@@ -92,7 +92,7 @@ enum ExpectedFinding {
     Whole(WholePattern),
     Nothing,
     /// Nothing, or that everything is slower.
-    Nobody,
+    NoCause,
 }
 
 /// One load: the calls of a usual iteration, and the noise.
@@ -384,7 +384,7 @@ fn verdict(plant: Plant, expected: ExpectedFinding, seed: u64) -> (&'static str,
             "right"
         }
         ExpectedFinding::Nothing if cause.is_none() && whole.is_none() => "right",
-        ExpectedFinding::Nobody if cause.is_none() && whole != Some(WholePattern::SameMoments) => "right",
+        ExpectedFinding::NoCause if cause.is_none() && whole != Some(WholePattern::SameMoments) => "right",
         _ if cause.is_none() && whole.is_none() => "silent",
         _ => "wrong",
     };
@@ -417,7 +417,7 @@ const PLANTS: [(Plant, ExpectedFinding); 29] = [
     (Plant::LongSlower(4.0), ExpectedFinding::Named(LONG)),
     (Plant::ShortSlower, ExpectedFinding::Named("check stock")),
     (Plant::Statements, ExpectedFinding::Named("SELECT stock")),
-    (Plant::TailOfAll, ExpectedFinding::Nobody),
+    (Plant::TailOfAll, ExpectedFinding::NoCause),
     (Plant::TailOfEach, ExpectedFinding::Nothing),
     (Plant::TailOfEqual, ExpectedFinding::Nothing),
     (Plant::Healthy, ExpectedFinding::Nothing),

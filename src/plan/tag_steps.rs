@@ -30,7 +30,7 @@ pub(super) fn tags(outer: &Tags, step: &step::Step, node: &YamlNode, faults: &mu
     tags.extend(written.clone());
     if tags.len() > TAGS_MAX {
         let fault = Fault::error(key_span(node, "tags"), format!("an action with more than {TAGS_MAX} tags"));
-        faults.push(fault.help("remove some of them; those of the groups around it count"));
+        faults.push(fault.help("remove some of them; the tags of the groups around it count, too"));
     }
     tags
 }
