@@ -1,6 +1,6 @@
 //! Pages in a real Chromium, through WebDriver; this file tests that the page of a trace draws and responds.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,6 +9,54 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::Bench;
+
+/// How often a chromedriver is started that finds no port.
+const STARTS_MAX: usize = 20;
+
+/// A chromedriver and its port; `None` where there is none.
+///
+/// It takes a free port of IPv6 and ends if the same port of IPv4 is taken, which happens on a busy machine.
+fn driver() -> Option<(Child, u16)> {
+    for _ in 0..STARTS_MAX {
+        let started =
+            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let Ok(mut driver) = started else {
+            println!("skipped: no chromedriver; install chromium and chromium-driver");
+            return None;
+        };
+        match port(driver.stdout.take().unwrap()) {
+            Ok(port) => return Some((driver, port)),
+            Err(lines) if lines.contains("port not available") => {
+                driver.wait().unwrap();
+            }
+            Err(lines) => panic!("chromedriver names no port: {lines}"),
+        }
+    }
+    panic!("chromedriver found no free port in {STARTS_MAX} starts");
+}
+
+/// The port that a chromedriver names, or all that it says until it ends.
+fn port(output: impl Read) -> Result<u16, String> {
+    let mut said = String::new();
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let port = line.strip_prefix("ChromeDriver was started successfully on port ");
+        if let Some(port) = port.and_then(|port| port.trim_end_matches('.').parse().ok()) {
+            return Ok(port);
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    Err(said)
+}
+
+#[test]
+fn a_chromedriver_names_its_port_or_says_why_not() {
+    let said = "Starting ChromeDriver 1\nOnly local connections are allowed.\n";
+    let good = format!("{said}ChromeDriver was started successfully on port 41234.\n");
+    assert_eq!(port(good.as_bytes()), Ok(41234));
+    let taken = format!("{said}IPv4 port not available. Exiting...\n");
+    assert_eq!(port(taken.as_bytes()), Err(taken));
+}
 
 /// A browser window.
 pub(crate) struct Browser {
@@ -21,24 +69,9 @@ pub(crate) struct Browser {
 impl Browser {
     /// `None` where there is no chromedriver.
     pub(crate) fn start() -> Option<Self> {
-        let started =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut driver) = started else {
-            println!("skipped: no chromedriver; install chromium and chromium-driver");
-            return None;
-        };
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
-            port.trim_end_matches('.').parse().ok()
-        });
+        let (driver, port) = driver()?;
         let profile = tempfile::tempdir().unwrap();
-        let mut browser = Self {
-            driver,
-            port: port.expect("chromedriver names no port"),
-            session: String::new(),
-            _profile: profile,
-        };
+        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
         let arguments = [
             "--headless",
             "--no-sandbox",
