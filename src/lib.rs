@@ -56,6 +56,7 @@
 //! | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
 //! | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
 //! | [`runner`] | when iterations start and stop | know what an iteration does |
+//! | [`openstack`] | logging in to Keystone, its catalog, what a run makes in a cloud and deletes again | run during the load, except to renew tokens |
 //! | [`demo`] | the embedded, instrumented service and its collector | be used by the load |
 //! | [`harness`] | the life cycle of a run, of a comparison of two builds, and of stored runs | read arguments, print or exit |
 //! | [`cli`] | arguments, terminal, exit codes | contain logic |
@@ -83,5 +84,7 @@
 
 pub use {
     analysis, base, cli, client, collect, config, demo, harness, import, iteration, judging, measure,
-    osprofiler, plan, rally, receive, report, results, runner, statistics, terms, text, verdict,
+    osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
 };
+#[cfg(feature = "openstack")]
+pub use {openstack, rally};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use harness::contexts::{CleanupOptions, cleanup};
+use harness::cloud::{CleanupOptions, cleanup};
 use harness::options::Environment;
 use harness::{HarnessError, Interrupt, runs};
 
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &CleanupArguments) -> Result<Exit, HarnessError> {
     };
     let cleaned = cleanup(&options, &Environment::default(), &interrupt)?;
     drop(listening);
-    cleaned.left.iter().for_each(|thing| output::print(&thing.to_string()));
+    cleaned.left.iter().for_each(|thing| output::print(thing));
     cleaned.unknown.iter().for_each(|why| say(why));
     if cleaned.only_looked {
         say(&format!("{} things would be deleted; --yes deletes them", cleaned.left.len()));

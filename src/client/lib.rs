@@ -9,7 +9,6 @@
 pub mod addresses;
 pub mod body;
 mod buffers;
-pub mod catalog;
 pub mod client_credentials;
 pub mod connect;
 pub mod cookies;
@@ -24,17 +23,14 @@ pub mod guard;
 pub mod headers;
 pub mod http1;
 mod http2;
-pub mod keystone;
 pub mod options;
 pub mod plain;
 pub mod pool;
 pub mod proxy;
 mod quick_head;
 mod redirect;
-pub mod refusal;
 mod resolve;
 mod retransmits;
-pub mod service_types;
 mod shared;
 #[cfg(feature = "simulation")]
 pub mod simulated;

@@ -10,7 +10,6 @@ use plan::deployment::ResolvedDeployment;
 use plan::references::Env;
 use plan::step::actions;
 use plan::{self, Plan, include, scenario};
-use rally;
 use report::document::terminal::TerminalStyle;
 use text::diagnostics::{Fault, SourceText};
 use text::files::open_named;
@@ -21,9 +20,9 @@ use super::demo;
 use super::error::HarnessError;
 use super::event::{Sink, warn};
 use super::options::{Environment, LoadOptions, YamlFile};
+use super::rally_task::{self, TaskFile};
 pub use super::reading::deployment;
 pub(super) use super::reading::source;
-use super::task::{self, TaskFile};
 use super::whole_urls;
 
 /// A deployment; if it cannot be used, also one with unknown values for what is not set, so that the targets of a
@@ -55,8 +54,8 @@ pub(super) fn scenario_and_deployment(
     load: &LoadOptions,
 ) -> Result<Files, HarnessError> {
     match source(file) {
-        Ok(source) if rally::is_task(&source.text) => {
-            let (document, deployment, task) = task::read(file, source, given, load)?;
+        Ok(source) if rally_task::is_task(&source.text) => {
+            let (document, deployment, task) = rally_task::read(file, source, given, load)?;
             Ok(Files { document, deployment, task: Some(task) })
         }
         read => with_its_deployment(file, read, given, load),
@@ -75,7 +74,7 @@ fn with_its_deployment(
     let deployment = |file: &YamlFile| with_stand_in(file, &load.environment);
     let scenario = match read {
         Ok(source) => {
-            task::refuse_arguments(load)?;
+            rally_task::refuse_arguments(load)?;
             scenario::read(source)
         }
         Err(stopped) => {
@@ -173,7 +172,7 @@ pub(super) fn plan(
             })
         })?;
     if let Some(task) = task {
-        plan.warnings.extend(task.warnings.iter().cloned());
+        plan.warnings.extend(task.warnings().iter().cloned());
         let programs = task.programs();
         if !programs.is_empty() {
             let many = if programs.len() == 1 { "a program" } else { "programs" };
@@ -274,7 +273,7 @@ pub fn validate_load(
     events: &Sink,
 ) -> Result<CheckedFile, HarnessError> {
     let text = source(file)?;
-    let is_task = rally::is_task(&text.text);
+    let is_task = rally_task::is_task(&text.text);
     let (root, faults) = yaml::parse_all(&text);
     let is_scenario = root.as_ref().is_some_and(looks_like_a_scenario);
     if root.is_none() && !is_task {

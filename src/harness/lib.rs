@@ -7,7 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod ab;
-pub mod contexts;
+pub mod cloud;
 pub mod demo;
 mod environment;
 pub mod error;
@@ -31,13 +31,13 @@ pub mod runs;
 pub mod stored;
 pub mod traces;
 
-mod hooks;
 mod host;
 mod housekeeping;
 mod interrupt;
 mod kept;
 mod pages;
 mod push;
+mod rally_task;
 mod read_again;
 mod reading;
 mod receiving;
@@ -46,7 +46,6 @@ mod run_name;
 mod senders;
 mod shards;
 pub mod single;
-mod task;
 pub mod url_run;
 mod whole_urls;
 mod writing;

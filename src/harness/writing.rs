@@ -5,7 +5,6 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use measure::log::RunLog;
 use report::{badge, html, junit, markdown};
 use results::aggregate::Aggregate;
 use results::directory::{RunDirectory, write_at_once};
@@ -18,8 +17,8 @@ use text::shell;
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
-use super::options::{RallyReports, ReportOptions, TracesMode};
-use super::pages;
+use super::options::{ReportOptions, TracesMode};
+use super::{pages, rally_task};
 
 const UNWRITTEN: &str = "the run's files cannot be written";
 
@@ -52,7 +51,7 @@ pub(super) fn write(
     if let Some(path) = &options.step_summary {
         add_to(path, &|output| markdown::render(&results, output), events);
     }
-    let rally = rally_reports(&options.rally, directory, &results);
+    let rally = rally_task::reports(&options.rally, directory, &results);
     let faults = [run, badge, junit, rally].into_iter().filter_map(Result::err);
     let fault = faults.reduce(HarnessError::and);
     WriteOutcome { results, is_there, fault }
@@ -154,30 +153,6 @@ pub(super) fn junit_of(path: &Path, results: &Results) -> Result<(), HarnessErro
     write_named(path, &junit::render(results).map_err(HarnessError::failed)?)
 }
 
-/// Writes a run as Rally reports tasks.
-fn rally_reports(
-    files: &RallyReports,
-    directory: &RunDirectory,
-    results: &Results,
-) -> Result<(), HarnessError> {
-    if files.json.is_none() && files.junit.is_none() {
-        return Ok(());
-    }
-    let log = RunLog::open(&directory.log()).map_err(HarnessError::failed)?;
-    let hooks = rally::json::hooks(&log).map_err(HarnessError::failed)?;
-    let junit = files
-        .junit
-        .as_deref()
-        .map_or(Ok(()), |path| write_named(path, &rally::junit::render(&log.header, results, &hooks)));
-    let json = files.json.as_deref().map_or(Ok(()), |path| {
-        let written = write_output(path, |output| {
-            rally::json::write(&log, results, &hooks, output).map_err(std::io::Error::other)
-        });
-        written.map_err(|error| cannot_write(path, &error))
-    });
-    junit.and(json)
-}
-
 /// Writes criteria of something other than a run, such as a comparison, as JUnit XML.
 pub(super) fn junit_of_criteria(
     path: &Path,
@@ -187,12 +162,12 @@ pub(super) fn junit_of_criteria(
     write_named(path, &junit::of_criteria(title, criteria).map_err(HarnessError::failed)?)
 }
 
-fn write_named(path: &Path, text: &str) -> Result<(), HarnessError> {
+pub(super) fn write_named(path: &Path, text: &str) -> Result<(), HarnessError> {
     let written = write_output(path, |output| output.write_all(text.as_bytes()));
     written.map_err(|error| cannot_write(path, &error))
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
+pub(super) fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
     HarnessError::failed(format!("{} cannot be written: {error}", path.display()))
 }
 

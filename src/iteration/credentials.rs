@@ -16,8 +16,9 @@ use minijinja::value::{Object, ObjectRepr};
 use base::masking;
 use base::secret::Secret;
 use client::plain::{PlainClient, PlainError};
-use client::{client_credentials, keystone, tokens};
+use client::{client_credentials, tokens};
 use plan::deployment::{Auth, TokenCommand};
+use plan::keystone::{self, TokenIssuer};
 use text::programs;
 use text::template::Value;
 
@@ -41,6 +42,7 @@ pub struct CurrentCredentials {
     /// The number of renewals.
     generation: AtomicU64,
     refusals: Refusals,
+    issuer: &'static dyn TokenIssuer,
 }
 
 #[derive(Clone, Debug)]
@@ -51,13 +53,14 @@ struct CurrentToken {
 
 impl CurrentCredentials {
     /// Credentials for `auth`, after a login if `auth` needs one, and how long they are valid; `None` if they are not
-    /// renewed. `token` is Keystone's if bench has logged in before.
+    /// renewed. `issuer` logs in to Keystone; `token` is Keystone's if bench has logged in before.
     ///
     /// # Errors
     /// Fails if the login fails, or if a secret is not a valid header value.
     pub async fn establish(
         auth: &Auth,
         client: &PlainClient,
+        issuer: &'static dyn TokenIssuer,
         token: Option<keystone::Token>,
     ) -> Result<(Self, Option<Duration>), PlainError> {
         let (current, valid_for) = match auth {
@@ -73,25 +76,25 @@ impl CurrentCredentials {
             Auth::Keystone(login) => {
                 let token = match token {
                     Some(token) => token,
-                    None => keystone::issue_token(client, login).await?,
+                    None => issuer.issue(client, login).await?,
                 };
                 let valid_for = login.can_renew().then_some(token.valid_for);
                 (Some(of_keystone(token)?), valid_for)
             }
             Auth::OAuth2(_) | Auth::Command(_) => {
-                let (current, valid_for) = issued(auth, client).await?;
+                let (current, valid_for) = issued(auth, client, issuer).await?;
                 (Some(current), Some(valid_for))
             }
         };
         let (current, generation) = (RwLock::new(current), AtomicU64::new(0));
-        Ok((Self { current, generation, refusals: Refusals::default() }, valid_for))
+        Ok((Self { current, generation, refusals: Refusals::default(), issuer }, valid_for))
     }
 
     /// No credentials: requests carry none.
     #[cfg(test)]
     pub(super) fn none() -> Self {
         let (current, generation) = (RwLock::new(None), AtomicU64::new(0));
-        Self { current, generation, refusals: Refusals::default() }
+        Self { current, generation, refusals: Refusals::default(), issuer: &keystone::NoIssuer }
     }
 
     /// Changes whenever [`Self::header`] does.
@@ -121,7 +124,7 @@ impl CurrentCredentials {
                 () = tokio::time::sleep(wait) => false,
                 () = self.refusals.of_generation(self.generation()) => true,
             };
-            wait = match issued(auth, client).await {
+            wait = match issued(auth, client, self.issuer).await {
                 Ok((renewed, valid_for)) => {
                     let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                     *current = Some(renewed);
@@ -169,10 +172,14 @@ impl CurrentCredentials {
 }
 
 /// Asks for a token. Gives its header, and how long it is valid.
-async fn issued(auth: &Auth, client: &PlainClient) -> Result<(CurrentToken, Duration), PlainError> {
+async fn issued(
+    auth: &Auth,
+    client: &PlainClient,
+    issuer: &dyn TokenIssuer,
+) -> Result<(CurrentToken, Duration), PlainError> {
     match auth {
         Auth::Keystone(credentials) => {
-            let token = keystone::issue_token(client, credentials).await?;
+            let token = issuer.issue(client, credentials).await?;
             let valid_for = token.valid_for;
             Ok((of_keystone(token)?, valid_for))
         }

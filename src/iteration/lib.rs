@@ -15,6 +15,7 @@ mod lane;
 pub mod observe;
 mod pass;
 mod poll;
+pub mod refusal;
 mod reply;
 pub mod user;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::service_types::ServiceType;
 use ::config::contexts as config;
 use ::config::scenario::Scenario;
-use client::service_types::ServiceType;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
 use text::yaml::YamlNode;

@@ -7,6 +7,7 @@
 pub mod action;
 pub mod body;
 pub mod call;
+pub mod catalog;
 pub mod cidr;
 pub mod compare;
 mod compiler;
@@ -24,6 +25,7 @@ pub mod http;
 mod http_options;
 pub mod include;
 pub mod json;
+pub mod keystone;
 mod nesting;
 mod once;
 pub mod overrides;
@@ -34,6 +36,7 @@ pub mod references;
 mod referred;
 pub mod rounds;
 pub mod scenario;
+pub mod service_types;
 pub mod shard;
 pub mod step;
 mod steps;
@@ -106,6 +109,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// True if it has anything made in a cloud.
+    #[must_use]
+    pub fn wants_contexts(&self) -> bool {
+        self.workloads.iter().any(|workload| workload.contexts.is_some())
+    }
+
     /// Draws the arrivals of workloads with `random: poisson`. They depend only on this seed and the workload.
     pub fn draw_arrivals(&mut self, seed: u64) {
         for (number, workload) in (1_u64..).zip(&mut self.workloads) {

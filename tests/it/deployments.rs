@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use bench::base::secret::Secret;
-use bench::client::keystone::Credentials;
 use bench::plan::Plan;
 use bench::plan::deployment::{self, Auth, ResolvedDeployment};
+use bench::plan::keystone::Credentials;
 use bench::plan::references::Env;
 use bench::plan::scenario::{self, PlanOptions};
 use bench::text::yaml;

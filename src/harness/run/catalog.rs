@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::contexts;
+use crate::cloud::ISSUER;
 use crate::error::HarnessError;
 use crate::event::warn;
-use client::keystone::{self, Token};
 use client::plain::PlainClient;
 use client::tls;
 use config::Document;
 use config::scenario::Scenario;
 use plan::Plan;
 use plan::deployment::{Auth, ResolvedDeployment, is_awaited};
+use plan::keystone::Token;
 
 use super::planned::planned;
 use super::{Round, RunExecution};
@@ -32,7 +32,7 @@ pub(super) struct ReplanInputs {
 /// True if the plan has a target whose URL is not known yet, or contexts, which need the whole catalog.
 pub(super) fn is_needed(plan: &Plan) -> bool {
     let mut targets = plan.deployment.targets.iter();
-    contexts::are_wanted(plan)
+    plan.wants_contexts()
         || plan.deployment.lookup.is_needed()
         || targets.any(|(_, url)| is_awaited(&url.origin))
 }
@@ -59,8 +59,8 @@ impl RunExecution {
         let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let client = PlainClient::through(&tls, &deployment.dns, &deployment.proxies)
             .map_err(HarnessError::unreachable)?;
-        let token = keystone::issue_token(&client, credentials).await.map_err(HarnessError::unreachable)?;
-        deployment.look_up(Arc::new(token.catalog.clone())).map_err(HarnessError::faults)?;
+        let token = ISSUER.issue(&client, credentials).await.map_err(HarnessError::unreachable)?;
+        deployment.look_up(Arc::clone(&token.catalog)).map_err(HarnessError::faults)?;
         let mut plan = planned(&self.options, &document, deployment, self.task.as_ref())?;
         let is_new = |warning: &&String| !self.plan.warnings.contains(warning);
         warn(&self.events, &plan.warnings.iter().filter(is_new).cloned().collect::<Vec<_>>());

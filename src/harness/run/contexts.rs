@@ -2,7 +2,8 @@
 
 use super::RunExecution;
 use super::prepare::PreflightResult;
-use crate::contexts::{self, Cloud, RunContexts, Tokens};
+use crate::cloud::{self, RunContexts, UserTokens};
+use crate::run_name;
 use iteration::Context;
 use measure::errors::{Failure, FailureClass};
 use runner::stop::Stop;
@@ -10,15 +11,15 @@ use runner::stop::Stop;
 impl RunExecution {
     /// The contexts of this run, if it wants any.
     pub(super) fn contexts(&self, prepared: &PreflightResult) -> Option<RunContexts> {
-        if !contexts::are_wanted(&self.plan) {
-            return None;
-        }
-        let ids = self.cloud.token.as_ref().map(|token| (token.project_id.clone(), token.user_id.clone()));
-        let (client, credentials) = (prepared.client.clone(), prepared.context.credentials.clone());
-        let cloud = Cloud::of(&self.plan.deployment, client, credentials, ids.unwrap_or_default())?;
-        let run = (self.identity.clock.wall_anchor_unix_ns(), self.identity.names_id);
-        let directory = (self.directory.path(), self.options.once.is_none());
-        Some(RunContexts::new(cloud, &self.plan, run, directory, &self.events))
+        let name = run_name::of_run(self.identity.clock.wall_anchor_unix_ns(), self.identity.names_id);
+        cloud::contexts(
+            &self.plan,
+            (prepared.client.clone(), prepared.context.credentials.clone()),
+            self.cloud.token.as_ref(),
+            name,
+            (&self.directory, self.options.once.is_none()),
+            &self.events,
+        )
     }
 
     /// Makes the contexts, unless the run is stopped meanwhile. The tokens of users are renewed from now on.
@@ -39,7 +40,7 @@ impl RunExecution {
         if let Some(ready) = ready {
             context.crowds = ready.crowds;
             let tokens = ready.tokens;
-            self.runtime.spawn(async move { Tokens::keep_fresh(&tokens).await });
+            self.runtime.spawn(async move { UserTokens::keep_fresh(&tokens).await });
         }
         Ok(())
     }

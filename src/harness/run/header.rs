@@ -72,7 +72,7 @@ impl RunExecution {
             traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
-            rally: self.task.as_ref().map(|task| task.record.clone()),
+            rally: self.task.as_ref().map(|task| task.record().clone()),
             shard: self.part.as_ref().map(ShardAssignment::header),
             shards: Vec::new(),
         }

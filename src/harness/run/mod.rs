@@ -22,12 +22,12 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use base::clock::RunClock;
-use client::keystone::Token;
 use client::plain::PlainClient;
 use demo::Demo;
 use measure::ids::RunIds;
 use measure::log::{LogWriter, ShardStart};
 use plan::Plan;
+use plan::keystone::Token;
 use report::metrics::RunFacts;
 use results::aggregate::Aggregate;
 use results::choice::IterationClass;
@@ -42,10 +42,9 @@ use self::catalog::ReplanInputs;
 use self::load::LoadOutcome;
 use self::prepare::PreflightResult;
 use self::record::ClosedRunLog;
-use super::contexts::RunContexts;
+use super::cloud::RunContexts;
 use super::error::{HarnessError, HarnessErrorKind};
 use super::event::{Event, Sink, of_round};
-use super::hooks::Hooks;
 use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
 use super::live::Sum;
@@ -53,9 +52,9 @@ use super::live_gate::LiveGate;
 use super::options::RunOptions;
 use super::outcome::FinishedRun;
 use super::progress::AsEvents;
+use super::rally_task::{self, TaskFile};
 use super::receiving::RunReceiver;
 use super::shards::{Exchange, Link, ShardAssignment, aborting};
-use super::task::TaskFile;
 
 pub(super) use self::assemble::vary;
 
@@ -248,8 +247,7 @@ impl RunExecution {
         let mut receiver = RunReceiver::observer(self.receiving.borrow().as_ref());
         let gate = LiveGate::new(&self.plan, self.identity.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
-        let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
-        let mut hooks = Hooks::new(hooks, self.identity.clock, &stop);
+        let mut hooks = rally_task::hooks(self.task.as_ref(), self.identity.clock, &stop);
         // A workload has ended when its programs have, so its hooks come first.
         let observers = Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut shown, &mut gate]);
         let credentials = Arc::clone(&prepared.context.credentials);

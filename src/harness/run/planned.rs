@@ -3,7 +3,7 @@
 use crate::error::HarnessError;
 use crate::files;
 use crate::options::RunOptions;
-use crate::task::TaskFile;
+use crate::rally_task::TaskFile;
 use config::Document;
 use config::scenario::Scenario;
 use plan::Plan;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunExecution;
-use crate::contexts;
+use crate::cloud::ISSUER;
 use crate::error::HarnessError;
 use crate::event::Event;
 use crate::files;
@@ -48,7 +48,7 @@ impl RunExecution {
             || self.options.watch.wants_tls()
             || origins.iter().any(|origin| origin.tls)
             || self.plan.http.guard.allows_others()
-            || contexts::are_wanted(&self.plan);
+            || self.plan.wants_contexts();
         let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
@@ -65,7 +65,7 @@ impl RunExecution {
         let client = PlainClient::through(&tls, &self.plan.http.dns, &self.plan.http.proxies)
             .map_err(HarnessError::unreachable)?;
         let (credentials, token_valid_for) =
-            CurrentCredentials::establish(&deployment.auth, &client, self.cloud.token.clone())
+            CurrentCredentials::establish(&deployment.auth, &client, ISSUER, self.cloud.token.clone())
                 .await
                 .map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));

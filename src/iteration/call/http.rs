@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::refusal;
 use base::clock::{now, saturating_nanos};
 use base::masking::masked_with;
 use base::units::format_ns;
@@ -16,7 +17,6 @@ use client::cookies::Jar;
 use client::decode;
 use client::headers::HeaderBlock;
 use client::pool::Pool;
-use client::refusal;
 use client::{Request, take_cut_off};
 use measure::errors::FailureClass;
 use measure::observation::{Exchange, Observation};

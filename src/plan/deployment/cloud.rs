@@ -8,11 +8,11 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::Interface;
 use crate::include::moved;
+use crate::service_types;
 use base::masking;
 use base::secret::Secret;
-use client::catalog::Interface;
-use client::service_types;
 use client::tls::TlsOptions;
 use client::url::BaseUrl;
 use config::reference::Reference;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::keystone::{Application, Credentials, Domain, Identity, KeystoneReference, Scope};
 use base::complaint::Complaint;
 use base::secret::Secret;
-use client::keystone::{Application, Credentials, Domain, Identity, KeystoneReference, Scope};
 use client::url::BaseUrl;
 use config::keystone::Keystone;
 use config::rally;

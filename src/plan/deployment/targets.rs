@@ -12,13 +12,14 @@ use ::config::reference::Reference;
 use ::config::target::{CatalogDefaults, Service, Target};
 use base::complaint::Complaint;
 use base::secret::Secret;
-use client::catalog::{Catalog, EndpointQuery, Interface, is_version};
-use client::service_types::{self, ServiceType, microversion_headers};
 use client::url::{BaseUrl, Origin};
 use text::diagnostics::{Fault, SourceText};
 use text::similar::did_you_mean;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, first_key};
+
+use crate::catalog::{EndpointCatalog, EndpointQuery, Interface, is_version};
+use crate::service_types::{self, ServiceType, microversion_headers};
 
 use super::{Auth, DEFAULT_TARGET, ResolvedDeployment, Resolver};
 
@@ -43,7 +44,7 @@ pub struct Lookup {
     /// The deployment's file, to show what is wrong in it.
     source: Option<Arc<SourceText>>,
     /// The catalog, once bench has logged in.
-    catalog: Option<Arc<Catalog>>,
+    catalog: Option<Arc<dyn EndpointCatalog>>,
 }
 
 /// What a type of service has in place of the catalog's.
@@ -186,7 +187,7 @@ impl ResolvedDeployment {
     ///
     /// # Errors
     /// What the deployment wants and the catalog does not have, at its places in the deployment.
-    pub fn look_up(&mut self, catalog: Arc<Catalog>) -> Result<(), RejectedFile> {
+    pub fn look_up(&mut self, catalog: Arc<dyn EndpointCatalog>) -> Result<(), RejectedFile> {
         let mut faults = Vec::new();
         for (number, service) in std::mem::take(&mut self.lookup.services).into_iter().enumerate() {
             let Some(stand_in) = placeholder(&service.name, Some(number)) else { continue };

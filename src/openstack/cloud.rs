@@ -6,14 +6,17 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
-use crate::error::HarnessError;
-use crate::files::default_headers;
-use client::plain::{PlainAnswer, PlainClient};
-use client::service_types::microversion_headers;
+use client::plain::{PlainAnswer, PlainClient, PlainError};
+use client::tls;
 use client::url::BaseUrl;
-use client::{keystone, refusal, tls};
+use config::RejectedFile;
 use iteration::credentials::CurrentCredentials;
+use iteration::refusal;
 use plan::deployment::{Auth, Lookup, ResolvedDeployment};
+use plan::keystone;
+use plan::service_types::microversion_headers;
+
+use super::keystone::{KeystoneIssuer, issue_token};
 
 /// The version that lets an administrator see the key pairs of other users.
 const KEY_PAIRS_VERSION: &str = "2.10";
@@ -72,6 +75,20 @@ impl std::fmt::Display for Problem {
     }
 }
 
+/// Why bench cannot log in to a cloud.
+pub enum ConnectError {
+    /// The deployment cannot be used.
+    Input(String),
+    /// The cloud does not answer, or refuses.
+    Unreachable(String),
+    /// What the deployment wants and the catalog does not have.
+    Faults(RejectedFile),
+}
+
+fn unreachable(error: PlainError) -> ConnectError {
+    ConnectError::Unreachable(error.to_string())
+}
+
 /// Who asks.
 #[derive(Clone)]
 pub(super) struct Caller {
@@ -82,7 +99,7 @@ pub(super) struct Caller {
 
 /// A cloud.
 #[derive(Clone)]
-pub(crate) struct Cloud {
+pub struct Cloud {
     client: PlainClient,
     login: keystone::Credentials,
     lookup: Lookup,
@@ -95,8 +112,8 @@ pub(crate) struct Cloud {
 
 impl Cloud {
     /// The cloud of a run that has logged in. `None` if the deployment is none.
-    pub(crate) fn of(
-        deployment: &ResolvedDeployment,
+    pub fn of(
+        (deployment, headers): (&ResolvedDeployment, HeaderMap),
         client: PlainClient,
         credentials: Arc<CurrentCredentials>,
         (project_id, user_id): (Option<String>, Option<String>),
@@ -106,30 +123,38 @@ impl Cloud {
             client,
             login: login.clone(),
             lookup: deployment.lookup.clone(),
-            headers: default_headers(Some(deployment)),
+            headers,
             admin: Caller { credentials, project_id },
             user_id,
         })
     }
 
-    /// Logs in to the cloud of a deployment.
-    pub(super) async fn connect(mut deployment: ResolvedDeployment) -> Result<Self, HarnessError> {
+    /// Logs in to the cloud of a deployment. `headers`: of every request.
+    ///
+    /// # Errors
+    /// A deployment that is no cloud, a cloud that does not answer, and what the catalog lacks.
+    pub async fn connect(
+        mut deployment: ResolvedDeployment,
+        headers: HeaderMap,
+    ) -> Result<Self, ConnectError> {
         let Auth::Keystone(login) = &deployment.auth else {
             let text = format!("{} is no cloud: it has no Keystone", deployment.file.display());
-            return Err(HarnessError::input(text));
+            return Err(ConnectError::Input(text));
         };
         // The catalog may lead to services with TLS even if Keystone is without.
-        let tls = tls::config(&deployment.tls, true).map_err(HarnessError::input)?;
+        let tls =
+            tls::config(&deployment.tls, true).map_err(|error| ConnectError::Input(error.to_string()))?;
         let client = PlainClient::through(&tls, &deployment.dns, &deployment.proxies)
-            .map_err(HarnessError::unreachable)?;
-        let token = keystone::issue_token(&client, login).await.map_err(HarnessError::unreachable)?;
+            .map_err(|error| ConnectError::Unreachable(error.to_string()))?;
+        let token = issue_token(&client, login).await.map_err(unreachable)?;
         let ids = (token.project_id.clone(), token.user_id.clone());
-        deployment.look_up(Arc::new(token.catalog.clone())).map_err(HarnessError::faults)?;
-        let (credentials, _) = CurrentCredentials::establish(&deployment.auth, &client, Some(token))
-            .await
-            .map_err(HarnessError::unreachable)?;
-        let none = || HarnessError::input("only Keystone has a catalog of services");
-        Self::of(&deployment, client, Arc::new(credentials), ids).ok_or_else(none)
+        deployment.look_up(Arc::clone(&token.catalog)).map_err(ConnectError::Faults)?;
+        let (credentials, _) =
+            CurrentCredentials::establish(&deployment.auth, &client, &KeystoneIssuer, Some(token))
+                .await
+                .map_err(unreachable)?;
+        let none = || ConnectError::Input("only Keystone has a catalog of services".to_owned());
+        Self::of((&deployment, headers), client, Arc::new(credentials), ids).ok_or_else(none)
     }
 
     /// The id of the role that lets users work in a project.
@@ -151,7 +176,7 @@ impl Cloud {
         self.call(&self.admin, Method::PUT, (CloudService::Keystone, &path), None).await?;
         let scope = keystone::Scope::Project(keystone::KeystoneReference::Id(project.to_owned()));
         let login = Auth::Keystone(keystone::Credentials { scope, ..self.login.clone() });
-        let established = CurrentCredentials::establish(&login, &self.client, None).await;
+        let established = CurrentCredentials::establish(&login, &self.client, &KeystoneIssuer, None).await;
         let (credentials, _) = established.map_err(|error| Problem::new(error.to_string()))?;
         Ok(Caller { credentials: Arc::new(credentials), project_id: Some(project.to_owned()) })
     }
@@ -202,7 +227,7 @@ impl Cloud {
 
     /// Why the deployment's user cannot log in, if that is so.
     pub(super) async fn refused_login(&self) -> Option<String> {
-        let answered = keystone::issue_token(&self.client, &self.login).await;
+        let answered = issue_token(&self.client, &self.login).await;
         answered.err().map(|error| error.to_string())
     }
 

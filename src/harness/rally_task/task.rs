@@ -15,41 +15,42 @@ use rally::template::{RenderedTask, render};
 use rally::{self, ArgumentFiles, Task};
 use text::diagnostics::{Fault, SourceText};
 
-use super::error::HarnessError;
-use super::options::{Environment, LoadOptions, TaskArguments, YamlFile};
-use super::reading;
+use crate::error::HarnessError;
+use crate::options::{Environment, LoadOptions, TaskArguments, YamlFile};
+use crate::reading;
 
 /// What a task file is besides a scenario.
-pub(super) struct TaskFile {
-    pub(super) record: RallyTask,
+pub(crate) struct TaskFile {
+    record: RallyTask,
     pub(super) hooks: Vec<Vec<Hook>>,
-    pub(super) warnings: Vec<String>,
+    warnings: Vec<String>,
     rendered: RenderedTask,
 }
 
 impl TaskFile {
+    /// What Rally's reports repeat of the file.
+    pub(crate) fn record(&self) -> &RallyTask {
+        &self.record
+    }
+
+    /// What the user should know.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// The programs of hooks, which the load starts on this machine.
-    pub(super) fn programs(&self) -> Vec<String> {
+    pub(crate) fn programs(&self) -> Vec<String> {
         self.hooks.iter().flatten().map(|hook| on_one_line(&hook.to_string())).collect()
     }
 
     /// Faults of the document at their places in the file as it was written.
-    pub(super) fn at_home(&self, rejected: RejectedFile) -> RejectedFile {
+    pub(crate) fn at_home(&self, rejected: RejectedFile) -> RejectedFile {
         self.rendered.at_home(rejected)
     }
 }
 
-/// Refuses arguments for a file that is no task.
-pub(super) fn refuse_arguments(load: &LoadOptions) -> Result<(), HarnessError> {
-    if load.task_arguments.is_empty() {
-        return Ok(());
-    }
-    Err(HarnessError::usage("--task-args and --task-args-file are for task files of Rally")
-        .remedy("give a scenario's variables with --set NAME=VALUE"))
-}
-
 /// Reads a task file and its deployment: the given one, or one that has only the targets that the task names.
-pub(super) fn read(
+pub(crate) fn read(
     file: &YamlFile,
     source: SourceText,
     given: Option<&YamlFile>,

@@ -59,13 +59,13 @@ impl std::fmt::Display for LeftoverResource {
 
 /// How a sweep ended.
 #[derive(Debug, Default)]
-pub(super) struct SweepOutcome {
+pub struct SweepOutcome {
     /// How many things were deleted.
-    pub(super) deleted: usize,
+    pub deleted: usize,
     /// What is still there.
-    pub(super) left: Vec<LeftoverResource>,
+    pub left: Vec<LeftoverResource>,
     /// Why some things could not even be looked for.
-    pub(super) unknown: Vec<String>,
+    pub unknown: Vec<String>,
 }
 
 const USER: &str = "user";
@@ -106,14 +106,14 @@ impl ResourceInventory {
 type Members = BTreeMap<String, Caller>;
 
 /// Looks for what these runs have left, and changes nothing: so what only members of a project see is not found.
-pub(super) async fn find(cloud: &Cloud, which: &SweepScope) -> SweepOutcome {
+pub async fn find(cloud: &Cloud, which: &SweepScope) -> SweepOutcome {
     let mut found = look(cloud, which, None).await;
     let unknown = reasons(std::mem::take(&mut found.unknown));
     SweepOutcome { deleted: 0, left: found.all(), unknown }
 }
 
 /// Deletes what these runs have left, until a time is over. The more things there are, the longer it is.
-pub(super) async fn sweep(cloud: &Cloud, which: &SweepScope, within: Duration) -> SweepOutcome {
+pub async fn sweep(cloud: &Cloud, which: &SweepScope, within: Duration) -> SweepOutcome {
     let (began, mut wait, mut within) = (Instant::now(), WAIT_MIN, within);
     let mut seen: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
     let (mut round, mut refused, mut members) = (0_u32, 0, Members::new());

@@ -19,6 +19,8 @@ use runner::observers::Observer;
 use runner::stop::Stop;
 use text::programs::{self, ProgramOutput};
 
+use super::task::TaskFile;
+
 /// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(600);
 /// How many may run at the same time.
@@ -31,7 +33,7 @@ const KEPT_CHARS: usize = 4000;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// An observer that starts the programs.
-pub(super) struct Hooks<'a> {
+pub(crate) struct Hooks<'a> {
     hooks: &'a [Vec<Hook>],
     clock: RunClock,
     stop: Stop,
@@ -49,23 +51,23 @@ struct HookThread {
     thread: JoinHandle<HookRun>,
 }
 
-impl<'a> Hooks<'a> {
-    /// Observes a load with these hooks of its workloads.
-    pub(super) fn new(hooks: &'a [Vec<Hook>], clock: RunClock, stop: &Stop) -> Self {
-        Self {
-            hooks,
-            clock,
-            stop: stop.clone(),
-            waiting: Vec::new(),
-            running: Vec::new(),
-            ended: Vec::new(),
-            left_out: 0,
-            cancelled: Arc::default(),
-        }
+/// Observes a load with the hooks of a task's workloads.
+pub(crate) fn hooks<'a>(task: Option<&'a TaskFile>, clock: RunClock, stop: &Stop) -> Hooks<'a> {
+    Hooks {
+        hooks: task.map(|task| task.hooks.as_slice()).unwrap_or_default(),
+        clock,
+        stop: stop.clone(),
+        waiting: Vec::new(),
+        running: Vec::new(),
+        ended: Vec::new(),
+        left_out: 0,
+        cancelled: Arc::default(),
     }
+}
 
+impl Hooks<'_> {
     /// The programs that were started, in order, and notes for the results.
-    pub(super) fn finish(mut self) -> (Vec<HookRun>, Vec<String>) {
+    pub(crate) fn finish(mut self) -> (Vec<HookRun>, Vec<String>) {
         self.wait(None);
         self.ended.sort_by_key(|run| run.start_ns);
         let mut notes: Vec<String> = self.ended.iter().map(|run| self.sentence(run)).collect();

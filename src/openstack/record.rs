@@ -10,14 +10,14 @@ use super::sweep::LeftoverResource;
 use text::files::{open_regular, write_at_once};
 
 /// The file's name.
-pub(super) const FILE_NAME: &str = "contexts.json";
+pub const FILE_NAME: &str = "contexts.json";
 const VERSION: u32 = 1;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Whether a run's things are still there.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub enum State {
     /// They may be.
     Made,
     /// They were deleted, except for what is left.
@@ -27,36 +27,36 @@ pub(super) enum State {
 /// The content of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
+pub struct Record {
     version: u32,
     /// What the names begin with.
-    pub(super) prefix: String,
+    pub prefix: String,
     /// The deployment's file.
-    pub(super) deployment: PathBuf,
-    pub(super) state: State,
+    pub deployment: PathBuf,
+    pub state: State,
     /// What could not be deleted.
-    pub(super) left: Vec<LeftoverResource>,
+    pub left: Vec<LeftoverResource>,
 }
 
 impl Record {
     /// Before anything is made.
-    pub(super) fn new(prefix: String, deployment: &Path) -> Self {
+    pub fn new(prefix: String, deployment: &Path) -> Self {
         let deployment = std::path::absolute(deployment).unwrap_or_else(|_| deployment.to_path_buf());
         Self { version: VERSION, prefix, deployment, state: State::Made, left: Vec::new() }
     }
 
     /// After everything else was deleted.
-    pub(super) fn deleted(self, left: &[LeftoverResource]) -> Self {
+    pub fn deleted(self, left: &[LeftoverResource]) -> Self {
         Self { state: State::Deleted, left: left.to_vec(), ..self }
     }
 
     /// Writes it into a run's directory.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
         write_at_once(&directory.join(FILE_NAME), |output| Ok(serde_json::to_writer_pretty(output, self)?))
     }
 
     /// Reads that of a run; `None` if the run has none.
-    pub(super) fn read(directory: &Path) -> Result<Option<Self>, String> {
+    pub fn read(directory: &Path) -> Result<Option<Self>, String> {
         let path = directory.join(FILE_NAME);
         let cannot = |error: String| format!("cannot read {}: {error}", path.display());
         let file = match open_regular(&path) {

@@ -8,13 +8,14 @@ use http::Method;
 use serde_json::{Value as Json, json};
 
 use super::cloud::{Caller, CloudService, Problem, text};
+use super::keystone::KeystoneIssuer;
 use super::maker::{Maker, Tenant, each, escaped};
 use super::resources;
-use client::keystone::{self, Identity, KeystoneReference, Scope};
 use iteration::credentials::CurrentCredentials;
 use iteration::crowd::{Crowd, Member};
 use plan::contexts::{Contexts, Flavor, UserChoice, Users};
 use plan::deployment::Auth;
+use plan::keystone::{self, Identity, KeystoneReference, Scope};
 use text::template::Value;
 
 /// A token that must be renewed while the load runs.
@@ -193,7 +194,8 @@ impl Maker<'_> {
             scope: Scope::Project(KeystoneReference::Id(project.to_owned())),
         };
         let auth = Auth::Keystone(login);
-        let established = CurrentCredentials::establish(&auth, self.cloud.client(), None).await;
+        let established =
+            CurrentCredentials::establish(&auth, self.cloud.client(), &KeystoneIssuer, None).await;
         let (credentials, valid_for) = established.map_err(|error| Problem::new(error.to_string()))?;
         let credentials = Arc::new(credentials);
         let caller = Caller { credentials: Arc::clone(&credentials), project_id: Some(project.to_owned()) };

@@ -9,59 +9,12 @@ use serde_json::Value;
 
 use base::complaint::Complaint;
 
-use super::service_types::ServiceType;
-use super::url::{BaseUrl, Origin};
+use client::url::{BaseUrl, Origin};
+use plan::catalog::{EndpointCatalog, EndpointQuery, Interface, is_version};
+use plan::service_types::ServiceType;
 
 /// More services or endpoints than this are ignored.
 const ENTRIES_MAX: usize = 1000;
-
-/// Who an endpoint is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Interface {
-    /// Everybody.
-    #[default]
-    Public,
-    /// The cloud's own network.
-    Internal,
-    /// Administrators.
-    Admin,
-}
-
-impl Interface {
-    /// The interface of this name; Keystone v2's `publicURL` and so on are understood, too.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name.strip_suffix("URL").unwrap_or(name) {
-            "public" => Some(Self::Public),
-            "internal" => Some(Self::Internal),
-            "admin" => Some(Self::Admin),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Internal => "internal",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// Which endpoint is wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EndpointQuery {
-    /// The service: its official type, an alias, its project, or any type or name that the catalog has.
-    pub service: String,
-    /// Who the endpoint is for.
-    pub interface: Interface,
-    /// The region; `None` for the only one.
-    pub region: Option<String>,
-    /// The major version in the URL, such as `v2.0`; `None` for what the catalog says, or the usual one if it says none.
-    pub version: Option<String>,
-}
 
 /// The services of a cloud.
 #[derive(Clone, Debug, Default)]
@@ -116,17 +69,35 @@ impl Catalog {
         Self { services: services.collect() }
     }
 
-    /// True if it has no service: the token has no scope, or the cloud has no endpoints.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.services.is_empty()
+    /// The services that a name may mean. They have exactly this type; or else the first of the service's types that
+    /// the catalog has; or else this name.
+    fn candidates(&self, name: &str) -> Vec<&Service> {
+        let of_type = |kind: &str| self.services.iter().filter(|s| s.kind == kind).collect::<Vec<_>>();
+        let mut known = ServiceType::named(name).into_iter().flat_map(ServiceType::types);
+        let exact = Some(of_type(name)).filter(|found| !found.is_empty());
+        let found =
+            exact.or_else(|| known.find_map(|kind| Some(of_type(kind)).filter(|found| !found.is_empty())));
+        found.unwrap_or_else(|| self.services.iter().filter(|service| service.name == name).collect())
     }
 
-    /// The base URL of an endpoint, with the service's major version at its end or in it.
-    ///
-    /// # Errors
-    /// What the catalog lacks, and what it has instead.
-    pub fn find(&self, wanted: &EndpointQuery) -> Result<BaseUrl, Complaint> {
+    fn without_service(&self, service: &str) -> Complaint {
+        let what = format!("the cloud's catalog has no service `{service}`");
+        let mut types: Vec<String> = self.services.iter().map(|service| shown(&service.kind)).collect();
+        types.sort_unstable();
+        types.dedup();
+        types.truncate(50);
+        Complaint::new(
+            what,
+            match types.is_empty() {
+                true => "the token has no catalog: scope it to a project with `project_name`".to_owned(),
+                false => format!("it has {}; or give the target a `url`", types.join(", ")),
+            },
+        )
+    }
+}
+
+impl EndpointCatalog for Catalog {
+    fn find(&self, wanted: &EndpointQuery) -> Result<BaseUrl, Complaint> {
         let EndpointQuery { service, interface, .. } = wanted;
         let candidates = self.candidates(service);
         let Some(first) = candidates.first() else { return Err(self.without_service(service)) };
@@ -153,9 +124,7 @@ impl Catalog {
         Ok(with_version(url, wanted.version.as_deref(), usual.map_or("", |usual| usual.version)))
     }
 
-    /// The origins of all endpoints of an interface and a region.
-    #[must_use]
-    pub fn origins(&self, interface: Interface, region: Option<&str>) -> Vec<Origin> {
+    fn origins(&self, interface: Interface, region: Option<&str>) -> Vec<Origin> {
         let mut origins = Vec::new();
         for endpoint in self.services.iter().flat_map(|service| &service.endpoints) {
             let is_wanted = endpoint.interface == interface && endpoint.is_in(region);
@@ -168,37 +137,9 @@ impl Catalog {
         origins
     }
 
-    /// True if an endpoint is there.
-    #[must_use]
-    pub fn has_origin(&self, origin: &Origin) -> bool {
+    fn has_origin(&self, origin: &Origin) -> bool {
         let mut endpoints = self.services.iter().flat_map(|service| &service.endpoints);
         endpoints.any(|endpoint| BaseUrl::parse(&endpoint.url).is_ok_and(|url| url.origin == *origin))
-    }
-
-    /// The services that a name may mean. They have exactly this type; or else the first of the service's types that
-    /// the catalog has; or else this name.
-    fn candidates(&self, name: &str) -> Vec<&Service> {
-        let of_type = |kind: &str| self.services.iter().filter(|s| s.kind == kind).collect::<Vec<_>>();
-        let mut known = ServiceType::named(name).into_iter().flat_map(ServiceType::types);
-        let exact = Some(of_type(name)).filter(|found| !found.is_empty());
-        let found =
-            exact.or_else(|| known.find_map(|kind| Some(of_type(kind)).filter(|found| !found.is_empty())));
-        found.unwrap_or_else(|| self.services.iter().filter(|service| service.name == name).collect())
-    }
-
-    fn without_service(&self, service: &str) -> Complaint {
-        let what = format!("the cloud's catalog has no service `{service}`");
-        let mut types: Vec<String> = self.services.iter().map(|service| shown(&service.kind)).collect();
-        types.sort_unstable();
-        types.dedup();
-        types.truncate(50);
-        Complaint::new(
-            what,
-            match types.is_empty() {
-                true => "the token has no catalog: scope it to a project with `project_name`".to_owned(),
-                false => format!("it has {}; or give the target a `url`", types.join(", ")),
-            },
-        )
     }
 }
 
@@ -250,16 +191,6 @@ fn without_endpoint(wanted: &EndpointQuery, endpoints: &[&Endpoint]) -> Complain
 /// A name from the catalog, short and on one line.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(80).collect()
-}
-
-/// True for `v3` and `v2.1`.
-#[must_use]
-pub fn is_version(text: &str) -> bool {
-    let digits = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit());
-    text.strip_prefix('v').is_some_and(|number| match number.split_once('.') {
-        Some((major, minor)) => digits(major) && digits(minor),
-        None => digits(number),
-    })
 }
 
 /// The URL with this version in the place of its own; without a version of its own, with that or the usual one at its
@@ -377,7 +308,7 @@ mod tests {
         let unscoped = Catalog::of_token(&json!({ "token": {} }));
         let said =
             unscoped.find(&EndpointQuery { service: "compute".to_owned(), ..EndpointQuery::default() });
-        assert!(unscoped.is_empty() && said.unwrap_err().remedy.contains("scope it to a project"));
+        assert!(said.unwrap_err().remedy.contains("scope it to a project"));
     }
 
     #[test]
@@ -423,14 +354,5 @@ mod tests {
             shown(Interface::Public, Some("One")).iter().filter(|shown| *shown == "http://c").count(),
             1
         );
-    }
-
-    #[test]
-    fn versions_are_told_from_other_parts_of_a_path() {
-        for (text, expected) in
-            [("v3", true), ("v2.1", true), ("v", false), ("v2.", false), ("3", false), ("volume", false)]
-        {
-            assert_eq!(is_version(text), expected, "{text}");
-        }
     }
 }

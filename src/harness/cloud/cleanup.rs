@@ -1,12 +1,14 @@
 //! Deletes what runs have left in a cloud: of one run by its directory, or of all that began long enough ago.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use super::cloud::Cloud;
-use super::names::SweepScope;
-use super::record::Record;
-use super::sweep::{self, LeftoverResource, SweepOutcome};
+use openstack::cloud::{Cloud, ConnectError};
+use openstack::names::SweepScope;
+use openstack::record::{FILE_NAME, Record};
+use openstack::sweep::{self, SweepOutcome};
+
+use super::{CleanupOptions, CleanupOutcome};
 use crate::error::{HarnessError, HarnessErrorKind};
 use crate::housekeeping::runtime;
 use crate::interrupt::Interrupt;
@@ -16,48 +18,6 @@ use base::clock::RunClock;
 
 /// How long deleting may take.
 const WITHIN: Duration = Duration::from_secs(300);
-
-/// What to delete.
-#[derive(Clone, Debug, Default)]
-pub struct CleanupOptions {
-    /// The directory of a run whose things are deleted.
-    pub run: Option<PathBuf>,
-    /// The deployment; by default, the run's.
-    pub deployment: Option<YamlFile>,
-    /// The age of the runs whose things are deleted, without a directory.
-    pub older_than: Option<Duration>,
-    /// False to say only what would be deleted.
-    pub delete: bool,
-}
-
-/// What was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CleanupOutcome {
-    /// How many things were deleted.
-    pub deleted: usize,
-    /// What is still there, with the reason; or what would be deleted, without one.
-    pub left: Vec<LeftoverResource>,
-    /// Why some things could not be looked for.
-    pub unknown: Vec<String>,
-    /// True if things were only looked for.
-    pub only_looked: bool,
-}
-
-impl CleanupOutcome {
-    /// What went wrong, if something could not be deleted.
-    ///
-    /// # Errors
-    /// Something could not be deleted.
-    pub fn result(&self) -> Result<(), HarnessError> {
-        let (left, unknown) = (self.left.len(), self.unknown.len());
-        let text = match (self.only_looked || left == 0, unknown) {
-            (true, 0) => return Ok(()),
-            (false, _) => format!("{left} of {} things could not be deleted", left + self.deleted),
-            (true, _) => "not everything could be looked for".to_owned(),
-        };
-        Err(HarnessError::failed(text).remedy("mend what the lines above say, and try again"))
-    }
-}
 
 /// Deletes what the options name, or says what that would be.
 ///
@@ -107,7 +67,7 @@ fn of_run(
     if !delete {
         return Ok(cleaned(swept, true));
     }
-    let path = directory.join(super::record::FILE_NAME);
+    let path = directory.join(FILE_NAME);
     let written = match swept.left.is_empty() && swept.unknown.is_empty() {
         true => std::fs::remove_file(&path),
         false => record.deleted(&swept.left).write(directory),
@@ -126,7 +86,8 @@ fn swept(
     let deployment = files::deployment(deployment, environment)?;
     let runtime = runtime()?;
     let work = async {
-        let cloud = Cloud::connect(deployment).await?;
+        let headers = files::default_headers(Some(&deployment));
+        let cloud = Cloud::connect(deployment, headers).await.map_err(unconnected)?;
         Ok(match delete {
             true => sweep::sweep(&cloud, which, WITHIN).await,
             false => sweep::find(&cloud, which).await,
@@ -146,5 +107,14 @@ fn swept(
 }
 
 fn cleaned(SweepOutcome { deleted, left, unknown }: SweepOutcome, only_looked: bool) -> CleanupOutcome {
+    let left = left.iter().map(ToString::to_string).collect();
     CleanupOutcome { deleted, left, unknown, only_looked }
+}
+
+fn unconnected(error: ConnectError) -> HarnessError {
+    match error {
+        ConnectError::Input(text) => HarnessError::input(text),
+        ConnectError::Unreachable(text) => HarnessError::unreachable(text),
+        ConnectError::Faults(rejected) => HarnessError::faults(rejected),
+    }
 }

@@ -4,16 +4,6 @@
 //! made. So what a killed run has left can be found, and nothing that bench has not made is ever deleted. Nothing here
 //! runs during the load but the renewal of the users' tokens.
 
-mod cleanup;
-mod cloud;
-mod kinds;
-mod make;
-mod maker;
-mod names;
-mod record;
-mod resources;
-mod sweep;
-
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,23 +11,18 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use self::make::{ProvisionedCrowd, RenewableToken};
-use self::maker::Maker;
-use self::names::SweepScope;
-use self::record::Record;
-use self::sweep::SweepOutcome;
-use super::event::{Event, Sink};
-use super::run_name;
+use super::cloud::Cloud;
+use super::make::{ProvisionedCrowd, RenewableToken};
+use super::maker::Maker;
+use super::names::SweepScope;
+use super::record::{self, Record};
+use super::sweep::{self, SweepOutcome};
 use base::masking;
 use base::secret::Secret;
 use iteration::crowd::{Crowd, Crowds};
 use plan::Plan;
 use plan::contexts::Contexts;
 use text::shell;
-
-pub use self::cleanup::{CleanupOptions, CleanupOutcome, cleanup};
-pub(super) use self::cloud::Cloud;
-pub use self::sweep::LeftoverResource;
 
 /// How long deleting may take after a load.
 const DELETED_WITHIN: Duration = Duration::from_secs(120);
@@ -46,61 +31,68 @@ const UNANSWERED: Duration = Duration::from_secs(2);
 /// How many things that could not be deleted are named one by one.
 const NAMED_MAX: usize = 20;
 
+/// What contexts have to say while they are made and deleted.
+#[derive(Clone, Copy, Debug)]
+pub enum ContextsMessage<'a> {
+    /// What is being done.
+    Progress(&'a str),
+    /// What is left, and what to do.
+    Left(&'a str),
+}
+
+/// Receives messages.
+pub type ContextsSink = Box<dyn Fn(ContextsMessage<'_>)>;
+
 /// The contexts of a run.
-pub(super) struct RunContexts {
+pub struct RunContexts {
     cloud: Cloud,
     prefix: String,
     /// The run's directory.
     directory: PathBuf,
     deployment: PathBuf,
-    events: Sink,
+    messages: ContextsSink,
     /// False if the run's directory is removed after the run.
     stays: bool,
     /// The tokens of the users that were made; `None` until everything is made.
-    tokens: RefCell<Option<Arc<Tokens>>>,
+    tokens: RefCell<Option<Arc<UserTokens>>>,
 }
 
 /// What was made before a load.
-pub(super) struct Ready {
+pub struct ProvisionedCloud {
     /// The users that iterations are.
-    pub(super) crowds: Crowds,
+    pub crowds: Crowds,
     /// The users' tokens.
-    pub(super) tokens: Arc<Tokens>,
+    pub tokens: Arc<UserTokens>,
 }
 
 /// The tokens of all users, which are renewed while the load runs.
-pub(super) struct Tokens {
+pub struct UserTokens {
     cloud: Cloud,
     renewed: Vec<RenewableToken>,
 }
 
-/// True if a plan has anything made in a cloud.
-pub(super) fn are_wanted(plan: &Plan) -> bool {
-    plan.workloads.iter().any(|workload| workload.contexts.is_some())
-}
-
 impl RunContexts {
-    /// The contexts of a run that began at this time. `directory`: the run's, and whether it stays.
-    pub(super) fn new(
+    /// The contexts of a run. `prefix`: what all names begin with; `directory`: the run's, and whether it stays.
+    pub fn new(
         cloud: Cloud,
         plan: &Plan,
-        (began_unix_ns, run_id): (u64, Uuid),
+        prefix: String,
         (directory, stays): (&Path, bool),
-        events: &Sink,
+        messages: ContextsSink,
     ) -> Self {
         Self {
             cloud,
-            prefix: run_name::of_run(began_unix_ns, run_id),
+            prefix,
             directory: directory.to_path_buf(),
             deployment: plan.deployment.file.clone(),
-            events: Arc::clone(events),
+            messages,
             stays,
             tokens: RefCell::default(),
         }
     }
 
     /// True if nothing is left of what was made.
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         !self.directory.join(record::FILE_NAME).exists()
     }
 
@@ -112,7 +104,7 @@ impl RunContexts {
     ///
     /// # Errors
     /// The first thing that cannot be made. What was made before is still there.
-    pub(super) async fn make(&self, plan: &Plan) -> Result<Ready, String> {
+    pub async fn make(&self, plan: &Plan) -> Result<ProvisionedCloud, String> {
         self.record()
             .write(&self.directory)
             .map_err(|error| format!("{} cannot be written: {error}", self.directory.display()))?;
@@ -140,14 +132,14 @@ impl RunContexts {
             (Arc::from(workload.name.as_str()), crowd)
         });
         let crowds = Crowds::new(by_workload.collect(), self.cloud.admin.project_id.as_deref());
-        let tokens = Arc::new(Tokens { cloud: self.cloud.clone(), renewed });
+        let tokens = Arc::new(UserTokens { cloud: self.cloud.clone(), renewed });
         self.tokens.replace(Some(Arc::clone(&tokens)));
-        Ok(Ready { crowds, tokens })
+        Ok(ProvisionedCloud { crowds, tokens })
     }
 
     /// Deletes everything that the run has made, by its contexts and by its iterations. Gives what to say about the rest,
     /// and about users' tokens.
-    pub(super) async fn delete(&self) -> Vec<String> {
+    pub async fn delete(&self) -> Vec<String> {
         self.say("deleting what the run has made in the cloud");
         let tokens = self.tokens.take();
         if tokens.is_none() {
@@ -166,7 +158,7 @@ impl RunContexts {
             self.say(&format!("deleted {} things; nothing is left", swept.deleted));
         }
         for text in &said {
-            self.events.event(&Event::ContextsLeft(text));
+            (self.messages)(ContextsMessage::Left(text));
         }
         said.extend(tokens.and_then(|tokens| tokens.note()));
         said
@@ -195,14 +187,14 @@ impl RunContexts {
     }
 
     fn say(&self, text: &str) {
-        self.events.event(&Event::Contexts(text));
+        (self.messages)(ContextsMessage::Progress(text));
     }
 }
 
-impl Tokens {
+impl UserTokens {
     /// Renews all tokens, for as long as this future is polled. Logins are spread over time: all tokens are of the same
     /// age, and must not all be renewed at once.
-    pub(super) async fn keep_fresh(&self) {
+    pub async fn keep_fresh(&self) {
         let count = self.renewed.len().max(1) as f64;
         let running = self.renewed.iter().enumerate().map(|(number, renewed)| {
             let earlier = 1.0 - SPREAD * number as f64 / count;
@@ -213,7 +205,7 @@ impl Tokens {
     }
 
     /// What to say about the tokens after the load, if services refused some or some could not be renewed.
-    pub(super) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let all = self.renewed.iter();
         let notes: Vec<String> = all.filter_map(|renewed| renewed.credentials.note_of_user()).collect();
         let first = notes.first()?;
