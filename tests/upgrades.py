@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = Path(os.environ.get("BENCH") or ROOT / "target/debug/bench").resolve()
 BUILT = ROOT / "target/upgrades"
-# Between two sessions of work there are at least so many seconds.
+# Between two sessions of work there are at least this many seconds.
 PAUSE_S = 2_400
 
 

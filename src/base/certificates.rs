@@ -49,11 +49,9 @@ pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 pub fn key_of_file(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     if is_encrypted(&bytes) {
-        return Err(
-            "the key is encrypted, and nobody is asked for its password: write a copy without one with \
+        return Err("the key is encrypted, and bench asks for no password: write a copy without one with \
                     `openssl pkey -in FILE -out FILE.plain`, which only you may read"
-                .to_owned(),
-        );
+            .to_owned());
     }
     match PrivateKeyDer::from_pem_slice(&bytes) {
         Ok(key) => Ok(key),

@@ -5,6 +5,7 @@ mod cloud;
 mod keystone;
 mod network;
 mod openrc;
+mod reader;
 mod spans;
 mod targets;
 
@@ -12,9 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::config::body::Lines;
-use ::config::reference::{Reference, SecretReference};
+use ::config::reference::SecretReference;
 use ::config::{Document, RejectedFile, deployment as config, rally, schema};
-use base::complaint::Complaint;
 use base::masking;
 use base::secret::{Secret, redacted_url};
 use osprofiler::driver::Collector;
@@ -24,7 +24,7 @@ use text::yaml_place::{at, first_key, item, key_span};
 
 use super::connection;
 use super::headers::{holds_secret, request_header, request_header_line};
-use super::references::{self, Env};
+use super::references::Env;
 use crate::keystone::Credentials;
 use client::client_credentials::Grant;
 use client::guard::HostPattern;
@@ -33,14 +33,14 @@ use client::proxy::Proxies;
 use client::tls::TlsOptions;
 use client::url::{BaseUrl, Origin, endpoint_uses_tls};
 
+use reader::{ReferenceReader, WELL_KNOWN_KEY, written};
+
 pub use auth::TokenCommand;
 pub use spans::Spans;
 pub use targets::{Lookup, is_awaited};
 
 /// The name of the target for actions that name none.
 pub const DEFAULT_TARGET: &str = "default";
-/// OSProfiler's example key, which is public.
-const WELL_KNOWN_KEY: &str = "SECRET_KEY";
 
 #[derive(Clone)]
 pub struct ResolvedDeployment {
@@ -156,21 +156,22 @@ impl Default for EmbeddedDemoOptions {
 pub fn load(path: &Path, source: SourceText, env: Env<'_>) -> Result<ResolvedDeployment, RejectedFile> {
     let (root, faults) = yaml::parse_all(&source);
     let Some(root) = root else { return Err(RejectedFile { source, faults }) };
-    let mut resolver = Resolver::new(path, env);
+    let mut reader = ReferenceReader::new(path, env);
     if root.get("clouds").is_some_and(|clouds| !clouds.entries().is_empty()) {
-        let deployment = if faults.is_empty() { resolver.clouds_document(&source, &root) } else { None };
-        resolver.faults.splice(..0, faults);
+        let deployment =
+            if faults.is_empty() { cloud::clouds_document(&mut reader, &source, &root) } else { None };
+        reader.faults.splice(..0, faults);
         match deployment {
-            Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
-            _ => Err(RejectedFile { source, faults: resolver.faults }),
+            Some(deployment) if reader.faults.is_empty() => Ok(deployment),
+            _ => Err(RejectedFile { source, faults: reader.faults }),
         }
     } else if rally_cloud(&root).is_some() {
         let root = without_nulls(root);
         let document = ::config::from_node::<rally::RallyDocument>(source, root, faults, &schema::RALLY);
-        resolve(document, &schema::RALLY, &mut resolver, Resolver::rally)
+        resolve(document, &schema::RALLY, &mut reader, rally)
     } else {
         let document = ::config::from_node::<config::Deployment>(source, root, faults, &schema::DEPLOYMENT);
-        resolve(document, &schema::DEPLOYMENT, &mut resolver, Resolver::ours)
+        resolve(document, &schema::DEPLOYMENT, &mut reader, ours)
     }
 }
 
@@ -178,19 +179,19 @@ pub fn load(path: &Path, source: SourceText, env: Env<'_>) -> Result<ResolvedDep
 fn resolve<'a, T: serde::de::DeserializeOwned>(
     document: Result<Document<T>, RejectedFile>,
     schema: &serde_json::Value,
-    resolver: &mut Resolver<'a>,
-    read: fn(&mut Resolver<'a>, &Document<T>) -> Option<ResolvedDeployment>,
+    reader: &mut ReferenceReader<'a>,
+    read: fn(&mut ReferenceReader<'_>, &Document<T>) -> Option<ResolvedDeployment>,
 ) -> Result<ResolvedDeployment, RejectedFile> {
     match document {
-        Ok(document) => match read(resolver, &document) {
-            Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
-            _ => Err(RejectedFile { source: document.source, faults: std::mem::take(&mut resolver.faults) }),
+        Ok(document) => match read(reader, &document) {
+            Some(deployment) if reader.faults.is_empty() => Ok(deployment),
+            _ => Err(RejectedFile { source: document.source, faults: std::mem::take(&mut reader.faults) }),
         },
         Err(mut rejected) => {
             if let Some(rest) = ::config::salvage(&rejected, schema) {
-                resolver.partial = true;
-                read(resolver, &rest);
-                let further = std::mem::take(&mut resolver.faults);
+                reader.partial = true;
+                read(reader, &rest);
+                let further = std::mem::take(&mut reader.faults);
                 ::config::add_independent(&mut rejected.faults, further);
             }
             Err(rejected)
@@ -227,315 +228,261 @@ struct CloudParts {
     connection_string: Option<Secret>,
 }
 
-struct Resolver<'a> {
-    path: &'a Path,
-    folder: PathBuf,
-    env: Env<'a>,
-    faults: Vec<Fault>,
-    inline_secret: bool,
-    /// A warning that traces cannot be read from the collector.
-    unread_collector: Option<String>,
-    /// True if parts of the document could not be read. Then a missing key may be in one of them.
-    partial: bool,
+fn ours(
+    reader: &mut ReferenceReader<'_>,
+    document: &Document<config::Deployment>,
+) -> Option<ResolvedDeployment> {
+    let (value, root) = (&document.value, &document.root);
+    let mut lookup = targets::lookup(reader, value.catalog.as_ref(), root);
+    let (auth, cloud_tls) = auth::auth_or_cloud(reader, value, root, &mut lookup);
+    let headers = headers(reader, value, root);
+    let tls = value.tls.as_ref();
+    let profiler = value.profiler.as_ref();
+    let node = at(root, &["profiler"]);
+    let mut keys = Vec::new();
+    if let Some(key) = profiler.and_then(|profiler| profiler.hmac_key.as_ref()) {
+        keys.extend(reader.optional_secret(key, at(node, &["hmac_key"])));
+    }
+    for (index, key) in profiler.and_then(|p| p.hmac_keys.as_ref()).into_iter().flatten().enumerate() {
+        keys.extend(reader.optional_secret(key, item(at(node, &["hmac_keys"]), index)));
+    }
+    let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
+    let connection_string =
+        connection.and_then(|c| collector_url(reader, c, at(node, &["connection_string"])));
+    let spans = spans::spans(reader, profiler, node, !keys.is_empty() || value.demo.is_some());
+    let demo = value.demo.as_ref().map(|demo| EmbeddedDemoOptions {
+        slow_share: demo
+            .slow_percent
+            .map_or(EmbeddedDemoOptions::default().slow_share, |percent| percent / 100.0),
+        slow_query: demo.slow_query.map_or(EmbeddedDemoOptions::default().slow_query, |query| query.0),
+        slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
+    });
+    let targets = targets::targets(reader, value, root, (auth.as_ref(), &mut lookup));
+    targets::opened(&mut lookup, auth.as_ref(), &document.source);
+    if value.cloud.is_some() {
+        targets::opened_unseen(reader, &mut lookup);
+    }
+    let server_names = network::server_names(reader, tls.and_then(|tls| tls.sni.as_ref()), &targets, root);
+    let (proxies, notes) = network::proxies(reader, value.proxy.as_ref(), &targets, root);
+    Some(ResolvedDeployment {
+        name: value.name.clone().unwrap_or_else(|| stem(reader)),
+        file: reader.path.to_path_buf(),
+        targets,
+        lookup,
+        targets_allowed: targets_allowed(reader, value, root),
+        tls: match cloud_tls.filter(|_| tls.is_none()) {
+            Some(of_cloud) => of_cloud,
+            None => network::tls(
+                reader,
+                tls.and_then(|tls| tls.verify).unwrap_or(true),
+                (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
+                (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
+                (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
+            ),
+        },
+        http_version: super::http::version(value.http.as_ref().and_then(|http| http.version)),
+        dns: network::dns(reader, value.dns.as_ref(), root),
+        server_names,
+        proxies,
+        headers,
+        auth: auth?,
+        profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
+        warnings: [warnings(reader, &keys), notes].concat(),
+        hmac_keys: keys,
+        spans,
+        connection_string,
+        demo,
+    })
 }
 
-impl<'a> Resolver<'a> {
-    fn new(path: &'a Path, env: Env<'a>) -> Self {
-        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Self {
-            path,
-            folder,
-            env,
-            faults: Vec::new(),
-            inline_secret: false,
-            unread_collector: None,
-            partial: false,
-        }
+/// The deployment of a file that describes a cloud and nothing else. Its only target is Keystone; services are looked
+/// up in the catalog.
+fn only_cloud(
+    reader: &mut ReferenceReader<'_>,
+    cloud: CloudParts,
+    source: &SourceText,
+) -> ResolvedDeployment {
+    let CloudParts { name, credentials, mut lookup, tls, keys, connection_string } = cloud;
+    let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
+    let auth = Auth::Keystone(credentials);
+    targets::opened(&mut lookup, Some(&auth), source);
+    let (proxies, notes) = network::proxies_of_environment(reader, &targets);
+    ResolvedDeployment {
+        name,
+        file: reader.path.to_path_buf(),
+        targets,
+        lookup,
+        targets_allowed: Vec::new(),
+        tls,
+        http_version: Version::default(),
+        dns: DnsOptions::default(),
+        server_names: Vec::new(),
+        proxies,
+        headers: Vec::new(),
+        auth,
+        profiler_enabled: true,
+        connection_string,
+        warnings: [warnings(reader, &keys), notes].concat(),
+        hmac_keys: keys,
+        spans: Spans::default(),
+        demo: None,
     }
+}
 
-    fn ours(&mut self, document: &Document<config::Deployment>) -> Option<ResolvedDeployment> {
-        let (value, root) = (&document.value, &document.root);
-        let mut lookup = self.lookup(value.catalog.as_ref(), root);
-        let (auth, cloud_tls) = self.auth_or_cloud(value, root, &mut lookup);
-        let headers = self.headers(value, root);
-        let tls = value.tls.as_ref();
-        let profiler = value.profiler.as_ref();
-        let node = at(root, &["profiler"]);
-        let mut keys = Vec::new();
-        if let Some(key) = profiler.and_then(|profiler| profiler.hmac_key.as_ref()) {
-            keys.extend(self.optional_secret(key, at(node, &["hmac_key"])));
-        }
-        for (index, key) in profiler.and_then(|p| p.hmac_keys.as_ref()).into_iter().flatten().enumerate() {
-            keys.extend(self.optional_secret(key, item(at(node, &["hmac_keys"]), index)));
-        }
-        let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
-        let connection_string = connection.and_then(|c| self.connection(c, at(node, &["connection_string"])));
-        let spans = self.spans(profiler, node, !keys.is_empty() || value.demo.is_some());
-        let demo = value.demo.as_ref().map(|demo| EmbeddedDemoOptions {
-            slow_share: demo
-                .slow_percent
-                .map_or(EmbeddedDemoOptions::default().slow_share, |percent| percent / 100.0),
-            slow_query: demo.slow_query.map_or(EmbeddedDemoOptions::default().slow_query, |query| query.0),
-            slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
-        });
-        let targets = self.targets(value, root, (auth.as_ref(), &mut lookup));
-        self.opened(&mut lookup, auth.as_ref(), &document.source);
-        if value.cloud.is_some() {
-            self.opened_unseen(&mut lookup);
-        }
-        let server_names = self.server_names(tls.and_then(|tls| tls.sni.as_ref()), &targets, root);
-        let (proxies, notes) = self.proxies(value.proxy.as_ref(), &targets, root);
-        Some(ResolvedDeployment {
-            name: value.name.clone().unwrap_or_else(|| self.stem()),
-            file: self.path.to_path_buf(),
-            targets,
-            lookup,
-            targets_allowed: self.targets_allowed(value, root),
-            tls: match cloud_tls.filter(|_| tls.is_none()) {
-                Some(of_cloud) => of_cloud,
-                None => self.tls(
-                    tls.and_then(|tls| tls.verify).unwrap_or(true),
-                    (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
-                    (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
-                    (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
-                ),
-            },
-            http_version: super::http::version(value.http.as_ref().and_then(|http| http.version)),
-            dns: self.dns(value.dns.as_ref(), root),
-            server_names,
-            proxies,
-            headers,
-            auth: auth?,
-            profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
-            warnings: [self.warnings(&keys), notes].concat(),
-            hmac_keys: keys,
-            spans,
-            connection_string,
-            demo,
-        })
-    }
+fn rally_tls(reader: &mut ReferenceReader<'_>, cloud: &rally::OpenStack, node: &YamlNode) -> TlsOptions {
+    let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
+    let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
+    network::tls(
+        reader,
+        !cloud.https_insecure.unwrap_or(false),
+        (ca.as_deref(), at(node, &["https_cacert"])),
+        (cert.as_deref(), at(node, &["https_cert"])),
+        (key.as_deref(), at(node, &["https_key"])),
+    )
+}
 
-    /// The deployment of a file that describes a cloud and nothing else. Its only target is Keystone; services are looked
-    /// up in the catalog.
-    fn only_cloud(&mut self, cloud: CloudParts, source: &SourceText) -> ResolvedDeployment {
-        let CloudParts { name, credentials, mut lookup, tls, keys, connection_string } = cloud;
-        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
-        let auth = Auth::Keystone(credentials);
-        self.opened(&mut lookup, Some(&auth), source);
-        let (proxies, notes) = self.proxies_of_environment(&targets);
-        ResolvedDeployment {
-            name,
-            file: self.path.to_path_buf(),
-            targets,
-            lookup,
-            targets_allowed: Vec::new(),
-            tls,
-            http_version: Version::default(),
-            dns: DnsOptions::default(),
-            server_names: Vec::new(),
-            proxies,
-            headers: Vec::new(),
-            auth,
-            profiler_enabled: true,
-            connection_string,
-            warnings: [self.warnings(&keys), notes].concat(),
-            hmac_keys: keys,
-            spans: Spans::default(),
-            demo: None,
+fn rally(
+    reader: &mut ReferenceReader<'_>,
+    document: &Document<rally::RallyDocument>,
+) -> Option<ResolvedDeployment> {
+    let (root, clouds) = (&document.root, [&document.value.openstack, &document.value.existing]);
+    let cloud = clouds.into_iter().flatten().next()?;
+    let node = rally_cloud(root).unwrap_or(root);
+    let (user, user_node) = match (&cloud.admin, cloud.users.as_ref().and_then(|users| users.first())) {
+        (Some(admin), _) => (admin, at(node, &["admin"])),
+        (None, Some(user)) => (user, item(at(node, &["users"]), 0)),
+        (None, None) if reader.partial => return None,
+        (None, None) => {
+            let fault = Fault::error(first_key(node), "neither `admin` nor `users` is present");
+            reader.faults.push(fault.help("add `admin:` with username, password and project_name"));
+            return None;
         }
-    }
+    };
+    let credentials = keystone::rally_user(reader, &cloud.auth_url, node, user, user_node);
+    let key = cloud.profiler_hmac_key.as_ref();
+    let keys: Vec<Secret> = key
+        .and_then(|key| reader.optional_secret(key, at(node, &["profiler_hmac_key"])))
+        .into_iter()
+        .collect();
+    let connection = cloud.profiler_conn_str.as_ref();
+    let connection_string =
+        connection.and_then(|c| collector_url(reader, c, at(node, &["profiler_conn_str"])));
+    let tls = rally_tls(reader, cloud, node);
+    let interface = cloud.endpoint_type.as_deref().filter(|name| !name.is_empty());
+    let interface =
+        interface.and_then(|name| targets::rally_interface(reader, name, at(node, &["endpoint_type"])));
+    let region = cloud.region_name.as_ref().and_then(|name| reader.text(name, at(node, &["region_name"])));
+    let cloud = CloudParts {
+        name: stem(reader),
+        credentials: credentials?,
+        lookup: Lookup::open(interface.unwrap_or_default(), region.filter(|name| !name.is_empty())),
+        tls,
+        keys,
+        connection_string,
+    };
+    Some(only_cloud(reader, cloud, &document.source))
+}
 
-    fn rally_tls(&mut self, cloud: &rally::OpenStack, node: &YamlNode) -> TlsOptions {
-        let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
-        let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
-        self.tls(
-            !cloud.https_insecure.unwrap_or(false),
-            (ca.as_deref(), at(node, &["https_cacert"])),
-            (cert.as_deref(), at(node, &["https_cert"])),
-            (key.as_deref(), at(node, &["https_key"])),
-        )
-    }
-
-    fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<ResolvedDeployment> {
-        let (root, clouds) = (&document.root, [&document.value.openstack, &document.value.existing]);
-        let cloud = clouds.into_iter().flatten().next()?;
-        let node = rally_cloud(root).unwrap_or(root);
-        let (user, user_node) = match (&cloud.admin, cloud.users.as_ref().and_then(|users| users.first())) {
-            (Some(admin), _) => (admin, at(node, &["admin"])),
-            (None, Some(user)) => (user, item(at(node, &["users"]), 0)),
-            (None, None) if self.partial => return None,
-            (None, None) => {
-                let fault = Fault::error(first_key(node), "neither `admin` nor `users` is present");
-                self.faults.push(fault.help("add `admin:` with username, password and project_name"));
-                return None;
+fn headers(
+    reader: &mut ReferenceReader<'_>,
+    value: &config::Deployment,
+    root: &YamlNode,
+) -> Vec<(http::HeaderName, http::HeaderValue)> {
+    let mut headers = Vec::new();
+    for (name, lines) in value.headers.iter().flatten() {
+        for (index, reference) in lines.all().iter().enumerate() {
+            let node = at(root, &["headers", name]);
+            let node = if matches!(lines, Lines::Several(_)) { item(node, index) } else { node };
+            let Some(text) = reader.text(&reference.0, node) else { continue };
+            let inline = written(&reference.0).is_some();
+            if !inline || holds_secret(name, &text) {
+                reader.inline_secret |= inline;
+                masking::header_secrets(&text).for_each(masking::hide);
             }
-        };
-        let credentials = self.rally_user(&cloud.auth_url, node, user, user_node);
-        let key = cloud.profiler_hmac_key.as_ref();
-        let keys: Vec<Secret> = key
-            .and_then(|key| self.optional_secret(key, at(node, &["profiler_hmac_key"])))
-            .into_iter()
-            .collect();
-        let connection = cloud.profiler_conn_str.as_ref();
-        let connection_string = connection.and_then(|c| self.connection(c, at(node, &["profiler_conn_str"])));
-        let tls = self.rally_tls(cloud, node);
-        let interface = cloud.endpoint_type.as_deref().filter(|name| !name.is_empty());
-        let interface = interface.and_then(|name| self.rally_interface(name, at(node, &["endpoint_type"])));
-        let region = cloud.region_name.as_ref().and_then(|name| self.text(name, at(node, &["region_name"])));
-        let cloud = CloudParts {
-            name: self.stem(),
-            credentials: credentials?,
-            lookup: Lookup::open(interface.unwrap_or_default(), region.filter(|name| !name.is_empty())),
-            tls,
-            keys,
-            connection_string,
-        };
-        Some(self.only_cloud(cloud, &document.source))
-    }
-
-    fn headers(
-        &mut self,
-        value: &config::Deployment,
-        root: &YamlNode,
-    ) -> Vec<(http::HeaderName, http::HeaderValue)> {
-        let mut headers = Vec::new();
-        for (name, lines) in value.headers.iter().flatten() {
-            for (index, reference) in lines.all().iter().enumerate() {
-                let node = at(root, &["headers", name]);
-                let node = if matches!(lines, Lines::Several(_)) { item(node, index) } else { node };
-                let Some(text) = self.text(&reference.0, node) else { continue };
-                let inline = written(&reference.0).is_some();
-                if !inline || holds_secret(name, &text) {
-                    self.inline_secret |= inline;
-                    masking::header_secrets(&text).for_each(masking::hide);
-                }
-                match request_header_line(name, &text, lines.all().len()) {
-                    Ok(header) => headers.push(header),
-                    Err(complaint) => {
-                        let span = key_span(at(root, &["headers"]), name);
-                        self.faults.push(Fault::of(span, complaint));
-                    }
+            match request_header_line(name, &text, lines.all().len()) {
+                Ok(header) => headers.push(header),
+                Err(complaint) => {
+                    let span = key_span(at(root, &["headers"]), name);
+                    reader.faults.push(Fault::of(span, complaint));
                 }
             }
         }
-        headers
     }
+    headers
+}
 
-    fn targets_allowed(&mut self, value: &config::Deployment, root: &YamlNode) -> Vec<HostPattern> {
-        let mut allowed = Vec::new();
-        for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
-            if self.env.leaves_open(reference) {
-                continue;
-            }
-            let node = item(at(root, &["targets_allowed"]), index);
-            let Some(text) = self.text(reference, node) else { continue };
-            match HostPattern::parse(&text) {
-                Ok(pattern) => allowed.push(pattern),
-                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
-            }
+fn targets_allowed(
+    reader: &mut ReferenceReader<'_>,
+    value: &config::Deployment,
+    root: &YamlNode,
+) -> Vec<HostPattern> {
+    let mut allowed = Vec::new();
+    for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
+        if reader.env.leaves_open(reference) {
+            continue;
         }
-        allowed
-    }
-
-    /// Adds a fault whose message quotes the value. Values from the environment or another file must not be shown.
-    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &YamlNode, complaint: Complaint) {
-        if written(reference).is_none() {
-            masking::hide(text);
-        }
-        self.faults.push(Fault::of(node.span.clone(), complaint));
-    }
-
-    fn url(&mut self, text: &str, node: &YamlNode) -> Option<BaseUrl> {
-        masking::hide_url(text);
-        BaseUrl::parse(text)
-            .map_err(|complaint| self.faults.push(Fault::of(node.span.clone(), complaint)))
-            .ok()
-    }
-
-    fn text(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
-        match references::resolve(reference, &self.folder, self.env) {
-            Ok(secret) => Some(secret.expose().to_owned()),
-            Err(complaint) => {
-                self.faults.push(Fault::of(node.span.clone(), complaint));
-                None
-            }
+        let node = item(at(root, &["targets_allowed"]), index);
+        let Some(text) = reader.text(reference, node) else { continue };
+        match HostPattern::parse(&text) {
+            Ok(pattern) => allowed.push(pattern),
+            Err(complaint) => reader.quoting_fault(reference, &text, node, complaint),
         }
     }
+    allowed
+}
 
-    fn secret(&mut self, SecretReference(reference): &SecretReference, node: &YamlNode) -> Option<Secret> {
-        self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
-        let text = self.text(reference, node)?;
-        if text != WELL_KNOWN_KEY && !self.env.leaves_open(reference) {
-            masking::hide(&text);
-        }
-        Some(Secret::new(text))
+/// A collector's URL, which is a secret only if it contains a password.
+fn collector_url(
+    reader: &mut ReferenceReader<'_>,
+    SecretReference(reference): &SecretReference,
+    node: &YamlNode,
+) -> Option<Secret> {
+    if reader.env.leaves_open(reference) {
+        return None;
     }
-
-    /// An empty secret counts as absent: `{env: NAME, default: ""}` leaves the profiler off.
-    fn optional_secret(&mut self, reference: &SecretReference, node: &YamlNode) -> Option<Secret> {
-        self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
-    }
-
-    /// A collector's URL, which is a secret only if it contains a password.
-    fn connection(
-        &mut self,
-        SecretReference(reference): &SecretReference,
-        node: &YamlNode,
-    ) -> Option<Secret> {
-        if self.env.leaves_open(reference) {
-            return None;
-        }
-        self.inline_secret |=
-            written(reference).is_some_and(|text| !text.is_empty() && text != redacted_url(text));
-        let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
-        if let Some(fault) = connection::fault(&connection, written(reference).is_some(), node) {
-            masking::hide_url(&connection);
-            self.faults.push(fault);
-            return None;
-        }
-        Some(self.readable(connection))
-    }
-
-    /// A collector's URL, with a warning if bench cannot read from it.
-    fn readable(&mut self, connection: String) -> Secret {
+    reader.inline_secret |=
+        written(reference).is_some_and(|text| !text.is_empty() && text != redacted_url(text));
+    let connection = reader.text(reference, node).filter(|text| !text.is_empty())?;
+    if let Some(fault) = connection::fault(&connection, written(reference).is_some(), node) {
         masking::hide_url(&connection);
-        if let Err(error) = Collector::reads(&connection) {
-            self.unread_collector = Some(format!(
-                "trace ids are recorded, but no traces are fetched: failed to {}",
-                error.chain()
-            ));
-        }
-        Secret::new(connection)
+        reader.faults.push(fault);
+        return None;
     }
-
-    fn stem(&self) -> String {
-        self.path
-            .file_stem()
-            .map_or_else(|| "deployment".to_owned(), |stem| stem.to_string_lossy().into_owned())
-    }
-
-    fn warnings(&self, keys: &[Secret]) -> Vec<String> {
-        let mut warnings: Vec<String> = self.unread_collector.iter().cloned().collect();
-        if self.inline_secret && readable_by_others(self.path) {
-            warnings.push(format!(
-                "{} contains a secret and others can read it: run chmod 600 on it, or refer to the secret with {{env: NAME}} or {{file: PATH}}",
-                self.path.display()
-            ));
-        }
-        if keys.iter().any(|key| key.expose() == WELL_KNOWN_KEY) {
-            warnings.push("the HMAC key is OSProfiler's well-known default SECRET_KEY: anyone can trace this deployment".to_owned());
-        }
-        warnings
-    }
+    Some(readable(reader, connection))
 }
 
-/// The text that a reference contains itself.
-fn written(reference: &Reference) -> Option<&str> {
-    match reference {
-        Reference::Inline(secret) => Some(secret.expose()),
-        Reference::Env { default, .. } => default.as_deref(),
-        Reference::File(_) => None,
+/// A collector's URL, with a warning if bench cannot read from it.
+fn readable(reader: &mut ReferenceReader<'_>, connection: String) -> Secret {
+    masking::hide_url(&connection);
+    if let Err(error) = Collector::reads(&connection) {
+        reader.unread_collector =
+            Some(format!("trace ids are recorded, but no traces are fetched: failed to {}", error.chain()));
     }
+    Secret::new(connection)
+}
+
+fn stem(reader: &ReferenceReader<'_>) -> String {
+    reader
+        .path
+        .file_stem()
+        .map_or_else(|| "deployment".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn warnings(reader: &ReferenceReader<'_>, keys: &[Secret]) -> Vec<String> {
+    let mut warnings: Vec<String> = reader.unread_collector.iter().cloned().collect();
+    if reader.inline_secret && readable_by_others(reader.path) {
+        warnings.push(format!(
+            "{} contains a secret and others can read it: run chmod 600 on it, or refer to the secret with {{env: NAME}} or {{file: PATH}}",
+            reader.path.display()
+        ));
+    }
+    if keys.iter().any(|key| key.expose() == WELL_KNOWN_KEY) {
+        warnings.push(
+            "the HMAC key is OSProfiler's well-known default SECRET_KEY: anyone can trace this deployment"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 #[cfg(unix)]

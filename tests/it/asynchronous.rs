@@ -15,7 +15,7 @@ use crate::support::Bench;
 
 /// How long the worker takes, at least.
 const WORK: Duration = Duration::from_millis(150);
-/// Every so many-th message is lost.
+/// Every n-th message is lost.
 const LOST_EVERY: usize = 5;
 
 /// The kinds of spans, with OTLP's numbers.
@@ -26,7 +26,7 @@ const CONSUMER: u8 = 5;
 
 type Workers = Arc<Mutex<Vec<std::thread::JoinHandle<()>>>>;
 
-/// How long work takes where every so many-th is late: typical and late.
+/// How long work takes where every n-th is late: typical and late.
 const LATE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
 const LATE_EVERY: usize = 6;
 

@@ -273,7 +273,7 @@ fn logins_that_are_incomplete_contradictory_or_refused_say_what_to_do() {
     for (keys, code, parts) in [
         ("username: u, password: p", 65, &["nothing says what the token is for", "add `project_name:`"][..]),
         ("username: u, project_name: p", 65, &["the user's password is missing", "add `password:`"]),
-        ("password: p, project_name: p", 65, &["nobody to log in as", "`application_credential_id:`"]),
+        ("password: p, project_name: p", 65, &["no user to log in as", "`application_credential_id:`"]),
         (
             "username: u, password: p, token: t, project_name: p",
             65,

@@ -127,7 +127,7 @@ fn a_boot_of_a_server_fits_two_screens() {
         "trace b: 1603 points",
         "4 × wsgi GET /v3/auth/tokens",
         "as above)",
-        "after the answer: nobody waited for these",
+        "after the answer: nothing waited for these",
         "rpc build_instances  (begun by wsgi GET /v2.1/servers)  [nova-conductor]",
         "--all shows each on its own",
     ] {

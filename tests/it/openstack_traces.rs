@@ -124,7 +124,7 @@ fn the_tree_shows_what_messages_waited_for_and_what_the_poll_did() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(!shown.contains("nobody"), "{shown}");
+    assert!(!shown.contains("nothing waited"), "{shown}");
     let json = bench.run(&["trace", "show", &path("boot-server"), "--json"]).expect_code(0).stdout;
     assert!(!json.contains(QUEUE), "the JSON has what services reported");
     let page = bench.run(&["trace", "show", &path("boot-server"), "--html"]).expect_code(0).stdout;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench says on a busy machine: the demo, its `ab` and the shop, with so many loops that compute beside them.
+"""What bench says on a busy machine: the demo, its `ab` and the shop, with a number of loops that compute beside them.
 
     tests/perf/busy.py                                        # 20 runs of each, with 0, 2 and 4 loops
     tests/perf/busy.py --runs 5 --busy 4 demo                 # only these
@@ -34,7 +34,7 @@ WHAT = ("demo", "ab", "shop")
 
 
 class Loops(otel_causes.Busy):
-    """So many processes that compute."""
+    """This many processes that compute."""
 
     def __init__(self, number):
         super().__init__(True)

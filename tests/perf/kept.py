@@ -5,7 +5,7 @@
 
 A service on this machine, good or bad, gets a load from a `bench` that is stopped for a part of each period (SIGSTOP),
 has a quota of processor time (a control group, where one can be made: root), or shares one processor with busy loops
-(taskset). The bad service has places for so many requests in each tenth of a second and refuses the others, more than
+(taskset). The bad service has a limited number of places in each tenth of a second and refuses the others, more than
 half of what an undisturbed load asks for: a load that is made too slowly does not see it. The good one answers after
 10 ms; the limit is 60 ms.
 

@@ -93,7 +93,7 @@ def free_port():
 
 
 class Shop:
-    """The processes of a shop with so many workers, which end with it."""
+    """The processes of a shop with this many workers, which end with it."""
 
     def __init__(self, kind, workers, folder):
         self.kind, self.folder, self.running = kind, folder, []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often the right cause is named in a real Mistral: plants each cause so many times.
+"""How often the right cause is named in a real Mistral: plants each cause several times.
 
     tests/perf/mistral_causes.py 10               # each cause 10 times, one after the other
     tests/perf/mistral_causes.py 1 database       # only these causes

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often the right cause is named in a real cloud: plants each cause in its services so many times.
+"""How often the right cause is named in a real cloud: plants each cause in its services several times.
 
     tests/perf/openstack_causes.py 10               # each cause 10 times, one after the other
     tests/perf/openstack_causes.py 1 port broker    # only these causes
@@ -35,7 +35,7 @@ PLANT = REAL_DIR / "plant.json"
 HOSTS = ("bench-host-2", "bench-host-3")
 # Longer than what a busy machine does by itself.
 SECONDS = 2.5
-# One trace in so many is hit.
+# One trace in this many is hit.
 EVERY = 4
 WORDS = ("right", "nothing", "wrong", "failed")
 

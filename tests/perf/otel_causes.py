@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often the right cause is named: runs each test with a planted cause so many times, one after the other.
+"""How often the right cause is named: runs each test with a planted cause several times, one after the other.
 
     tests/perf/otel_causes.py 20                     # each cause 20 times, in every service that runs
     tests/perf/otel_causes.py 5 --busy otel rust     # only these services, on a busy machine

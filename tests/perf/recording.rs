@@ -27,7 +27,7 @@ use simulated::{RATE, Random, header, peak_rss_mb, sample};
 
 const ITERATIONS: u64 = 10_000_000;
 const WORKERS: u32 = 2;
-/// So many are recorded between two looks at the clock.
+/// How many are recorded between two looks at the clock.
 const THOUSAND: u64 = 1000;
 /// Samples made beforehand, used over and over with other numbers and starts.
 const PREPARED: usize = 1 << 12;

@@ -3,7 +3,7 @@
 
     tests/perf/traces.py [--traces 5000] [--points 140] [--rounds 3] [--bench PATH]
 
-Runs a load of so many iterations, writes a trace of each to a redis of its own, as OSProfiler's notifier does, and times
+Runs a load of a given number of iterations, writes a trace of each to a redis of its own, as OSProfiler's notifier does, and times
 `bench collect`, which fetches all of them, finds what made iterations slow, and writes results and the report. One trace in
 twenty has a slow statement. Beside it stand the size of the report, and the time in which redis alone gives the same lists
 to a client that throws them away. Needs redis-server; everything runs on 127.0.0.1.

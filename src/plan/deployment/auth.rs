@@ -13,7 +13,7 @@ use text::diagnostics::Fault;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
-use super::{Auth, Lookup, Resolver};
+use super::{Auth, Lookup, ReferenceReader};
 
 /// The time limit of a program that prints a token.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
@@ -33,120 +33,130 @@ pub struct TokenCommand {
     pub limit: Duration,
 }
 
-impl Resolver<'_> {
-    /// How requests authenticate: as the deployment says, or as its cloud does, with the cloud's TLS options.
-    pub(super) fn auth_or_cloud(
-        &mut self,
-        value: &Deployment,
-        root: &YamlNode,
-        lookup: &mut Lookup,
-    ) -> (Option<Auth>, Option<TlsOptions>) {
-        let Some(name) = &value.cloud else { return (self.auth(value.auth.as_ref(), root), None) };
-        if value.auth.is_some() {
-            let fault = Fault::error(key_span(root, "auth"), "`auth` together with `cloud`");
-            self.faults.push(fault.help("remove one of them: clouds.yaml says how to log in"));
-        }
-        let Some(cloud) = self.cloud(name, at(root, &["cloud"])) else {
-            // Nothing can be said about what is not known.
-            self.partial |= self.env.is_offline();
-            return (self.env.is_offline().then_some(Auth::None), None);
-        };
-        let own = std::mem::replace(lookup, cloud.lookup);
-        lookup.overridden_by(own, value.catalog.as_ref());
-        (Some(cloud.auth), Some(cloud.tls))
+/// How requests authenticate: as the deployment says, or as its cloud does, with the cloud's TLS options.
+pub(super) fn auth_or_cloud(
+    reader: &mut ReferenceReader<'_>,
+    value: &Deployment,
+    root: &YamlNode,
+    lookup: &mut Lookup,
+) -> (Option<Auth>, Option<TlsOptions>) {
+    let Some(name) = &value.cloud else { return (own_auth(reader, value.auth.as_ref(), root), None) };
+    if value.auth.is_some() {
+        let fault = Fault::error(key_span(root, "auth"), "`auth` together with `cloud`");
+        reader.faults.push(fault.help("remove one of them: clouds.yaml says how to log in"));
     }
+    let Some(cloud) = super::cloud::cloud(reader, name, at(root, &["cloud"])) else {
+        // Nothing can be said about what is not known.
+        reader.partial |= reader.env.is_offline();
+        return (reader.env.is_offline().then_some(Auth::None), None);
+    };
+    let own = std::mem::replace(lookup, cloud.lookup);
+    lookup.overridden_by(own, value.catalog.as_ref());
+    (Some(cloud.auth), Some(cloud.tls))
+}
 
-    fn auth(&mut self, auth: Option<&config_deployment::Auth>, root: &YamlNode) -> Option<Auth> {
-        match auth {
-            None | Some(config_deployment::Auth::None(_)) => Some(Auth::None),
-            Some(config_deployment::Auth::Basic(basic)) => {
-                let node = at(root, &["auth", "basic"]);
-                let username = self.text(&basic.username, at(node, &["username"]));
-                let password = self.secret(&basic.password, at(node, &["password"]));
-                Some(Auth::Basic { username: username?, password: password? })
-            }
-            Some(config_deployment::Auth::Bearer(bearer)) => {
-                let token = self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
-                Some(Auth::Bearer { token })
-            }
-            Some(config_deployment::Auth::OAuth2(oauth2)) => {
-                self.oauth2(oauth2, at(root, &["auth", "oauth2"]))
-            }
-            Some(config_deployment::Auth::Command(command)) => {
-                self.command(command, at(root, &["auth", "command"]))
-            }
-            Some(config_deployment::Auth::Keystone(keystone)) => self.keystone(keystone, root),
+fn own_auth(
+    reader: &mut ReferenceReader<'_>,
+    auth: Option<&config_deployment::Auth>,
+    root: &YamlNode,
+) -> Option<Auth> {
+    match auth {
+        None | Some(config_deployment::Auth::None(_)) => Some(Auth::None),
+        Some(config_deployment::Auth::Basic(basic)) => {
+            let node = at(root, &["auth", "basic"]);
+            let username = reader.text(&basic.username, at(node, &["username"]));
+            let password = reader.secret(&basic.password, at(node, &["password"]));
+            Some(Auth::Basic { username: username?, password: password? })
+        }
+        Some(config_deployment::Auth::Bearer(bearer)) => {
+            let token = reader.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
+            Some(Auth::Bearer { token })
+        }
+        Some(config_deployment::Auth::OAuth2(oauth2)) => {
+            oauth2_grant(reader, oauth2, at(root, &["auth", "oauth2"]))
+        }
+        Some(config_deployment::Auth::Command(command)) => {
+            token_command(reader, command, at(root, &["auth", "command"]))
+        }
+        Some(config_deployment::Auth::Keystone(keystone)) => {
+            super::keystone::login_of(reader, keystone, root)
         }
     }
+}
 
-    pub(super) fn oauth2(&mut self, written: &config::OAuth2, node: &YamlNode) -> Option<Auth> {
-        let place = at(node, &["token_url"]);
-        let token_url = self.text(&written.token_url, place).filter(|url| match endpoint_uses_tls(url) {
-            Ok(_) => true,
-            Err(complaint) => {
-                self.quoting_fault(&written.token_url, url, place, complaint);
-                false
-            }
-        });
-        let client_id = self.text(&written.client_id, at(node, &["client_id"]));
-        let client_secret = self.secret(&written.client_secret, at(node, &["client_secret"]));
-        let scope = written.scope.as_ref().and_then(|scope| self.text(scope, at(node, &["scope"])));
-        let audience = written.audience.as_ref().and_then(|text| self.text(text, at(node, &["audience"])));
-        Some(Auth::OAuth2(Box::new(Grant {
-            token_url: token_url?,
-            client_id: client_id?,
-            client_secret: client_secret?,
-            scope,
-            audience,
-            style: match written.style {
-                None | Some(config::Style::Basic) => Style::Basic,
-                Some(config::Style::Post) => Style::Post,
-            },
-        })))
-    }
+pub(super) fn oauth2_grant(
+    reader: &mut ReferenceReader<'_>,
+    written: &config::OAuth2,
+    node: &YamlNode,
+) -> Option<Auth> {
+    let place = at(node, &["token_url"]);
+    let token_url = reader.text(&written.token_url, place).filter(|url| match endpoint_uses_tls(url) {
+        Ok(_) => true,
+        Err(complaint) => {
+            reader.quoting_fault(&written.token_url, url, place, complaint);
+            false
+        }
+    });
+    let client_id = reader.text(&written.client_id, at(node, &["client_id"]));
+    let client_secret = reader.secret(&written.client_secret, at(node, &["client_secret"]));
+    let scope = written.scope.as_ref().and_then(|scope| reader.text(scope, at(node, &["scope"])));
+    let audience = written.audience.as_ref().and_then(|text| reader.text(text, at(node, &["audience"])));
+    Some(Auth::OAuth2(Box::new(Grant {
+        token_url: token_url?,
+        client_id: client_id?,
+        client_secret: client_secret?,
+        scope,
+        audience,
+        style: match written.style {
+            None | Some(config::Style::Basic) => Style::Basic,
+            Some(config::Style::Post) => Style::Post,
+        },
+    })))
+}
 
-    pub(super) fn command(&mut self, written: &config::TokenCommand, node: &YamlNode) -> Option<Auth> {
-        let (faults_before, run) = (self.faults.len(), at(node, &["run"]));
-        let program = match &written.run {
-            CommandLine::Shell(line) => {
-                vec!["sh".to_owned(), "-c".to_owned(), self.text(line, run).unwrap_or_default()]
-            }
-            CommandLine::Words(words) => {
-                let words = words.iter().enumerate();
-                words.filter_map(|(index, word)| self.text(word, item(run, index))).collect()
-            }
-        };
-        let known = |reference: &&Reference| !self.env.leaves_open(reference);
-        let (header, pointer) =
-            (written.header.as_ref().filter(known), written.pointer.as_ref().filter(known));
-        let name = header.and_then(|name| self.text(name, at(node, &["header"])));
-        let header = name.and_then(|name| match super::request_header(&name, "") {
-            Ok((name, _)) => Some(name),
-            Err(complaint) => {
-                self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
-                None
-            }
-        });
-        let pointer = pointer.and_then(|place| self.text(place, at(node, &["pointer"])));
-        if pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
-            let complaint = Complaint::new("a JSON pointer starts with a slash", "write it as /status/token");
-            self.faults.push(Fault::of(at(node, &["pointer"]).span.clone(), complaint));
+pub(super) fn token_command(
+    reader: &mut ReferenceReader<'_>,
+    written: &config::TokenCommand,
+    node: &YamlNode,
+) -> Option<Auth> {
+    let (faults_before, run) = (reader.faults.len(), at(node, &["run"]));
+    let program = match &written.run {
+        CommandLine::Shell(line) => {
+            vec!["sh".to_owned(), "-c".to_owned(), reader.text(line, run).unwrap_or_default()]
         }
-        for (key, time) in [("lifetime", written.lifetime), ("timeout", written.timeout)] {
-            if time.is_some_and(|time| time.0.is_zero()) {
-                let complaint =
-                    Complaint::new(format!("`{key}` must be above zero"), "write a time such as 50m");
-                self.faults.push(Fault::of(at(node, &[key]).span.clone(), complaint));
-            }
+        CommandLine::Words(words) => {
+            let words = words.iter().enumerate();
+            words.filter_map(|(index, word)| reader.text(word, item(run, index))).collect()
         }
-        (self.faults.len() == faults_before).then(|| {
-            Auth::Command(Box::new(TokenCommand {
-                program,
-                header,
-                lifetime: written.lifetime.map(|time| time.0),
-                pointer,
-                limit: written.timeout.map_or(PROGRAM_LIMIT, |time| time.0),
-            }))
-        })
+    };
+    let known = |reference: &&Reference| !reader.env.leaves_open(reference);
+    let (header, pointer) = (written.header.as_ref().filter(known), written.pointer.as_ref().filter(known));
+    let name = header.and_then(|name| reader.text(name, at(node, &["header"])));
+    let header = name.and_then(|name| match super::request_header(&name, "") {
+        Ok((name, _)) => Some(name),
+        Err(complaint) => {
+            reader.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
+            None
+        }
+    });
+    let pointer = pointer.and_then(|place| reader.text(place, at(node, &["pointer"])));
+    if pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
+        let complaint = Complaint::new("a JSON pointer starts with a slash", "write it as /status/token");
+        reader.faults.push(Fault::of(at(node, &["pointer"]).span.clone(), complaint));
     }
+    for (key, time) in [("lifetime", written.lifetime), ("timeout", written.timeout)] {
+        if time.is_some_and(|time| time.0.is_zero()) {
+            let complaint = Complaint::new(format!("`{key}` must be above zero"), "write a time such as 50m");
+            reader.faults.push(Fault::of(at(node, &[key]).span.clone(), complaint));
+        }
+    }
+    (reader.faults.len() == faults_before).then(|| {
+        Auth::Command(Box::new(TokenCommand {
+            program,
+            header,
+            lifetime: written.lifetime.map(|time| time.0),
+            pointer,
+            limit: written.timeout.map_or(PROGRAM_LIMIT, |time| time.0),
+        }))
+    })
 }

@@ -21,10 +21,11 @@ use text::similar::did_you_mean;
 use text::yaml::{self, YamlNode, YamlValue};
 use text::yaml_place::{at, first_key, key_span};
 
-use super::keystone::Login;
+use super::keystone::{self, Login};
+use super::network;
 use super::openrc;
 use super::targets::{Lookup, ServiceTypeOverride};
-use super::{Auth, CloudParts, ResolvedDeployment, Resolver};
+use super::{Auth, CloudParts, ReferenceReader, ResolvedDeployment};
 
 /// Keys of `auth` that are secrets.
 const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
@@ -113,234 +114,247 @@ fn scalar(source: &SourceText, root: &YamlNode, path: &[&str]) -> Option<String>
     .filter(|text| !text.is_empty())
 }
 
-impl Resolver<'_> {
-    /// The cloud that a deployment names.
-    pub(super) fn cloud(&mut self, written: &Reference, node: &YamlNode) -> Option<Cloud> {
-        if self.env.leaves_open(written) {
-            return None;
-        }
-        let name = self.text(written, node)?;
-        if self.env.is_offline() {
-            return None;
-        }
-        let span = node.span.clone();
-        let (file, is_openrc) = match name.as_str() {
-            openrc::NAME => (self.openrc(&span)?, true),
-            _ => (self.clouds_file(&name, &span)?, false),
-        };
-        let before = self.faults.len();
-        let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let folder = std::mem::replace(&mut self.folder, folder);
-        // The warning about secrets in the deployment's file is not about secrets in another file.
-        let inline_secret = self.inline_secret;
-        let cloud = self.cloud_of(&file.source, &file.root, &name);
-        self.inline_secret = inline_secret;
-        self.folder = folder;
-        for fault in self.faults.drain(before..).collect::<Vec<_>>() {
-            let fault = if is_openrc { Fault { span: None, ..fault } } else { fault };
-            self.faults.push(moved(fault, &file.source, &span));
-        }
-        cloud
+/// The cloud that a deployment names.
+pub(super) fn cloud(reader: &mut ReferenceReader<'_>, written: &Reference, node: &YamlNode) -> Option<Cloud> {
+    if reader.env.leaves_open(written) {
+        return None;
     }
-
-    fn clouds_file(&mut self, name: &str, span: &Range<usize>) -> Option<CloudsFile> {
-        let before = self.faults.len();
-        let file = self.found("clouds.yaml", "OS_CLIENT_CONFIG_FILE", span);
-        if file.is_none() && self.faults.len() == before {
-            let fault =
-                Fault::error(span.clone(), format!("there is no clouds.yaml with the cloud `{name}`"));
-            self.faults.push(fault.help(
-                "write one here, in ~/.config/openstack or in /etc/openstack, or set OS_CLIENT_CONFIG_FILE",
-            ));
-        }
-        file
+    let name = reader.text(written, node)?;
+    if reader.env.is_offline() {
+        return None;
     }
+    let span = node.span.clone();
+    let (file, is_openrc) = match name.as_str() {
+        openrc::NAME => (openrc_file(reader, &span)?, true),
+        _ => (clouds_file(reader, &name, &span)?, false),
+    };
+    let before = reader.faults.len();
+    let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
+    let folder = std::mem::replace(&mut reader.folder, folder);
+    // The warning about secrets in the deployment's file is not about secrets in another file.
+    let inline_secret = reader.inline_secret;
+    let cloud = cloud_of(reader, &file.source, &file.root, &name);
+    reader.inline_secret = inline_secret;
+    reader.folder = folder;
+    for fault in reader.faults.drain(before..).collect::<Vec<_>>() {
+        let fault = if is_openrc { Fault { span: None, ..fault } } else { fault };
+        reader.faults.push(moved(fault, &file.source, &span));
+    }
+    cloud
+}
 
-    /// The cloud of the variables that an `openrc` file sets.
-    fn openrc(&mut self, span: &Range<usize>) -> Option<CloudsFile> {
-        let keys = WORDS.into_iter().chain(SECRETS).chain(OLD_NAMES.map(|(old, _)| old));
-        let source = openrc::clouds(|name| self.env.variable(name), keys);
-        let file = source.and_then(|source| {
-            let root = yaml::parse_all(&source).0?;
-            Some(CloudsFile { path: self.folder.join("-"), source, root })
-        });
-        if file.is_none() {
-            let fault =
-                Fault::error(span.clone(), "neither OS_CLOUD nor OS_AUTH_URL says where the cloud is");
-            self.faults.push(fault.help(
+fn clouds_file(reader: &mut ReferenceReader<'_>, name: &str, span: &Range<usize>) -> Option<CloudsFile> {
+    let before = reader.faults.len();
+    let file = found(reader, "clouds.yaml", "OS_CLIENT_CONFIG_FILE", span);
+    if file.is_none() && reader.faults.len() == before {
+        let fault = Fault::error(span.clone(), format!("there is no clouds.yaml with the cloud `{name}`"));
+        reader.faults.push(fault.help(
+            "write one here, in ~/.config/openstack or in /etc/openstack, or set OS_CLIENT_CONFIG_FILE",
+        ));
+    }
+    file
+}
+
+/// The cloud of the variables that an `openrc` file sets.
+fn openrc_file(reader: &mut ReferenceReader<'_>, span: &Range<usize>) -> Option<CloudsFile> {
+    let keys = WORDS.into_iter().chain(SECRETS).chain(OLD_NAMES.map(|(old, _)| old));
+    let source = openrc::clouds(|name| reader.env.variable(name), keys);
+    let file = source.and_then(|source| {
+        let root = yaml::parse_all(&source).0?;
+        Some(CloudsFile { path: reader.folder.join("-"), source, root })
+    });
+    if file.is_none() {
+        let fault = Fault::error(span.clone(), "neither OS_CLOUD nor OS_AUTH_URL says where the cloud is");
+        reader.faults.push(
+            fault.help(
                 "set OS_CLOUD to a cloud of clouds.yaml, or read the cloud's openrc file into the shell",
-            ));
-        }
-        file
+            ),
+        );
     }
+    file
+}
 
-    /// The deployment that a file of clouds is by itself: that of the cloud which `OS_CLOUD` names, or of its only one.
-    pub(super) fn clouds_document(
-        &mut self,
-        source: &SourceText,
-        root: &YamlNode,
-    ) -> Option<ResolvedDeployment> {
-        let clouds = at(root, &["clouds"]);
-        let name = match (self.env.variable("OS_CLOUD").filter(|name| !name.is_empty()), clouds.entries()) {
-            (Some(name), _) => name,
-            (None, [(only, _)]) => only.name.clone(),
-            (None, several) => {
-                let names: Vec<&str> = several.iter().map(|(key, _)| key.name.as_str()).take(50).collect();
-                let fault =
-                    Fault::error(key_span(root, "clouds"), "nothing says which of these clouds is meant");
-                self.faults.push(fault.help(format!("set OS_CLOUD to one of: {}", names.join(", "))));
+/// The deployment that a file of clouds is by itself: that of the cloud which `OS_CLOUD` names, or of its only one.
+pub(super) fn clouds_document(
+    reader: &mut ReferenceReader<'_>,
+    source: &SourceText,
+    root: &YamlNode,
+) -> Option<ResolvedDeployment> {
+    let clouds = at(root, &["clouds"]);
+    let name = match (reader.env.variable("OS_CLOUD").filter(|name| !name.is_empty()), clouds.entries()) {
+        (Some(name), _) => name,
+        (None, [(only, _)]) => only.name.clone(),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|(key, _)| key.name.as_str()).take(50).collect();
+            let fault = Fault::error(key_span(root, "clouds"), "nothing says which of these clouds is meant");
+            reader.faults.push(fault.help(format!("set OS_CLOUD to one of: {}", names.join(", "))));
+            return None;
+        }
+    };
+    let Cloud { auth, lookup, tls } = cloud_of(reader, source, root, &name)?;
+    let Auth::Keystone(credentials) = auth else { return None };
+    let from_env = |name: &str| reader.env.variable(name).filter(|value| !value.is_empty());
+    let (key, connection) = (from_env("OSPROFILER_HMAC_KEY"), from_env("OSPROFILER_CONNECTION_STRING"));
+    let keys: Vec<Secret> = key.map(Secret::new).into_iter().collect();
+    keys.iter().for_each(|key| masking::hide(key.expose()));
+    let connection_string = connection.map(|connection| super::readable(reader, connection));
+    let cloud = CloudParts { name, credentials, lookup, tls, keys, connection_string };
+    Some(super::only_cloud(reader, cloud, source))
+}
+
+/// A file that is looked for where OpenStack's clients do: the first one found.
+fn found(
+    reader: &mut ReferenceReader<'_>,
+    name: &str,
+    variable: &str,
+    span: &Range<usize>,
+) -> Option<CloudsFile> {
+    let home = reader.env.variable("HOME").filter(|home| !home.is_empty());
+    let configured = reader.env.variable("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let configured = configured.or_else(|| home.map(|home| format!("{home}/.config")));
+    let folders = [Some(reader.folder.clone()), Some(PathBuf::new())]
+        .into_iter()
+        .chain([configured.map(|folder| Path::new(&folder).join("openstack")), Some("/etc/openstack".into())])
+        .flatten();
+    let named = reader.env.variable(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let is_named = named.is_some();
+    let mut places = named.into_iter().chain(folders.map(|folder| folder.join(name)));
+    let path = places.find(|path| path.is_file() || is_named)?;
+    let problem = match read(&path) {
+        Ok(file) => return Some(file),
+        Err(problem) => problem,
+    };
+    let fault = Fault::error(span.clone(), format!("cannot read {}: {problem}", path.display()));
+    reader.faults.push(fault.help("mend the file, or name another with OS_CLIENT_CONFIG_FILE"));
+    None
+}
+
+/// A cloud of a file. Places are those in this file.
+fn cloud_of(
+    reader: &mut ReferenceReader<'_>,
+    source: &SourceText,
+    root: &YamlNode,
+    name: &str,
+) -> Option<Cloud> {
+    let clouds = at(root, &["clouds"]);
+    let Some(cloud) = clouds.get(name) else {
+        let known = || clouds.entries().iter().map(|(key, _)| key.name.as_str());
+        let fault = Fault::error(first_key(root), format!("there is no cloud `{name}`"));
+        reader.faults.push(fault.help(match did_you_mean(name, known()) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => format!("its clouds: {}", known().take(50).collect::<Vec<_>>().join(", ")),
+        }));
+        return None;
+    };
+    let place = key_span(clouds, name);
+    let secure = found(reader, "secure.yaml", "OS_CLIENT_SECURE_FILE", &place);
+    let secure = secure.as_ref().and_then(|file| Some((&file.source, at_cloud(&file.root, name)?)));
+    let settings = CloudSettings { source, cloud, secure };
+    let login = login(reader, &settings, place)?;
+    let credentials = keystone::credentials(reader, &login)?;
+    let lookup = lookup_of(reader, &settings)?;
+    let text = |key: &str| settings.get(&[key]);
+    let verify = settings.is("verify").unwrap_or(true) && !settings.is("insecure").unwrap_or(false);
+    let own = |path: &Option<(String, Range<usize>)>, key: &str| {
+        (path.as_ref().map(|(path, _)| expanded(reader, path)), at(cloud, &[key]))
+    };
+    let (ca, cert, key) = (text("cacert"), text("cert"), text("key"));
+    let (ca, cert, key) = (own(&ca, "cacert"), own(&cert, "cert"), own(&key, "key"));
+    let tls = network::tls(
+        reader,
+        verify,
+        (ca.0.as_deref(), ca.1),
+        (cert.0.as_deref(), cert.1),
+        (key.0.as_deref(), key.1),
+    );
+    Some(Cloud { auth: Auth::Keystone(credentials), lookup, tls })
+}
+
+fn expanded(reader: &ReferenceReader<'_>, path: &str) -> String {
+    match (path.strip_prefix("~/"), reader.env.variable("HOME")) {
+        (Some(rest), Some(home)) => format!("{home}/{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+fn login(
+    reader: &mut ReferenceReader<'_>,
+    settings: &CloudSettings<'_>,
+    place: Range<usize>,
+) -> Option<Login> {
+    let mut login = Login::new(place, false);
+    let kind = settings.get(&["auth_type"]).map(|(kind, place)| (kind.to_ascii_lowercase(), place));
+    let plain = kind.as_ref().map(|(kind, _)| kind.trim_start_matches("v3").replace(['_', '-'], ""));
+    if let (Some((kind, place)), Some(plain)) = (&kind, &plain)
+        && !AUTH_TYPES.contains(&plain.as_str())
+    {
+        let fault = Fault::error(place.clone(), format!("bench cannot log in with `auth_type: {kind}`"));
+        reader.faults.push(fault.help("use password, token or v3applicationcredential"));
+        return None;
+    }
+    let wanted = |key: &str| match plain.as_deref() {
+        Some("password") => key != "token" && !key.starts_with("application_"),
+        Some("token") => key != "password" && !key.starts_with("application_"),
+        Some("applicationcredential") => key != "password" && key != "token",
+        _ => true,
+    };
+    for key in WORDS.into_iter().filter(|key| wanted(key)) {
+        let old = OLD_NAMES.iter().filter(|(_, new)| *new == key).map(|(old, _)| *old);
+        let mut names = std::iter::once(key).chain(old);
+        if let Some((text, place)) = names.find_map(|name| settings.get(&["auth", name])) {
+            login.add(key, Some(Secret::new(text)), place);
+        }
+    }
+    // One domain for both.
+    for key in [["user_domain_id", "user_domain_name"], ["project_domain_id", "project_domain_name"]] {
+        login.add_domain(key, true, settings.get(&["auth", "default_domain_id"]));
+        login.add_domain(key, false, settings.get(&["auth", "default_domain_name"]));
+    }
+    for key in SECRETS.into_iter().filter(|key| wanted(key)) {
+        if let Some((text, place)) = settings.get(&["auth", key]) {
+            masking::hide(&text);
+            reader.inline_secret |= scalar(settings.source, settings.cloud, &["auth", key]).is_some();
+            login.add(key, Some(Secret::new(text)), place);
+        }
+    }
+    Some(login)
+}
+
+fn lookup_of(reader: &mut ReferenceReader<'_>, settings: &CloudSettings<'_>) -> Option<Lookup> {
+    let named = settings.get(&["interface"]).or_else(|| settings.get(&["endpoint_type"]));
+    let interface = match named {
+        None => Interface::default(),
+        Some((text, place)) => match Interface::named(&text) {
+            Some(interface) => interface,
+            None => {
+                let fault = Fault::error(place, format!("`{text}` is not an interface"));
+                reader.faults.push(fault.help("write public, internal or admin"));
                 return None;
             }
+        },
+    };
+    let listed = at(settings.cloud, &["regions"]).items().first();
+    let listed = listed.and_then(|region| {
+        scalar(settings.source, region, &[]).or_else(|| scalar(settings.source, region, &["name"]))
+    });
+    let region = settings.get(&["region_name"]).map(|(region, _)| region).or(listed);
+    let mut lookup = Lookup::open(interface, region);
+    for known in &service_types::ALL {
+        let own = |what: &str| {
+            known.types().find_map(|name| settings.get(&[&format!("{}_{what}", name.replace('-', "_"))]))
         };
-        let Cloud { auth, lookup, tls } = self.cloud_of(source, root, &name)?;
-        let Auth::Keystone(credentials) = auth else { return None };
-        let from_env = |name: &str| self.env.variable(name).filter(|value| !value.is_empty());
-        let (key, connection) = (from_env("OSPROFILER_HMAC_KEY"), from_env("OSPROFILER_CONNECTION_STRING"));
-        let keys: Vec<Secret> = key.map(Secret::new).into_iter().collect();
-        keys.iter().for_each(|key| masking::hide(key.expose()));
-        let connection_string = connection.map(|connection| self.readable(connection));
-        let cloud = CloudParts { name, credentials, lookup, tls, keys, connection_string };
-        Some(self.only_cloud(cloud, source))
-    }
-
-    /// A file that is looked for where OpenStack's clients do: the first one found.
-    fn found(&mut self, name: &str, variable: &str, span: &Range<usize>) -> Option<CloudsFile> {
-        let home = self.env.variable("HOME").filter(|home| !home.is_empty());
-        let configured = self.env.variable("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
-        let configured = configured.or_else(|| home.map(|home| format!("{home}/.config")));
-        let folders = [Some(self.folder.clone()), Some(PathBuf::new())]
-            .into_iter()
-            .chain([
-                configured.map(|folder| Path::new(&folder).join("openstack")),
-                Some("/etc/openstack".into()),
-            ])
-            .flatten();
-        let named = self.env.variable(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let is_named = named.is_some();
-        let mut places = named.into_iter().chain(folders.map(|folder| folder.join(name)));
-        let path = places.find(|path| path.is_file() || is_named)?;
-        let problem = match read(&path) {
-            Ok(file) => return Some(file),
-            Err(problem) => problem,
-        };
-        let fault = Fault::error(span.clone(), format!("cannot read {}: {problem}", path.display()));
-        self.faults.push(fault.help("mend the file, or name another with OS_CLIENT_CONFIG_FILE"));
-        None
-    }
-
-    /// A cloud of a file. Places are those in this file.
-    fn cloud_of(&mut self, source: &SourceText, root: &YamlNode, name: &str) -> Option<Cloud> {
-        let clouds = at(root, &["clouds"]);
-        let Some(cloud) = clouds.get(name) else {
-            let known = || clouds.entries().iter().map(|(key, _)| key.name.as_str());
-            let fault = Fault::error(first_key(root), format!("there is no cloud `{name}`"));
-            self.faults.push(fault.help(match did_you_mean(name, known()) {
-                Some(similar) => format!("did you mean `{similar}`?"),
-                None => format!("its clouds: {}", known().take(50).collect::<Vec<_>>().join(", ")),
-            }));
-            return None;
-        };
-        let place = key_span(clouds, name);
-        let secure = self.found("secure.yaml", "OS_CLIENT_SECURE_FILE", &place);
-        let secure = secure.as_ref().and_then(|file| Some((&file.source, at_cloud(&file.root, name)?)));
-        let settings = CloudSettings { source, cloud, secure };
-        let login = self.login(&settings, place)?;
-        let credentials = self.credentials(&login)?;
-        let lookup = self.lookup_of(&settings)?;
-        let text = |key: &str| settings.get(&[key]);
-        let verify = settings.is("verify").unwrap_or(true) && !settings.is("insecure").unwrap_or(false);
-        let own = |path: &Option<(String, Range<usize>)>, key: &str| {
-            (path.as_ref().map(|(path, _)| self.expanded(path)), at(cloud, &[key]))
-        };
-        let (ca, cert, key) = (text("cacert"), text("cert"), text("key"));
-        let (ca, cert, key) = (own(&ca, "cacert"), own(&cert, "cert"), own(&key, "key"));
-        let tls =
-            self.tls(verify, (ca.0.as_deref(), ca.1), (cert.0.as_deref(), cert.1), (key.0.as_deref(), key.1));
-        Some(Cloud { auth: Auth::Keystone(credentials), lookup, tls })
-    }
-
-    fn expanded(&self, path: &str) -> String {
-        match (path.strip_prefix("~/"), self.env.variable("HOME")) {
-            (Some(rest), Some(home)) => format!("{home}/{rest}"),
-            _ => path.to_owned(),
+        let url = own("endpoint_override").and_then(|(url, place)| override_of(reader, &url, place));
+        let microversion = own("default_microversion").map(|(text, _)| text);
+        if url.is_some() || microversion.is_some() {
+            lookup.add_type(ServiceTypeOverride { official: known.name, url, microversion });
         }
     }
+    Some(lookup)
+}
 
-    fn login(&mut self, settings: &CloudSettings<'_>, place: Range<usize>) -> Option<Login> {
-        let mut login = Login::new(place, false);
-        let kind = settings.get(&["auth_type"]).map(|(kind, place)| (kind.to_ascii_lowercase(), place));
-        let plain = kind.as_ref().map(|(kind, _)| kind.trim_start_matches("v3").replace(['_', '-'], ""));
-        if let (Some((kind, place)), Some(plain)) = (&kind, &plain)
-            && !AUTH_TYPES.contains(&plain.as_str())
-        {
-            let fault = Fault::error(place.clone(), format!("bench cannot log in with `auth_type: {kind}`"));
-            self.faults.push(fault.help("use password, token or v3applicationcredential"));
-            return None;
-        }
-        let wanted = |key: &str| match plain.as_deref() {
-            Some("password") => key != "token" && !key.starts_with("application_"),
-            Some("token") => key != "password" && !key.starts_with("application_"),
-            Some("applicationcredential") => key != "password" && key != "token",
-            _ => true,
-        };
-        for key in WORDS.into_iter().filter(|key| wanted(key)) {
-            let old = OLD_NAMES.iter().filter(|(_, new)| *new == key).map(|(old, _)| *old);
-            let mut names = std::iter::once(key).chain(old);
-            if let Some((text, place)) = names.find_map(|name| settings.get(&["auth", name])) {
-                login.add(key, Some(Secret::new(text)), place);
-            }
-        }
-        // One domain for both.
-        for key in [["user_domain_id", "user_domain_name"], ["project_domain_id", "project_domain_name"]] {
-            login.add_domain(key, true, settings.get(&["auth", "default_domain_id"]));
-            login.add_domain(key, false, settings.get(&["auth", "default_domain_name"]));
-        }
-        for key in SECRETS.into_iter().filter(|key| wanted(key)) {
-            if let Some((text, place)) = settings.get(&["auth", key]) {
-                masking::hide(&text);
-                self.inline_secret |= scalar(settings.source, settings.cloud, &["auth", key]).is_some();
-                login.add(key, Some(Secret::new(text)), place);
-            }
-        }
-        Some(login)
-    }
-
-    fn lookup_of(&mut self, settings: &CloudSettings<'_>) -> Option<Lookup> {
-        let named = settings.get(&["interface"]).or_else(|| settings.get(&["endpoint_type"]));
-        let interface = match named {
-            None => Interface::default(),
-            Some((text, place)) => match Interface::named(&text) {
-                Some(interface) => interface,
-                None => {
-                    let fault = Fault::error(place, format!("`{text}` is not an interface"));
-                    self.faults.push(fault.help("write public, internal or admin"));
-                    return None;
-                }
-            },
-        };
-        let listed = at(settings.cloud, &["regions"]).items().first();
-        let listed = listed.and_then(|region| {
-            scalar(settings.source, region, &[]).or_else(|| scalar(settings.source, region, &["name"]))
-        });
-        let region = settings.get(&["region_name"]).map(|(region, _)| region).or(listed);
-        let mut lookup = Lookup::open(interface, region);
-        for known in &service_types::ALL {
-            let own = |what: &str| {
-                known.types().find_map(|name| settings.get(&[&format!("{}_{what}", name.replace('-', "_"))]))
-            };
-            let url = own("endpoint_override").and_then(|(url, place)| self.override_of(&url, place));
-            let microversion = own("default_microversion").map(|(text, _)| text);
-            if url.is_some() || microversion.is_some() {
-                lookup.add_type(ServiceTypeOverride { official: known.name, url, microversion });
-            }
-        }
-        Some(lookup)
-    }
-
-    fn override_of(&mut self, url: &str, place: Range<usize>) -> Option<BaseUrl> {
-        let read = BaseUrl::parse(url);
-        read.map_err(|complaint| self.faults.push(Fault::of(place, complaint))).ok()
-    }
+fn override_of(reader: &mut ReferenceReader<'_>, url: &str, place: Range<usize>) -> Option<BaseUrl> {
+    let read = BaseUrl::parse(url);
+    read.map_err(|complaint| reader.faults.push(Fault::of(place, complaint))).ok()
 }
 
 fn at_cloud<'n>(root: &'n YamlNode, name: &str) -> Option<&'n YamlNode> {

@@ -9,7 +9,7 @@ use text::diagnostics::Fault;
 use text::yaml::YamlNode;
 use text::yaml_place::at;
 
-use super::Resolver;
+use super::ReferenceReader;
 
 /// What a deployment says of trace headers and of OpenTelemetry's spans.
 #[derive(Clone, Debug, Default)]
@@ -22,39 +22,37 @@ pub struct Spans {
     pub forward: Option<String>,
 }
 
-impl Resolver<'_> {
-    pub(super) fn spans(
-        &mut self,
-        profiler: Option<&config::Profiler>,
-        node: &YamlNode,
-        has_key: bool,
-    ) -> Spans {
-        let Some(profiler) = profiler else { return Spans::default() };
-        if let Some(headers) = &profiler.headers {
-            self.faults.extend(propagation::faults(headers, has_key, at(node, &["headers"])));
-        }
-        let address = profiler.receive.as_ref().and_then(|address| {
-            let place = at(node, &["receive"]);
-            if self.env.leaves_open(address) {
-                return None;
-            }
-            let text = self.text(address, place)?;
-            let read = http::receive_address(&text);
-            read.map_err(|complaint| self.quoting_fault(address, &text, place, complaint)).ok()
-        });
-        let receive: Vec<SocketAddr> = address.into_iter().collect();
-        let place = at(node, &["forward"]);
-        let forward = profiler.forward.as_ref().and_then(|url| self.text(url, place));
-        if let Some(url) = &forward {
-            masking::hide_url(url);
-            if profiler.receive.is_none() {
-                let fault =
-                    Fault::error(place.span.clone(), "`forward` passes on what is received, and nothing is");
-                self.faults.push(fault.help("add `receive: 127.0.0.1:4318`"));
-            } else if self.url(url, place).is_none() {
-                return Spans::default();
-            }
-        }
-        Spans { headers: profiler.headers.clone(), receive, forward }
+pub(super) fn spans(
+    reader: &mut ReferenceReader<'_>,
+    profiler: Option<&config::Profiler>,
+    node: &YamlNode,
+    has_key: bool,
+) -> Spans {
+    let Some(profiler) = profiler else { return Spans::default() };
+    if let Some(headers) = &profiler.headers {
+        reader.faults.extend(propagation::faults(headers, has_key, at(node, &["headers"])));
     }
+    let address = profiler.receive.as_ref().and_then(|address| {
+        let place = at(node, &["receive"]);
+        if reader.env.leaves_open(address) {
+            return None;
+        }
+        let text = reader.text(address, place)?;
+        let read = http::receive_address(&text);
+        read.map_err(|complaint| reader.quoting_fault(address, &text, place, complaint)).ok()
+    });
+    let receive: Vec<SocketAddr> = address.into_iter().collect();
+    let place = at(node, &["forward"]);
+    let forward = profiler.forward.as_ref().and_then(|url| reader.text(url, place));
+    if let Some(url) = &forward {
+        masking::hide_url(url);
+        if profiler.receive.is_none() {
+            let fault =
+                Fault::error(place.span.clone(), "`forward` passes on what is received, and nothing is");
+            reader.faults.push(fault.help("add `receive: 127.0.0.1:4318`"));
+        } else if reader.url(url, place).is_none() {
+            return Spans::default();
+        }
+    }
+    Spans { headers: profiler.headers.clone(), receive, forward }
 }

@@ -21,7 +21,7 @@ use text::yaml_place::{at, first_key};
 use crate::catalog::{EndpointCatalog, EndpointQuery, Interface, is_version};
 use crate::service_types::{self, ServiceType, microversion_headers};
 
-use super::{Auth, DEFAULT_TARGET, ResolvedDeployment, Resolver};
+use super::{Auth, DEFAULT_TARGET, ReferenceReader, ResolvedDeployment};
 
 /// The domain of the placeholders; no name below it exists (RFC 6761).
 const PLACEHOLDERS: &str = ".catalog.invalid";
@@ -212,155 +212,161 @@ impl ResolvedDeployment {
     }
 }
 
-impl Resolver<'_> {
-    /// Without `targets`, Keystone's own origin is the default target.
-    pub(super) fn targets(
-        &mut self,
-        value: &config::Deployment,
-        root: &YamlNode,
-        (auth, lookup): (Option<&Auth>, &mut Lookup),
-    ) -> Vec<(String, BaseUrl)> {
-        let mut targets = Vec::new();
-        for (name, target) in value.targets.iter().flatten() {
-            let node = at(root, &["targets", name]);
-            match target {
-                Target::Url(reference) => {
-                    if let Some(url) = self.text(reference, node).and_then(|text| self.url(&text, node)) {
-                        targets.push((name.clone(), url));
-                    }
-                }
-                Target::Service(service) => {
-                    let has_catalog = matches!(auth, Some(Auth::Keystone(_)));
-                    let url = self.service(name, service, node, (has_catalog || self.partial, lookup));
-                    targets.extend(url.map(|url| (name.clone(), url)));
+/// Without `targets`, Keystone's own origin is the default target.
+pub(super) fn targets(
+    reader: &mut ReferenceReader<'_>,
+    value: &config::Deployment,
+    root: &YamlNode,
+    (auth, lookup): (Option<&Auth>, &mut Lookup),
+) -> Vec<(String, BaseUrl)> {
+    let mut targets = Vec::new();
+    for (name, target) in value.targets.iter().flatten() {
+        let node = at(root, &["targets", name]);
+        match target {
+            Target::Url(reference) => {
+                if let Some(url) = reader.text(reference, node).and_then(|text| reader.url(&text, node)) {
+                    targets.push((name.clone(), url));
                 }
             }
+            Target::Service(service) => {
+                let has_catalog = matches!(auth, Some(Auth::Keystone(_)));
+                let url =
+                    catalog_service(reader, name, service, node, (has_catalog || reader.partial, lookup));
+                targets.extend(url.map(|url| (name.clone(), url)));
+            }
         }
-        if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
-            targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
-        }
-        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() && !self.partial {
-            let fault = Fault::error(first_key(root), "the deployment has no target");
-            self.faults.push(fault.help("add `targets: { default: http://host:port }`"));
-        }
-        targets
     }
-
-    /// What is said about all services of the catalog.
-    pub(super) fn lookup(&mut self, written: Option<&CatalogDefaults>, root: &YamlNode) -> Lookup {
-        let node = at(root, &["catalog"]);
-        let Some(CatalogDefaults { region, interface }) = written else { return Lookup::default() };
-        let region = region.as_ref().and_then(|region| self.word(region, at(node, &["region"])));
-        let interface = self.interface(interface.as_ref(), at(node, &["interface"]));
-        Lookup { interface: interface.unwrap_or_default(), region, ..Lookup::default() }
+    if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
+        targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
     }
-
-    /// The interface that a Rally document names.
-    pub(super) fn rally_interface(&mut self, name: &str, node: &YamlNode) -> Option<Interface> {
-        let found = Interface::named(name);
-        if found.is_none() {
-            let fault = Fault::error(node.span.clone(), format!("`{name}` is not an endpoint type"));
-            self.faults.push(fault.help("write public, internal or admin"));
-        }
-        found
+    if targets.is_empty() && value.demo.is_none() && reader.faults.is_empty() && !reader.partial {
+        let fault = Fault::error(first_key(root), "the deployment has no target");
+        reader.faults.push(fault.help("add `targets: { default: http://host:port }`"));
     }
+    targets
+}
 
-    /// Every service of the catalog is a target if bench logs in to Keystone.
-    pub(super) fn opened(&self, lookup: &mut Lookup, auth: Option<&Auth>, source: &SourceText) {
-        lookup.is_open = matches!(auth, Some(Auth::Keystone(_)));
-        lookup.source = Some(Arc::new(source.clone()));
+/// What is said about all services of the catalog.
+pub(super) fn lookup(
+    reader: &mut ReferenceReader<'_>,
+    written: Option<&CatalogDefaults>,
+    root: &YamlNode,
+) -> Lookup {
+    let node = at(root, &["catalog"]);
+    let Some(CatalogDefaults { region, interface }) = written else { return Lookup::default() };
+    let region = region.as_ref().and_then(|region| reader.word(region, at(node, &["region"])));
+    let interface = interface_of(reader, interface.as_ref(), at(node, &["interface"]));
+    Lookup { interface: interface.unwrap_or_default(), region, ..Lookup::default() }
+}
+
+/// The interface that a Rally document names.
+pub(super) fn rally_interface(
+    reader: &mut ReferenceReader<'_>,
+    name: &str,
+    node: &YamlNode,
+) -> Option<Interface> {
+    let found = Interface::named(name);
+    if found.is_none() {
+        let fault = Fault::error(node.span.clone(), format!("`{name}` is not an endpoint type"));
+        reader.faults.push(fault.help("write public, internal or admin"));
     }
+    found
+}
 
-    /// The same for a cloud that is not looked up, because references need not exist: it may have any service.
-    pub(super) fn opened_unseen(&self, lookup: &mut Lookup) {
-        lookup.is_open |= self.env.is_offline();
+/// Every service of the catalog is a target if bench logs in to Keystone.
+pub(super) fn opened(lookup: &mut Lookup, auth: Option<&Auth>, source: &SourceText) {
+    lookup.is_open = matches!(auth, Some(Auth::Keystone(_)));
+    lookup.source = Some(Arc::new(source.clone()));
+}
+
+/// The same for a cloud that is not looked up, because references need not exist: it may have any service.
+pub(super) fn opened_unseen(reader: &ReferenceReader<'_>, lookup: &mut Lookup) {
+    lookup.is_open |= reader.env.is_offline();
+}
+
+fn catalog_service(
+    reader: &mut ReferenceReader<'_>,
+    target: &str,
+    written: &Service,
+    node: &YamlNode,
+    (has_catalog, lookup): (bool, &mut Lookup),
+) -> Option<BaseUrl> {
+    let own = |key: &str| at(node, &[key]);
+    let service = reader.word(&written.service, own("service"))?;
+    let interface = interface_of(reader, written.interface.as_ref(), own("interface"));
+    let region = written.region.as_ref().and_then(|region| reader.word(region, own("region")));
+    let version = written.version.as_ref().and_then(|version| version_of(reader, version, own("version")));
+    if let Some(microversion) = &written.microversion
+        && let Some(text) = microversion_of(reader, microversion, own("microversion"))
+    {
+        lookup.headers.push((target.to_owned(), microversion_headers(&service, &text)));
     }
-
-    fn service(
-        &mut self,
-        target: &str,
-        written: &Service,
-        node: &YamlNode,
-        (has_catalog, lookup): (bool, &mut Lookup),
-    ) -> Option<BaseUrl> {
-        let own = |key: &str| at(node, &[key]);
-        let service = self.word(&written.service, own("service"))?;
-        let interface = self.interface(written.interface.as_ref(), own("interface"));
-        let region = written.region.as_ref().and_then(|region| self.word(region, own("region")));
-        let version = written.version.as_ref().and_then(|version| self.version(version, own("version")));
-        if let Some(microversion) = &written.microversion
-            && let Some(text) = self.microversion(microversion, own("microversion"))
-        {
-            lookup.headers.push((target.to_owned(), microversion_headers(&service, &text)));
-        }
-        if let Some(url) = &written.url {
-            return self.text(url, own("url")).and_then(|text| self.url(&text, own("url")));
-        }
-        if !has_catalog {
-            let fault = Fault::error(own("service").span.clone(), "only Keystone has a catalog of services");
-            self.faults
-                .push(fault.help("add `auth: { keystone: … }` or `cloud:`, or give the target a `url`"));
-            return None;
-        }
-        let url = placeholder(target, Some(lookup.services.len()));
-        lookup.services.push(ListedService {
-            name: target.to_owned(),
-            wanted: EndpointQuery {
-                service,
-                interface: interface.unwrap_or(lookup.interface),
-                region: region.or_else(|| lookup.region.clone()),
-                version,
-            },
-            place: own("service").span.clone(),
-        });
-        url
+    if let Some(url) = &written.url {
+        return reader.text(url, own("url")).and_then(|text| reader.url(&text, own("url")));
     }
-
-    /// A text that is not empty.
-    fn word(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
-        self.text(reference, node).filter(|text| !text.is_empty())
+    if !has_catalog {
+        let fault = Fault::error(own("service").span.clone(), "only Keystone has a catalog of services");
+        reader.faults.push(fault.help("add `auth: { keystone: … }` or `cloud:`, or give the target a `url`"));
+        return None;
     }
+    let url = placeholder(target, Some(lookup.services.len()));
+    lookup.services.push(ListedService {
+        name: target.to_owned(),
+        wanted: EndpointQuery {
+            service,
+            interface: interface.unwrap_or(lookup.interface),
+            region: region.or_else(|| lookup.region.clone()),
+            version,
+        },
+        place: own("service").span.clone(),
+    });
+    url
+}
 
-    fn interface(&mut self, reference: Option<&Reference>, node: &YamlNode) -> Option<Interface> {
-        let reference = reference.filter(|reference| !self.env.leaves_open(reference))?;
-        let text = self.word(reference, node)?;
-        let found = Interface::named(&text);
-        if found.is_none() {
-            let complaint =
-                Complaint::new(format!("`{text}` is not an interface"), "write public, internal or admin");
-            self.quoting_fault(reference, &text, node, complaint);
-        }
-        found
-    }
-
-    fn version(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
-        if self.env.leaves_open(reference) {
-            return None;
-        }
-        let text = self.word(reference, node)?;
-        if is_version(&text) {
-            return Some(text);
-        }
+fn interface_of(
+    reader: &mut ReferenceReader<'_>,
+    reference: Option<&Reference>,
+    node: &YamlNode,
+) -> Option<Interface> {
+    let reference = reference.filter(|reference| !reader.env.leaves_open(reference))?;
+    let text = reader.word(reference, node)?;
+    let found = Interface::named(&text);
+    if found.is_none() {
         let complaint =
-            Complaint::new(format!("`{text}` is not a version in a URL"), "write it as v3 or v2.1");
-        self.quoting_fault(reference, &text, node, complaint);
-        None
+            Complaint::new(format!("`{text}` is not an interface"), "write public, internal or admin");
+        reader.quoting_fault(reference, &text, node, complaint);
     }
+    found
+}
 
-    fn microversion(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
-        if self.env.leaves_open(reference) {
-            return None;
-        }
-        let text = self.word(reference, node)?;
-        let digits = |part: &str| (1..6).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
-        if text == "latest"
-            || text.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor))
-        {
-            return Some(text);
-        }
-        let complaint =
-            Complaint::new(format!("`{text}` is not a microversion"), "write it as \"2.95\", or `latest`");
-        self.quoting_fault(reference, &text, node, complaint);
-        None
+fn version_of(reader: &mut ReferenceReader<'_>, reference: &Reference, node: &YamlNode) -> Option<String> {
+    if reader.env.leaves_open(reference) {
+        return None;
     }
+    let text = reader.word(reference, node)?;
+    if is_version(&text) {
+        return Some(text);
+    }
+    let complaint = Complaint::new(format!("`{text}` is not a version in a URL"), "write it as v3 or v2.1");
+    reader.quoting_fault(reference, &text, node, complaint);
+    None
+}
+
+fn microversion_of(
+    reader: &mut ReferenceReader<'_>,
+    reference: &Reference,
+    node: &YamlNode,
+) -> Option<String> {
+    if reader.env.leaves_open(reference) {
+        return None;
+    }
+    let text = reader.word(reference, node)?;
+    let digits = |part: &str| (1..6).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    if text == "latest" || text.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor)) {
+        return Some(text);
+    }
+    let complaint =
+        Complaint::new(format!("`{text}` is not a microversion"), "write it as \"2.95\", or `latest`");
+    reader.quoting_fault(reference, &text, node, complaint);
+    None
 }

@@ -138,7 +138,7 @@ function waterfall(trace, all = false) {
   };
   let later = "";
   for (const row of rows) {
-    const waiter = row.afterwards ? (row.poll ? `“${shorten(row.poll.detail, 60)}”` : "nobody") : "";
+    const waiter = row.afterwards ? (row.poll ? `“${shorten(row.poll.detail, 60)}”` : "nothing") : "";
     if (waiter && waiter !== later) list.append(make("li", { class: "later" }, `After the answer: ${waiter} waited for these`));
     later = waiter;
     list.append(item(row));

@@ -115,7 +115,7 @@ fn mark(seen: &Explanation) -> String {
 /// The heading of what goes on after the answer.
 fn heading(tree: &TraceTree, poll: Option<usize>) -> String {
     let waiter = poll.and_then(|index| tree.points.get(index)).map_or_else(
-        || "nobody".to_owned(),
+        || "nothing".to_owned(),
         |poll| format!("`{}`", on_one_line(&folding::cut_name(&poll.detail(), PLACE_CHARS_MAX))),
     );
     format!("after the answer: {waiter} waited for these")

@@ -74,7 +74,7 @@ async fn trace(request: Request, next: Next) -> Response {
     response
 }
 
-/// Packs so many items from a depot. One that does not answer in time is asked again by the caller.
+/// Packs items from a depot. One that does not answer in time is asked again by the caller.
 async fn pack(Path(items): Path<u32>, request: Request) -> Result<String, StatusCode> {
     let query = request.uri().query().unwrap_or_default();
     if query.contains("depot=far") && !query.contains("attempt=3") {
