@@ -5,7 +5,7 @@ use base::units::format_ns;
 use measure::errors::FailureClass;
 use measure::sample::{ActionSample, CompletionStatus};
 use plan::action::Action;
-use plan::poll::PollPolicy;
+use plan::action::PollPolicy;
 use text::template::{TemplateError, Variables};
 
 use super::compare::Fault;

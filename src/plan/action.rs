@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use config::step;
 use terms::tags::Tags;
+use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
-use super::poll::PollPolicy;
 use super::tag_steps::tags;
 
 /// The time limit of a request whose action has no `timeout`.
@@ -37,6 +37,18 @@ pub struct Action {
     pub label: String,
     /// Tags by which results are grouped, with those of the groups around it.
     pub tags: Tags,
+}
+
+/// How to repeat the request of an action.
+pub struct PollPolicy {
+    /// The condition that ends it; `None` means that all checks pass.
+    pub until: Option<CompiledText>,
+    /// The condition that fails it.
+    pub fail_if: Option<CompiledText>,
+    /// The pause between an answer and the next attempt.
+    pub interval: Duration,
+    /// The time from the first attempt after which it fails.
+    pub deadline: Duration,
 }
 
 impl Action {

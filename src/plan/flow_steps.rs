@@ -11,10 +11,10 @@ use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
+use super::action::PollPolicy;
 use super::compiler::Compiler;
 use super::headers::is_written_secret;
 use super::json::JsonTemplate;
-use super::poll::PollPolicy;
 use super::step::flow::{FlowStep, LogText, Pause, StepGroup};
 use super::step::{PlanStep, visit};
 use super::tag_steps::tags;

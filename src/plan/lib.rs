@@ -27,9 +27,7 @@ pub mod include;
 pub mod json;
 pub mod keystone;
 mod nesting;
-mod once;
 pub mod overrides;
-pub mod poll;
 pub mod probe;
 pub mod propagation;
 pub mod references;
@@ -52,6 +50,7 @@ use base::ids::mix;
 use client::options::HttpOptions;
 use deployment::ResolvedDeployment;
 use step::PlanStep;
+use terms::control::ControlShare;
 use terms::runner::Runner;
 use terms::sla::Sla;
 use text::template::Value;
@@ -113,6 +112,19 @@ impl Plan {
     #[must_use]
     pub fn wants_contexts(&self) -> bool {
         self.workloads.iter().any(|workload| workload.contexts.is_some())
+    }
+
+    /// Makes each workload a single profiled iteration without criteria, one after another.
+    pub fn run_once(&mut self) {
+        for workload in &mut self.workloads {
+            workload.runner = Runner::once(workload.runner.timeout);
+            workload.sla = Sla::default();
+        }
+        self.parallel = false;
+        self.control = ControlShare::NONE;
+        self.probe = None;
+        self.traces.slow = self.traces.slow.max(1);
+        self.traces.others = 0;
     }
 
     /// Draws the arrivals of workloads with `random: poisson`. They depend only on this seed and the workload.
