@@ -1,13 +1,16 @@
 //! The build script: gives the program its version with the commit that it was built from.
 //!
-//! Without git, or outside a checkout, the version is printed without a commit. Nothing else may happen here.
+//! Without git, or outside a checkout, the version is printed without a commit. Debug builds, such as those of tests, do
+//! not name it, so that a commit rebuilds nothing. Nothing else may happen here.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
     let mut version = env!("CARGO_PKG_VERSION").to_owned();
-    if let Some(commit) = git(&["rev-parse", "--short=10", "HEAD"]) {
+    if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        version = format!("{version} (debug build)");
+    } else if let Some(commit) = git(&["rev-parse", "--short=10", "HEAD"]) {
         // Whatever moves HEAD changes one of these.
         for file in ["HEAD", "logs/HEAD"] {
             if let Some(path) = git(&["rev-parse", "--git-path", file]) {
