@@ -14,7 +14,7 @@ use text::named_secrets::without_secrets;
 
 pub use super::environment::Environment;
 pub use super::otlp_options::OtlpHeader;
-pub use super::shards::ShardOptions;
+pub use super::shard_options::ShardOptions;
 
 /// A scenario or deployment: a file, or a text instead of one.
 #[derive(Clone, Debug)]

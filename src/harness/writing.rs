@@ -12,11 +12,11 @@ use results::head;
 use results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
 use results::trace::StoredTrace;
 use results::{IterationColumns, json, record};
-use text::files::write_output;
 use text::shell;
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
+use super::named_output::{cannot_write, write_named};
 use super::options::{ReportOptions, TracesMode};
 use super::{pages, rally_task};
 
@@ -160,15 +160,6 @@ pub(super) fn junit_of_criteria(
     criteria: &[Criterion],
 ) -> Result<(), HarnessError> {
     write_named(path, &junit::of_criteria(title, criteria).map_err(HarnessError::failed)?)
-}
-
-pub(super) fn write_named(path: &Path, text: &str) -> Result<(), HarnessError> {
-    let written = write_output(path, |output| output.write_all(text.as_bytes()));
-    written.map_err(|error| cannot_write(path, &error))
-}
-
-pub(super) fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
-    HarnessError::failed(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// Appends Markdown to the file of a step's summary. A failure is only a warning, and so is anything but a file: a pipe

@@ -41,7 +41,7 @@ impl Compiler<'_> {
             }
             Err(StepsFileError::Rejected(rejected)) => {
                 let RejectedFile { source, faults } = *rejected;
-                self.texts.faults.extend(faults.into_iter().map(|fault| moved(fault, &source, &span)));
+                self.texts.faults.extend(faults.into_iter().map(|fault| fault.named_at(&source, &span)));
                 return None;
             }
         };
@@ -51,7 +51,7 @@ impl Compiler<'_> {
         self.refer(&referred, &folder);
         let faults_of_references = self.texts.faults.len();
         for fault in self.texts.faults.drain(before..faults_of_references).collect::<Vec<_>>() {
-            self.texts.faults.push(moved(fault, &source, &span));
+            self.texts.faults.push(fault.named_at(&source, &span));
         }
         let before = self.texts.faults.len();
         let (given, own) = (step.with.clone().unwrap_or_default(), defaults.unwrap_or_default());
@@ -67,7 +67,7 @@ impl Compiler<'_> {
         self.nesting.files.pop();
         self.nesting.prefix = outer;
         for fault in self.texts.faults.drain(faults_of_with.max(before)..).collect::<Vec<_>>() {
-            self.texts.faults.push(moved(fault, &source, &span));
+            self.texts.faults.push(fault.named_at(&source, &span));
         }
         self.included.push(source.text);
         if step.with.is_some() && given.is_empty() {
@@ -163,16 +163,4 @@ fn read(path: &Path) -> Result<Document<StepsFile>, StepsFileError> {
         StepsFileError::Rejected(Box::new(RejectedFile { source, faults: vec![fault] }))
     })?;
     config::read(source, &schema::STEPS).map_err(|rejected| StepsFileError::Rejected(Box::new(rejected)))
-}
-
-/// A fault of an included file, at the place that names it.
-pub(crate) fn moved(fault: Fault, source: &SourceText, span: &std::ops::Range<usize>) -> Fault {
-    let place = match &fault.span {
-        Some(inner) => {
-            let before = source.text.get(..inner.start).unwrap_or_default();
-            format!("{}:{}", source.name, 1 + before.matches('\n').count())
-        }
-        None => source.name.clone(),
-    };
-    Fault { span: Some(span.clone()), message: format!("{place}: {}", fault.message), ..fault }
 }

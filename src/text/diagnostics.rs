@@ -87,6 +87,19 @@ impl Fault {
         self
     }
 
+    /// The fault of another file, at the place that names that file.
+    #[must_use]
+    pub fn named_at(self, source: &SourceText, span: &Range<usize>) -> Self {
+        let place = match &self.span {
+            Some(inner) => {
+                let before = source.text.get(..inner.start).unwrap_or_default();
+                format!("{}:{}", source.name, 1 + before.matches('\n').count())
+            }
+            None => source.name.clone(),
+        };
+        Self { span: Some(span.clone()), message: format!("{place}: {}", self.message), ..self }
+    }
+
     /// The same fault with a fix.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {

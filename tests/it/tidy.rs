@@ -65,7 +65,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
     ("clap::", &["cli/"]),
     ("env::args", &["main.rs"]),
     ("tokio::signal", &["cli/"]),
-    ("env::var", &["cli/", "harness/environment.rs", "harness/host.rs"]),
+    ("env::var", &["cli/", "harness/environment.rs", "harness/host.rs", "build.rs"]),
     // One place turns errors into messages, one into exit codes, and one turns events into warnings.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
     ("&format!(\"warning: ", &["cli/progress.rs"]),

@@ -6,8 +6,8 @@ use results::model::Results;
 use text::files::write_output;
 
 use crate::error::HarnessError;
+use crate::named_output::{cannot_write, write_named};
 use crate::options::RallyReports;
-use crate::writing::{cannot_write, write_named};
 
 /// Writes a run as Rally reports tasks.
 pub(crate) fn reports(

@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::Interface;
-use crate::include::moved;
 use crate::service_types;
 use base::masking;
 use base::secret::Secret;
@@ -138,7 +137,7 @@ pub(super) fn cloud(reader: &mut ReferenceReader<'_>, written: &Reference, node:
     reader.folder = folder;
     for fault in reader.faults.drain(before..).collect::<Vec<_>>() {
         let fault = if is_openrc { Fault { span: None, ..fault } } else { fault };
-        reader.faults.push(moved(fault, &file.source, &span));
+        reader.faults.push(fault.named_at(&file.source, &span));
     }
     cloud
 }
