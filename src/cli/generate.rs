@@ -12,7 +12,7 @@ use results::directory::write_at_once;
 use results::json::schema as results_schema;
 
 use super::exit::Exit;
-use super::{Arguments, SchemaKind, output};
+use super::{Arguments, SchemaKind, help, output};
 
 pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
     let schema = match kind {
@@ -29,7 +29,11 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
 
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, HarnessError> {
     let mut bytes = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "bench", &mut bytes);
+    // `bench help` itself takes any name, to say which one was probably meant.
+    let names = clap::builder::PossibleValuesParser::new(help::names());
+    let mut command = Arguments::command()
+        .mut_subcommand("help", |help| help.mut_arg("names", |argument| argument.value_parser(names)));
+    clap_complete::generate(shell, &mut command, "bench", &mut bytes);
     output::deliver(&String::from_utf8_lossy(&bytes))?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,7 @@
 //! `bench help`: the help of a command, a page of the documents, or where a word stands in them.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _};
@@ -84,6 +85,13 @@ pub(super) fn help(version: &'static str, arguments: &HelpArguments) -> Result<E
     let help = if output::colours(Stream::Output) { help.ansi().to_string() } else { help.to_string() };
     let topics = if arguments.names.is_empty() { listed() } else { String::new() };
     output::deliver(&format!("{help}{topics}")).map(|()| Exit::Ok)
+}
+
+/// The commands and topics that have a help.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    static COMMAND: LazyLock<clap::Command> = LazyLock::new(Arguments::command);
+    let commands = COMMAND.get_subcommands().map(clap::Command::get_name);
+    commands.chain(TOPICS.iter().map(|(topic, ..)| *topic))
 }
 
 /// The page of a topic, as text.
