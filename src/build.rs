@@ -1,7 +1,7 @@
 //! The build script: gives the program its version with the commit that it was built from.
 //!
-//! Without git, or outside a checkout, the version is printed without a commit. Debug builds, such as those of tests, do
-//! not name it, so that a commit rebuilds nothing. Nothing else may happen here.
+//! Without git, or outside a checkout, the version has no commit. Debug builds leave it out, so that a commit does not
+//! rebuild the tests. Nothing else may happen here.
 
 use std::process::Command;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plan::shard::Shard;
 
-/// For how long a shard waits for the others if nothing else is said.
+/// How long a shard waits for the others by default.
 const WAIT: Duration = Duration::from_secs(600);
 
 /// Which part of a load to make, together with other processes.

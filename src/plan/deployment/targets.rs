@@ -246,7 +246,7 @@ pub(super) fn targets(
     targets
 }
 
-/// What is said about all services of the catalog.
+/// The defaults for all services of the catalog.
 pub(super) fn lookup(
     reader: &mut ReferenceReader<'_>,
     written: Option<&CatalogDefaults>,
