@@ -418,11 +418,8 @@ fn targets_allowed(
 ) -> Vec<HostPattern> {
     let mut allowed = Vec::new();
     for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
-        if reader.env.leaves_open(reference) {
-            continue;
-        }
         let node = item(at(root, &["targets_allowed"]), index);
-        let Some(text) = reader.text(reference, node) else { continue };
+        let Some(text) = reader.known_text(reference, node) else { continue };
         match HostPattern::parse(&text) {
             Ok(pattern) => allowed.push(pattern),
             Err(complaint) => reader.quoting_fault(reference, &text, node, complaint),
@@ -437,12 +434,9 @@ fn collector_url(
     SecretReference(reference): &SecretReference,
     node: &YamlNode,
 ) -> Option<Secret> {
-    if reader.env.leaves_open(reference) {
-        return None;
-    }
+    let connection = reader.known_word(reference, node)?;
     reader.inline_secret |=
         written(reference).is_some_and(|text| !text.is_empty() && text != redacted_url(text));
-    let connection = reader.text(reference, node).filter(|text| !text.is_empty())?;
     if let Some(fault) = connection::fault(&connection, written(reference).is_some(), node) {
         masking::hide_url(&connection);
         reader.faults.push(fault);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ::config::auth::{self as config, CommandLine};
 use ::config::deployment::{self as config_deployment, Deployment};
-use ::config::reference::Reference;
 use base::complaint::Complaint;
 use client::client_credentials::{Grant, Style};
 use client::tls::TlsOptions;
@@ -129,9 +128,7 @@ pub(super) fn token_command(
             words.filter_map(|(index, word)| reader.text(word, item(run, index))).collect()
         }
     };
-    let known = |reference: &&Reference| !reader.env.leaves_open(reference);
-    let (header, pointer) = (written.header.as_ref().filter(known), written.pointer.as_ref().filter(known));
-    let name = header.and_then(|name| reader.text(name, at(node, &["header"])));
+    let name = written.header.as_ref().and_then(|name| reader.known_text(name, at(node, &["header"])));
     let header = name.and_then(|name| match super::request_header(&name, "") {
         Ok((name, _)) => Some(name),
         Err(complaint) => {
@@ -139,7 +136,7 @@ pub(super) fn token_command(
             None
         }
     });
-    let pointer = pointer.and_then(|place| reader.text(place, at(node, &["pointer"])));
+    let pointer = written.pointer.as_ref().and_then(|place| reader.known_text(place, at(node, &["pointer"])));
     if pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
         let complaint = Complaint::new("a JSON pointer starts with a slash", "write it as /status/token");
         reader.faults.push(Fault::of(at(node, &["pointer"]).span.clone(), complaint));

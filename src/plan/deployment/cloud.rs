@@ -115,10 +115,7 @@ fn scalar(source: &SourceText, root: &YamlNode, path: &[&str]) -> Option<String>
 
 /// The cloud that a deployment names.
 pub(super) fn cloud(reader: &mut ReferenceReader<'_>, written: &Reference, node: &YamlNode) -> Option<Cloud> {
-    if reader.env.leaves_open(written) {
-        return None;
-    }
-    let name = reader.text(written, node)?;
+    let name = reader.known_text(written, node)?;
     if reader.env.is_offline() {
         return None;
     }

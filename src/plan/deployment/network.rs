@@ -66,11 +66,8 @@ pub(super) fn dns(
     let mut servers = Vec::new();
     let listed = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
     for (index, reference) in listed.enumerate() {
-        if reader.env.leaves_open(reference) {
-            continue;
-        }
         let node = item(at(root, &["dns", "servers"]), index);
-        let Some(text) = reader.text(reference, node) else { continue };
+        let Some(text) = reader.known_text(reference, node) else { continue };
         match crate::http::server(&text) {
             Ok(server) => servers.push(server),
             Err(complaint) => reader.quoting_fault(reference, &text, node, complaint),
@@ -92,11 +89,8 @@ pub(super) fn dns(
 fn addresses_of(reader: &mut ReferenceReader<'_>, addresses: &Addresses, node: &YamlNode) -> Vec<IpAddr> {
     let mut read = Vec::new();
     for (index, reference) in addresses.all.iter().enumerate() {
-        if reader.env.leaves_open(reference) {
-            continue;
-        }
         let node = if addresses.is_list { item(node, index) } else { node };
-        let Some(text) = reader.text(reference, node) else { continue };
+        let Some(text) = reader.known_text(reference, node) else { continue };
         match text.trim().trim_start_matches('[').trim_end_matches(']').parse() {
             Ok(address) => read.push(address),
             Err(_) => {
@@ -142,10 +136,7 @@ fn server_name_of(
     reference: &Reference,
     node: &YamlNode,
 ) -> Option<String> {
-    if reader.env.leaves_open(reference) {
-        return None;
-    }
-    let name = reader.text(reference, node)?;
+    let name = reader.known_text(reference, node)?;
     if is_server_name(&host_name(&name)) {
         return Some(if name.is_ascii() { name } else { host_name(&name) });
     }
@@ -204,10 +195,7 @@ fn proxy_of(
     SecretReference(reference): &SecretReference,
     node: &YamlNode,
 ) -> Option<Proxy> {
-    if reader.env.leaves_open(reference) {
-        return None;
-    }
-    let text = reader.text(reference, node).filter(|text| !text.is_empty() && text != NONE)?;
+    let text = reader.known_word(reference, node).filter(|text| text != NONE)?;
     reader.inline_secret |=
         written(reference).is_some_and(|text| text != redacted_url(text) && text.contains('@'));
     match Proxy::parse(&text) {
@@ -222,11 +210,8 @@ fn proxy_of(
 fn exceptions(reader: &mut ReferenceReader<'_>, written: &[Reference], node: &YamlNode) -> Vec<Exception> {
     let mut read = Vec::new();
     for (index, reference) in written.iter().enumerate() {
-        if reader.env.leaves_open(reference) {
-            continue;
-        }
         let node = item(node, index);
-        let Some(text) = reader.text(reference, node) else { continue };
+        let Some(text) = reader.known_text(reference, node) else { continue };
         match Exception::parse(&text) {
             Ok(exception) => read.push(exception),
             Err(complaint) => reader.quoting_fault(reference, &text, node, complaint),

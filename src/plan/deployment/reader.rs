@@ -94,6 +94,16 @@ impl<'a> ReferenceReader<'a> {
         self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
     }
 
+    /// A text whose form is checked, or `None` if its value stays unknown.
+    pub(super) fn known_text(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
+        if self.env.leaves_open(reference) { None } else { self.text(reference, node) }
+    }
+
+    /// The same, if it is not empty.
+    pub(super) fn known_word(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
+        self.known_text(reference, node).filter(|text| !text.is_empty())
+    }
+
     /// A text that is not empty.
     pub(super) fn word(&mut self, reference: &Reference, node: &YamlNode) -> Option<String> {
         self.text(reference, node).filter(|text| !text.is_empty())

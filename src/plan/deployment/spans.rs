@@ -34,10 +34,7 @@ pub(super) fn spans(
     }
     let address = profiler.receive.as_ref().and_then(|address| {
         let place = at(node, &["receive"]);
-        if reader.env.leaves_open(address) {
-            return None;
-        }
-        let text = reader.text(address, place)?;
+        let text = reader.known_text(address, place)?;
         let read = http::receive_address(&text);
         read.map_err(|complaint| reader.quoting_fault(address, &text, place, complaint)).ok()
     });

@@ -328,8 +328,8 @@ fn interface_of(
     reference: Option<&Reference>,
     node: &YamlNode,
 ) -> Option<Interface> {
-    let reference = reference.filter(|reference| !reader.env.leaves_open(reference))?;
-    let text = reader.word(reference, node)?;
+    let reference = reference?;
+    let text = reader.known_word(reference, node)?;
     let found = Interface::named(&text);
     if found.is_none() {
         let complaint =
@@ -340,10 +340,7 @@ fn interface_of(
 }
 
 fn version_of(reader: &mut ReferenceReader<'_>, reference: &Reference, node: &YamlNode) -> Option<String> {
-    if reader.env.leaves_open(reference) {
-        return None;
-    }
-    let text = reader.word(reference, node)?;
+    let text = reader.known_word(reference, node)?;
     if is_version(&text) {
         return Some(text);
     }
@@ -357,10 +354,7 @@ fn microversion_of(
     reference: &Reference,
     node: &YamlNode,
 ) -> Option<String> {
-    if reader.env.leaves_open(reference) {
-        return None;
-    }
-    let text = reader.word(reference, node)?;
+    let text = reader.known_word(reference, node)?;
     let digits = |part: &str| (1..6).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
     if text == "latest" || text.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor)) {
         return Some(text);
