@@ -10,6 +10,7 @@ use text::files::open_named;
 use text::shell;
 use text::yaml;
 
+use super::cloud;
 use super::error::HarnessError;
 use super::options::{Environment, YamlFile};
 
@@ -67,5 +68,7 @@ fn meant(name: &str) -> String {
 pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<ResolvedDeployment, HarnessError> {
     let look_up = |name: &str| environment.get(name);
     let env = Env::new(&look_up).leaving_open(environment.is_offline());
-    deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)
+    let read = deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)?;
+    cloud::can_log_in(&read)?;
+    Ok(read)
 }

@@ -77,10 +77,11 @@ impl Observer for Hooks<'_> {}
 
 /// Refuses to write reports of Rally.
 pub(crate) fn reports(files: &RallyReports, _: &RunDirectory, _: &Results) -> Result<(), HarnessError> {
-    refusal(files)
+    can_report(files)
 }
 
-fn refusal(files: &RallyReports) -> Result<(), HarnessError> {
+/// Refuses reports of Rally before a load.
+pub(crate) fn can_report(files: &RallyReports) -> Result<(), HarnessError> {
     if files.json.is_none() && files.junit.is_none() { Ok(()) } else { Err(refused()) }
 }
 
@@ -104,6 +105,6 @@ mod tests {
     }
 
     fn is_refused(files: &RallyReports) -> Option<String> {
-        refusal(files).err().map(|error| error.to_string())
+        can_report(files).err().map(|error| error.to_string())
     }
 }

@@ -18,13 +18,13 @@ use super::error::HarnessError;
 use super::options::LoadOptions;
 
 #[cfg(not(feature = "openstack"))]
-pub(super) use absent::{TaskFile, hooks, is_task, read, reports};
+pub(super) use absent::{TaskFile, can_report, hooks, is_task, read, reports};
 #[cfg(feature = "openstack")]
 pub(super) use hooks::hooks;
 #[cfg(feature = "openstack")]
 pub(super) use rally::is_task;
 #[cfg(feature = "openstack")]
-pub(super) use reports::reports;
+pub(super) use reports::{can_report, reports};
 #[cfg(feature = "openstack")]
 pub(super) use task::{TaskFile, read};
 

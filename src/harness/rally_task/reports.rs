@@ -9,6 +9,11 @@ use crate::error::HarnessError;
 use crate::named_output::{cannot_write, write_named};
 use crate::options::RallyReports;
 
+/// Refuses nothing: this build writes reports of Rally.
+pub(crate) const fn can_report(_: &RallyReports) -> Result<(), HarnessError> {
+    Ok(())
+}
+
 /// Writes a run as Rally reports tasks.
 pub(crate) fn reports(
     files: &RallyReports,

@@ -15,7 +15,7 @@ use crate::housekeeping::runtime;
 use crate::options::{RunOptions, WatchOptions};
 use crate::otlp_options::OtlpHeader;
 use crate::shards::ShardAssignment;
-use crate::{demo, files, receiving};
+use crate::{demo, files, rally_task, receiving};
 use base::clock::RunClock;
 use client::url::BaseUrl;
 use config::Document;
@@ -45,6 +45,7 @@ fn directory_of(
 
 /// The scenario and its deployment as this run has them.
 fn files_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Files, HarnessError> {
+    rally_task::can_report(&options.report.rally)?;
     let RunOptions { scenario, deployment, load, .. } = options;
     let mut files = files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
     if let Some(round) = round {
