@@ -12,12 +12,13 @@ use base::clock::Nanos;
 use measure::ids::RunIds;
 use measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use measure::log::{RunLog, Visitor, WorkloadHeader};
+use measure::phases::Phases;
 use measure::rows::{Rows, SampleRow};
 use measure::sample::CompletionStatus;
 use statistics::binomial::{BATCHES, BinomialCount};
 use terms::sla::Sla;
 use terms::tags::ActionNames;
-use terms::threshold::{Clock, Metric, MetricSubject, Operator, Statistic, Threshold};
+use terms::threshold::{Clock, Metric, MetricSubject, Operator, RequestPhase, Statistic, Threshold};
 
 use super::batched::BatchedSeries;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
@@ -208,7 +209,14 @@ impl WorkloadCounts {
         match &threshold.condition.metric {
             Metric::Time(_, times) => {
                 let key = SeriesKey { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
-                of_requests(&times.subject, key)
+                match times.clock {
+                    Clock::Phase(_) if times.subject.is_none() => {
+                        let all =
+                            (0..self.names.actions.len()).filter_map(|number| u16::try_from(number).ok());
+                        Some(SeriesKey { actions: Some(all.collect()), ..key })
+                    }
+                    _ => of_requests(&times.subject, key),
+                }
             }
             Metric::Rate(_, subject @ Some(_)) | Metric::Count(_, subject @ Some(_)) => {
                 of_requests(subject, SeriesKey { clock: Clock::Service, ..iterations })
@@ -228,6 +236,18 @@ fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
         Operator::Below | Operator::AtLeast => limit_ns.saturating_sub(1),
         Operator::AtMost | Operator::Above | Operator::Equal => limit_ns,
     })
+}
+
+/// How long a phase of a request took; `None` if it had none.
+fn phase_ns(phases: &Phases, phase: RequestPhase) -> Option<Nanos> {
+    match phase {
+        RequestPhase::Resolve => phases.opened.then_some(phases.resolve_ns),
+        RequestPhase::Connect => phases.opened.then_some(phases.connect_ns),
+        RequestPhase::Tls => (phases.tls_ns > 0).then_some(phases.tls_ns),
+        RequestPhase::Send => Some(phases.send_ns),
+        RequestPhase::Wait => Some(phases.wait_ns),
+        RequestPhase::Receive => Some(phases.receive_ns),
+    }
 }
 
 impl Series {
@@ -274,6 +294,8 @@ impl Series {
                 Clock::Response => head.response_ns(),
                 Clock::Service => head.duration_ns,
                 Clock::QueueTime => head.queue_time_ns(),
+                // Iterations have none.
+                Clock::Phase(_) => return,
             };
             let at_ns = if head.ended == CompletionStatus::Dropped { head.due_ns } else { end_ns };
             let from_ns = if head.ended == CompletionStatus::Dropped { head.due_ns } else { head.start_ns };
@@ -291,8 +313,14 @@ impl Series {
                 continue;
             }
             let start_ns = head.start_ns.saturating_add(request.offset_ns);
-            let lag_ns = if self.key.clock == Clock::Response { head.queue_time_ns() } else { 0 };
-            let value_ns = request.duration_ns.saturating_add(lag_ns);
+            let value_ns = match self.key.clock {
+                Clock::Response => request.duration_ns.saturating_add(head.queue_time_ns()),
+                Clock::Phase(phase) => match phase_ns(&request.phases, phase) {
+                    Some(phase_ns) => phase_ns,
+                    None => continue,
+                },
+                Clock::Service | Clock::QueueTime => request.duration_ns,
+            };
             let end_ns = start_ns.saturating_add(request.duration_ns);
             self.sample((start_ns, end_ns), value_ns, (request.ended, request.phases.resent), id);
         }
@@ -364,7 +392,7 @@ impl Series {
     /// In service times, it does not count.
     #[must_use]
     pub fn counts_dropped(&self) -> bool {
-        self.key.clock != Clock::Service
+        matches!(self.key.clock, Clock::Response | Clock::QueueTime)
     }
 
     /// How many samples count as over every limit: failed ones, and those that never started if they count.

@@ -222,3 +222,46 @@ proptest! {
         }
     }
 }
+
+/// A phase counts for the requests that had it, of all actions or of one.
+#[test]
+fn phases_are_counted_for_requests_that_had_them() {
+    let request = |action, opened, phase_ms: u64, ended| ActionSample {
+        action,
+        duration_ns: 50 * MS,
+        ended,
+        phases: Phases {
+            opened,
+            connect_ns: if opened { phase_ms * MS } else { 0 },
+            wait_ns: 2 * phase_ms * MS,
+            ..Phases::default()
+        },
+        ..ActionSample::default()
+    };
+    let actions = vec![
+        request(0, true, 5, CompletionStatus::Ok),
+        request(0, false, 6, CompletionStatus::Ok),
+        request(1, true, 7, CompletionStatus::Ok),
+        request(1, false, 1, CompletionStatus::Failed),
+    ];
+    let sample = IterationSample { actions, ..iteration(10, 5, 200, CompletionStatus::Ok) };
+    let dropped = iteration(40, 3, 0, CompletionStatus::Dropped);
+    for (text, (over, all), longest_ms) in [
+        ("p95(wait) < 11ms", (3, 4), 14),
+        ("p95(connect) < 6ms", (1, 2), 7),
+        ("p95(connect action \"first\") < 6ms", (0, 1), 5),
+        ("p95(wait action \"second\") < 100ms", (1, 2), 14),
+        ("p95(tls) < 1ms", (0, 0), 0),
+    ] {
+        let threshold = threshold(text, None);
+        let mut counts = counted(std::slice::from_ref(&threshold));
+        add(&mut counts, &[sample.clone(), dropped.clone()]);
+        counts.seal();
+        let (series, limit) = counts.of(&threshold).unwrap();
+        let parts = series.batched().parts(limit.unwrap());
+        let sums = parts.iter().fold((0, 0), |(k, n), part| (k + part.k, n + part.n));
+        assert_eq!(sums, (over, all), "{text}");
+        let longest = series.slices().iter().filter_map(|slice| slice.ok_max_ns).max();
+        assert_eq!(longest.unwrap_or_default() / MS, longest_ms, "{text}");
+    }
+}

@@ -126,6 +126,48 @@ pub enum Clock {
     Service,
     /// From the iteration's due time to its start.
     QueueTime,
+    /// The phase of a request; only of requests that had it.
+    Phase(RequestPhase),
+}
+
+/// A phase of a request over a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RequestPhase {
+    /// Resolving the host's name.
+    Resolve,
+    /// The TCP handshake.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// Writing the request.
+    Send,
+    /// From the request's last byte to the answer's first.
+    Wait,
+    /// From the answer's first byte to its last.
+    Receive,
+}
+
+impl RequestPhase {
+    /// All of them, in their order.
+    pub const ALL: [Self; 6] =
+        [Self::Resolve, Self::Connect, Self::Tls, Self::Send, Self::Wait, Self::Receive];
+
+    /// The text of it in a threshold.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Send => "send",
+            Self::Wait => "wait",
+            Self::Receive => "receive",
+        }
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.word() == word)
+    }
 }
 
 /// How an iteration or a request ended.
@@ -339,6 +381,7 @@ impl Clock {
             Self::Response => "response",
             Self::Service => "service",
             Self::QueueTime => "lag",
+            Self::Phase(phase) => phase.word(),
         }
     }
 }

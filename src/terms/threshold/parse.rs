@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::selector::{PointCondition, Selector};
 use super::{
     ASYNCHRONOUS, Clock, CountedOutcome, DurationSelection, Figure, Metric, MetricCondition, MetricSubject,
-    Operator, Statistic, Unit,
+    Operator, RequestPhase, Statistic, Unit,
 };
 use base::units::parse_duration;
 use text::similar::did_you_mean;
@@ -45,7 +45,7 @@ const METRICS: [&str; 14] = [
     "share",
     "p",
 ];
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 24] = [
     "action",
     "tag",
     "function",
@@ -57,6 +57,12 @@ const WORDS: [&str; 18] = [
     "response",
     "service",
     "lag",
+    "resolve",
+    "connect",
+    "tls",
+    "send",
+    "wait",
+    "receive",
     "unprofiled",
     "errors",
     "dropped",
@@ -391,6 +397,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             ("response", _) => clock = Some(Clock::Response),
             ("service", _) => clock = Some(Clock::Service),
             ("lag", _) => clock = Some(Clock::QueueTime),
+            (word, _) if let Some(phase) = RequestPhase::named(word) => clock = Some(Clock::Phase(phase)),
             ("unprofiled", _) => times.unprofiled = true,
             (ASYNCHRONOUS, _) => trace = Some(Metric::Asynchronous(statistic)),
             ("action" | "tag", _) => {
