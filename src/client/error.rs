@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::http2::Http2Code;
 use measure::errors::FailureClass;
 
 /// Why a request has no answer. The text says what happened and, if possible, how to fix it.
@@ -226,8 +227,8 @@ impl ClientError {
     }
 
     /// A connection that the server ended with this reason.
-    pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool, unprocessed: bool) -> Self {
-        let when = format!("{} (GOAWAY: {reason:?})", when(answered, reused));
+    pub(super) fn going_away(code: Http2Code, answered: bool, reused: bool, unprocessed: bool) -> Self {
+        let when = format!("{} (GOAWAY: {code})", when(answered, reused));
         Self::Closed { when, unprocessed, kept_alive: false }
     }
 }

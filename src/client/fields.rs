@@ -71,6 +71,11 @@ impl Fields {
         Ok((framing, persistent && framing != Framing::Close && !two_framings))
     }
 
+    /// The length that the head gives, if it gives one.
+    pub(super) fn length(&self) -> Result<Option<u64>, &'static str> {
+        self.bad_length.map_or(Ok(self.length), Err)
+    }
+
     /// Several lengths are one if they agree, and an attack or a fault if they do not.
     fn content_length(&mut self, value: &[u8]) {
         for part in value.split(|byte| *byte == b',') {

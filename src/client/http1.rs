@@ -22,7 +22,7 @@ use super::buffers::{self, BUFFER_BYTES};
 use super::connect::{OpenedConnection, PoolCheck, ProxyRoute, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
-use super::options::{Limits, Settings};
+use super::options::{INTERIM_MAX, Limits, Settings};
 use super::proxy::unauthorized;
 use super::retransmits::{Span, Wire};
 use super::{Answer, Request};
@@ -30,8 +30,6 @@ use measure::phases::Phases;
 
 /// Bodies up to this size are sent in the same write as the head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;
-/// The most interim answers (100, 103) before the final answer.
-const INTERIM_MAX: usize = 10_000;
 /// How long to wait for bytes that are on their way to a connection where they should not be.
 const UNASKED_WAIT: Duration = Duration::from_millis(1);
 /// How long the check before the load listens whether the server speaks before it is asked.

@@ -1,246 +1,133 @@
-//! HTTP/2 for the load path, on the h2 crate: connections of a single virtual user, or shared by the
-//! users of a worker.
+//! HTTP/2 for the load path: connections of a single virtual user, or shared by the users of a worker.
 //!
-//! The request itself drives a connection of a single user, which saves two task switches per request; a
-//! shared connection has its own task. Frames that arrive on an idle connection (a ping, GOAWAY) are read
-//! before the next request. Nothing is sent again here; see [`super::pool`] for requests that the server did not process.
-//! A stream ends with its request.
+//! Whoever waits for an answer drives the connection: it writes, reads, and wakes those whose answers it read on the way. So
+//! a connection needs no task of its own. When the one who was waiting to read has its answer, it wakes another. Frames
+//! that arrive on an idle connection (a ping, GOAWAY) are read before the next request. Nothing is sent again here; see
+//! [`super::pool`] for requests that the server did not process. What the bytes mean is in [`multiplexer`].
 
-use std::cell::Cell;
+mod answer;
+mod decoder;
+mod encoder;
+mod frame;
+mod huffman;
+mod multiplexer;
+mod receiving;
+mod static_table;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use h2::client::{Connection, SendRequest};
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, SET_COOKIE, TE, TRANSFER_ENCODING, UPGRADE,
-};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderName, Method, Uri};
+use tokio::io::AsyncWrite as _;
+use tokio_util::io::poll_read_buf;
 
 use base::clock::{now, saturating_nanos};
 
 use super::body::{BodyContent, Source};
+use super::buffers;
 use super::connect::{OpenedConnection, Stream};
-use super::error::{ClientError, chain, when};
-use super::frames::{self, FrameObservation, Frames};
-use super::framing::KeepHeaders;
-use super::headers::HeaderBlock;
+use super::error::{ClientError, when};
 use super::options::Limits;
 use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Request};
+use frame::ConnectionFault;
+pub(super) use frame::Http2Code;
 use measure::phases::Phases;
 use measure::protocol::HTTP2;
+use multiplexer::{Multiplexer, WAITING_BYTES_MAX};
+use receiving::NO_HTTP2;
+use stream::{CollectedAnswer, StreamFailure};
 
-/// How much a server may send before it is read: for a single answer, and for all.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// A connection that was idle for longer is checked before reuse, as in HTTP/1.1.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
-/// Values up to this length may enter the header compression table. Longer values are tokens or trace headers; they
-/// often change and would only evict others.
-const INDEXED_BYTES_MAX: usize = 64;
-/// Headers of HTTP/1.1's connections, which HTTP/2 forbids (RFC 9113, section 8.2.2).
-const FORBIDDEN: [HeaderName; 6] = [
-    CONNECTION,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    TE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
+/// The number of frames after which others on the thread get their turn.
+const FRAMES_AT_ONCE: u64 = 1024;
+/// The most that is read at once.
+const READ_BYTES_MAX: usize = 64 << 10;
 
-/// A connection of a single user.
+/// A connection.
 pub(super) struct Http2 {
-    sender: SendRequest<Bytes>,
-    /// `None` once it has ended.
-    driver: Option<Pin<Box<Connection<Frames, Bytes>>>>,
-    /// Why it ended, if the server gave a reason.
-    farewell: Option<h2::Reason>,
-    seen: Arc<FrameObservation>,
-    limits: Limits,
-    /// The number of its address, if the host has several.
-    address: u16,
-    requests: u64,
-    idle_since: Instant,
-    wire: (Wire, Option<Ends>),
-}
-
-/// A connection that several users share.
-pub(super) struct SharedHttp2 {
-    sender: SendRequest<Bytes>,
-    driver: tokio::task::JoinHandle<()>,
-    farewell: Arc<OnceLock<h2::Reason>>,
-    seen: Arc<FrameObservation>,
-    limits: Limits,
+    driven: RefCell<DrivenConnection>,
     /// The number of its address, if the host has several.
     address: u16,
     requests: Cell<u64>,
-    /// Requests in flight.
-    pub(super) in_flight: Cell<usize>,
+    /// Requests in flight, and those that wait for room.
+    in_flight: Cell<usize>,
     /// When the last one ended.
     idle_since: Cell<Instant>,
     wire: (Wire, Option<Ends>),
 }
 
-async fn handshake(
+/// A socket with what is known of it.
+struct DrivenConnection {
     stream: Stream,
-    limits: &Limits,
-    seen: &Arc<FrameObservation>,
-) -> Result<(SendRequest<Bytes>, Connection<Frames, Bytes>), ClientError> {
-    let list_bytes = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
-    h2::client::Builder::new()
-        .enable_push(false)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_header_list_size(list_bytes)
-        .handshake(Frames::new(stream, seen))
-        .await
-        .map_err(|error| fault(&error, (false, false, false), seen, limits))
+    multiplexer: Multiplexer,
+    input: Vec<u8>,
+    /// True if bytes were written and may still be in the library for TLS.
+    is_unflushed: bool,
+    ended: Option<ConnectionEnd>,
+    /// Requests that wait for room, or for the server's settings.
+    waiting: VecDeque<Waker>,
+    /// The stream whose task reads now; 0 for one that waits.
+    reader: u32,
+}
+
+/// Why a connection has ended.
+enum ConnectionEnd {
+    Io(io::Error),
+    Fault(ConnectionFault),
 }
 
 impl Http2 {
-    pub(super) async fn new(opened: OpenedConnection, limits: Limits) -> Result<Self, ClientError> {
+    /// Begins to speak HTTP/2 on an open connection. One that is shared by several users says when it is opened.
+    pub(super) fn new(opened: OpenedConnection, limits: Limits, shared: Option<Instant>) -> Self {
         let OpenedConnection { stream, address, syns, .. } = opened;
-        let wire = (Wire::new(syns, None), stream.ends());
-        let seen = Arc::default();
-        let (sender, connection) = handshake(stream, &limits, &seen).await?;
-        let driver = Some(Box::pin(connection));
-        Ok(Self {
-            sender,
-            driver,
-            farewell: None,
-            seen,
-            limits,
+        let wire = (Wire::new(syns, shared), stream.ends());
+        let driven = DrivenConnection {
+            stream,
+            multiplexer: Multiplexer::new(limits),
+            input: Vec::new(),
+            is_unflushed: false,
+            ended: None,
+            waiting: VecDeque::new(),
+            reader: 0,
+        };
+        Self {
+            driven: RefCell::new(driven),
             address,
-            requests: 0,
-            idle_since: now(),
+            requests: Cell::new(0),
+            in_flight: Cell::new(0),
+            idle_since: Cell::new(now()),
             wire,
+        }
+    }
+
+    /// Waits for the server's settings: only then is the number of concurrent requests known. If the server ends the
+    /// connection instead, the request gets that error.
+    pub(super) async fn set_up(&self) {
+        let _waiting = WaitGuard(self);
+        poll_fn(|cx| {
+            let mut driven = self.driven.borrow_mut();
+            driven.drive(0, cx);
+            if driven.multiplexer.is_set_up() || driven.ended.is_some() {
+                return Poll::Ready(());
+            }
+            driven.wait(cx);
+            Poll::Pending
         })
+        .await;
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
-    }
-
-    /// Since when it has been idle.
-    pub(super) fn idle_since(&self) -> Instant {
-        self.idle_since
-    }
-
-    /// True if another request can be sent; reads what the server sent in the meantime.
-    pub(super) async fn is_usable(&mut self) -> bool {
-        poll_fn(|cx| {
-            let Some(driver) = &mut self.driver else { return Poll::Ready(false) };
-            if driver.as_mut().poll(cx).is_ready() {
-                self.driver = None;
-                return Poll::Ready(false);
-            }
-            // After GOAWAY, the connection may stay open, but takes no new requests.
-            Poll::Ready(!matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_))))
-        })
-        .await
-    }
-
-    /// Sends a request and reads its answer; records the phases send, wait and receive. Afterwards,
-    /// [`Self::is_open`] tells whether the connection can be reused.
-    pub(super) async fn exchange(
-        &mut self,
-        request: &Request<'_>,
-        phases: &mut Phases,
-    ) -> Result<Answer, ClientError> {
-        let reused = self.requests > 0;
-        self.requests += 1;
-        phases.address = self.address;
-        let mut times = StreamTimes::start(request, phases);
-        let Self { sender, driver, farewell, limits, wire, .. } = self;
-        let asked = PendingRequest::new(wire, request);
-        let outcome = {
-            let written = Cell::new(None);
-            let mut talk = pin!(talk(sender, request, limits, &mut times));
-            let outcome = poll_fn(|cx| {
-                // Before the request exists, there is nothing to drive. Later, received frames are read first,
-                // so that the answer is seen at once.
-                if written.get().is_some() {
-                    drive(driver, farewell, cx);
-                }
-                let outcome = talk.as_mut().poll(cx);
-                if outcome.is_pending() && written.get().is_none() {
-                    drive(driver, farewell, cx);
-                    written.set(Some(now()));
-                }
-                outcome
-            })
-            .await;
-            (outcome, written.get())
-        };
-        let (outcome, written) = outcome;
-        times.sent = times.sent.max(written);
-        self.idle_since = times.note(phases);
-        asked.ended(&times, self.idle_since, &outcome, phases);
-        outcome.map_err(|error| error.explained(&times, reused, self.farewell, (&self.seen, &self.limits)))
-    }
-
-    /// False once the connection has ended, or its server has said that it will: it takes no more requests.
-    pub(super) fn is_open(&self) -> bool {
-        self.driver.is_some() && !self.seen.is_going_away()
-    }
-}
-
-/// Drives the connection: writes and reads.
-fn drive(
-    driver: &mut Option<Pin<Box<Connection<Frames, Bytes>>>>,
-    farewell: &mut Option<h2::Reason>,
-    cx: &mut Context<'_>,
-) {
-    let Some(driving) = driver else { return };
-    // The request gets the error too.
-    if let Poll::Ready(ended) = driving.as_mut().poll(cx) {
-        *farewell = ended.err().and_then(|error| remote_reason(&error));
-        *driver = None;
-    }
-}
-
-/// The reason that the server gave with GOAWAY.
-fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
-    error.reason().filter(|_| error.is_remote() && error.is_go_away())
-}
-
-impl SharedHttp2 {
-    pub(super) async fn new(opened: OpenedConnection, limits: Limits) -> Result<Self, ClientError> {
-        let OpenedConnection { stream, address, syns, .. } = opened;
-        let wire = (Wire::new(syns, Some(now())), stream.ends());
-        let seen = Arc::default();
-        let (sender, mut connection) = handshake(stream, &limits, &seen).await?;
-        let ping_pong = connection.ping_pong();
-        let farewell = Arc::new(OnceLock::new());
-        let heard = Arc::clone(&farewell);
-        let driver = tokio::spawn(async move {
-            // The requests get the error too.
-            if let Some(reason) = connection.await.err().and_then(|error| remote_reason(&error)) {
-                let _ = heard.set(reason);
-            }
-        });
-        let (requests, in_flight, idle_since) = (Cell::new(0), Cell::new(0), Cell::new(now()));
-        let shared =
-            Self { sender, driver, farewell, seen, limits, address, requests, in_flight, idle_since, wire };
-        if let Some(mut ping_pong) = ping_pong {
-            // The server's settings arrive before its pong; only then is the number of concurrent requests
-            // known. If the server ends the connection instead, the request gets that error.
-            let _ = ping_pong.ping(h2::Ping::opaque()).await;
-        }
-        Ok(shared)
-    }
-
-    /// False if the connection has ended, or takes no more requests.
-    pub(super) async fn is_open(&self) -> bool {
-        let mut sender = self.sender.clone();
-        let refused = poll_fn(|cx| Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Err(_))))).await;
-        !refused && !self.driver.is_finished()
+        self.is_open() && now.saturating_duration_since(self.idle_since.get()) < LOOK_AFTER_IDLE
     }
 
     /// Since when it has been idle: `now` while it serves requests.
@@ -251,41 +138,398 @@ impl SharedHttp2 {
         }
     }
 
-    /// True while the server accepts a further concurrent request.
-    pub(super) fn has_room(&self) -> bool {
-        self.in_flight.get() < self.sender.current_max_send_streams()
+    /// How many requests are in flight or wait.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.get()
     }
 
-    /// Sends a request and reads its answer; records the phases send, wait and receive.
+    /// True while the server accepts a further concurrent request.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.get() < self.driven.borrow().multiplexer.streams_max()
+    }
+
+    /// False once the connection has ended, or its server has said that it will: it takes no more requests.
+    pub(super) fn is_open(&self) -> bool {
+        self.driven.borrow().is_open()
+    }
+
+    /// The same, after reading what the server sent in the meantime.
+    pub(super) async fn is_usable(&self) -> bool {
+        // While requests are in flight, they read.
+        if self.in_flight.get() == 0 {
+            poll_fn(|cx| {
+                self.driven.borrow_mut().drive(0, cx);
+                Poll::Ready(())
+            })
+            .await;
+        }
+        self.is_open()
+    }
+
+    /// Sends a request and reads its answer; records the phases send, wait and receive. Afterwards, [`Self::is_open`] tells
+    /// whether the connection can be reused.
     pub(super) async fn exchange(
         &self,
         request: &Request<'_>,
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let reused = self.requests.replace(self.requests.get() + 1) > 0;
-        phases.address = self.address;
-        self.in_flight.set(self.in_flight.get() + 1);
-        let _under_way = InFlightGuard(&self.in_flight);
+        (phases.address, phases.version) = (self.address, HTTP2);
+        let started = if phases.opened { now() } else { request.started };
+        let _in_flight = InFlightGuard::new(&self.in_flight);
         let asked = PendingRequest::new(&self.wire, request);
-        let mut times = StreamTimes::start(request, phases);
-        let mut sender = self.sender.clone();
-        let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
+        let mut times = StreamTimes { started, sent: None, first: None };
+        let outcome = self.talk(request, &mut times).await;
         let ended = times.note(phases);
         self.idle_since.set(ended);
-        asked.ended(&times, ended, &outcome, phases);
-        let farewell = self.farewell.get().copied();
-        outcome.map_err(|error| error.explained(&times, reused, farewell, (&self.seen, &self.limits)))
+        let bytes = outcome.as_ref().map_or(0, |answer| answer.body_bytes);
+        asked.ended(&times, ended, bytes, phases);
+        match outcome {
+            Ok(CollectedAnswer { status, headers, mut body, body_bytes }) => {
+                body.truncate(request.bytes_kept(status));
+                Ok(Answer { status, headers, body, body_bytes, ended })
+            }
+            Err(failure) => Err(self.explained(failure, times.first.is_some(), reused)),
+        }
+    }
+
+    async fn talk(
+        &self,
+        request: &Request<'_>,
+        times: &mut StreamTimes,
+    ) -> Result<CollectedAnswer, ExchangeFailure> {
+        let mut body = match request.body {
+            BodyContent::Bytes(bytes) => Source::of(bytes),
+            // A separate future, because it is rare and needs memory.
+            parts => Box::pin(parts.open()).await.map_err(ExchangeFailure::Answer)?,
+        };
+        let stream = match self.begin(request) {
+            Some(begun) => begun,
+            // A separate future, because it is rare.
+            None => Box::pin(self.begin_later(request)).await,
+        }?;
+        if !body.is_at_end() {
+            // The same.
+            Box::pin(self.upload(stream.id, &mut body)).await?;
+        }
+        poll_fn(|cx| self.poll_answer(cx, stream.id, &mut times.sent)).await;
+        times.first = self.driven.borrow().multiplexer.first(stream.id);
+        let taken = self.driven.borrow_mut().multiplexer.take(stream.id);
+        match taken {
+            Some(answer) => answer.map_err(ExchangeFailure::Stream),
+            None => Err(ExchangeFailure::Connection),
+        }
+    }
+
+    /// Begins a request, if the server accepts it now.
+    fn begin(&self, request: &Request<'_>) -> Option<Result<StreamGuard<'_>, ExchangeFailure>> {
+        let mut driven = self.driven.borrow_mut();
+        if !driven.is_open() {
+            return Some(Err(ExchangeFailure::NotSent));
+        }
+        if !driven.multiplexer.has_room() {
+            return None;
+        }
+        let id = driven.multiplexer.begin(request);
+        Some(Ok(StreamGuard { connection: self, id }))
+    }
+
+    /// Begins a request as soon as the server accepts it.
+    async fn begin_later(&self, request: &Request<'_>) -> Result<StreamGuard<'_>, ExchangeFailure> {
+        let _waiting = WaitGuard(self);
+        poll_fn(|cx| {
+            self.driven.borrow_mut().drive(0, cx);
+            if let Some(begun) = self.begin(request) {
+                return Poll::Ready(begun);
+            }
+            self.driven.borrow_mut().wait(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Sends a body, unless the answer comes before its end.
+    async fn upload(&self, id: u32, body: &mut Source) -> Result<(), ExchangeFailure> {
+        while !body.is_at_end() {
+            let chunk = body.next().await.map_err(ExchangeFailure::Answer)?;
+            let (mut rest, is_last) = (&chunk[..], body.is_at_end());
+            let wants_more = poll_fn(|cx| self.poll_upload(cx, id, &mut rest, is_last)).await;
+            if !wants_more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ready when a part of a body waits to be sent, or with `false` when nobody wants it any more.
+    fn poll_upload(&self, cx: &mut Context<'_>, id: u32, rest: &mut &[u8], is_last: bool) -> Poll<bool> {
+        let mut driven = self.driven.borrow_mut();
+        loop {
+            if driven.ended.is_some() || driven.multiplexer.has_ended(id) {
+                return Poll::Ready(false);
+            }
+            let added = driven.multiplexer.upload(id, rest, is_last);
+            *rest = &rest[added..];
+            if rest.is_empty() {
+                return Poll::Ready(true);
+            }
+            driven.drive(id, cx);
+            // What was written and read may have made room.
+            if !driven.multiplexer.can_upload(id) {
+                driven.multiplexer.wait(id, cx.waker());
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Ready when the answer is there, or there will be none. Notes when the request was sent.
+    fn poll_answer(&self, cx: &mut Context<'_>, id: u32, sent: &mut Option<Instant>) -> Poll<()> {
+        let mut driven = self.driven.borrow_mut();
+        let driven = &mut *driven;
+        if sent.is_none() && driven.multiplexer.is_whole(id) {
+            // Mostly, the socket takes the whole request at once.
+            driven.write_or_end(cx);
+            if driven.multiplexer.is_sent(id) {
+                *sent = Some(now());
+            }
+        }
+        if !driven.multiplexer.has_ended(id) {
+            driven.drive(id, cx);
+        }
+        if driven.ended.is_some() || driven.multiplexer.has_ended(id) {
+            return Poll::Ready(());
+        }
+        driven.multiplexer.wait(id, cx.waker());
+        Poll::Pending
+    }
+
+    /// What to say of a request without an answer. `answered`: the answer had begun. `reused`: the connection had served a
+    /// request before.
+    fn explained(&self, failure: ExchangeFailure, answered: bool, reused: bool) -> ClientError {
+        let driven = self.driven.borrow();
+        let going_away = |unprocessed| {
+            let code = driven.multiplexer.farewell()?;
+            Some(ClientError::going_away(code, answered, reused, unprocessed))
+        };
+        match failure {
+            ExchangeFailure::Answer(error) | ExchangeFailure::Stream(StreamFailure::Answer(error)) => error,
+            ExchangeFailure::Stream(StreamFailure::Reset(code)) => ClientError::Reset {
+                when: when(answered, reused),
+                reason: code.to_string(),
+                unprocessed: code == Http2Code::REFUSED_STREAM && !answered,
+            },
+            ExchangeFailure::Stream(StreamFailure::LeftOut) => {
+                going_away(true).unwrap_or_else(|| driven.error(answered, reused))
+            }
+            ExchangeFailure::Connection => match driven.ended {
+                Some(ConnectionEnd::Fault(_)) => driven.error(answered, reused),
+                // The server had announced it.
+                _ => going_away(false).unwrap_or_else(|| driven.error(answered, reused)),
+            },
+            // What was not sent was not processed.
+            ExchangeFailure::NotSent => match driven.error(answered, reused) {
+                ClientError::Closed { when, kept_alive, .. } => {
+                    let closed = ClientError::Closed { when, kept_alive, unprocessed: true };
+                    going_away(true).unwrap_or(closed)
+                }
+                other => other,
+            },
+        }
     }
 }
 
-impl Drop for SharedHttp2 {
+impl DrivenConnection {
+    /// False once it takes no more requests.
+    fn is_open(&self) -> bool {
+        self.ended.is_none() && !self.multiplexer.is_going_away()
+    }
+
+    /// Writes what waits to be sent and reads what arrived, for the task of a stream (0: of one that waits), until its answer
+    /// is there or nothing is left to do. Then the task is woken when there is.
+    fn drive(&mut self, id: u32, cx: &mut Context<'_>) {
+        self.reader = id;
+        let begun = self.multiplexer.frames();
+        loop {
+            self.write_or_end(cx);
+            let is_done = id != 0 && self.multiplexer.has_ended(id);
+            if is_done || self.ended.is_some() || self.multiplexer.unsent().len() > WAITING_BYTES_MAX {
+                break;
+            }
+            if self.multiplexer.frames() - begun >= FRAMES_AT_ONCE {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            match self.read(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(end)) => self.end(end, cx),
+            }
+        }
+        if self.input.is_empty() {
+            buffers::give(&mut self.input);
+        }
+    }
+
+    fn write_or_end(&mut self, cx: &mut Context<'_>) {
+        if self.ended.is_none()
+            && let Err(error) = self.write(cx)
+        {
+            // What the server said before it ended the connection counts.
+            while let Poll::Ready(Ok(())) = self.read(cx) {}
+            self.end(ConnectionEnd::Io(error), cx);
+        }
+    }
+
+    /// Writes as much as the socket accepts.
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while !self.multiplexer.unsent().is_empty() {
+            let unsent = self.multiplexer.unsent();
+            let written = match self.stream.try_write(unsent)? {
+                0 => match Pin::new(&mut self.stream).poll_write(cx, unsent)? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(written) => {
+                        self.is_unflushed = true;
+                        written
+                    }
+                    Poll::Pending => return Ok(()),
+                },
+                written => written,
+            };
+            self.multiplexer.note_sent(written);
+        }
+        if self.is_unflushed && Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {
+            self.is_unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// Reads once from the socket, and what the bytes say.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionEnd>> {
+        if self.input.capacity() == 0 {
+            self.input = buffers::take();
+        }
+        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.input));
+        if read.map_err(ConnectionEnd::Io)? == 0 {
+            return Poll::Ready(Err(ConnectionEnd::Io(io::ErrorKind::UnexpectedEof.into())));
+        }
+        let taken = self.multiplexer.receive(&self.input).map_err(ConnectionEnd::Fault)?;
+        let is_full = self.input.len() == self.input.capacity();
+        self.input.drain(..taken);
+        // Large bodies are read in large pieces; the rest of a frame must have room.
+        if is_full {
+            self.input.reserve(READ_BYTES_MAX - self.input.len().min(READ_BYTES_MAX / 2));
+        }
+        if !self.waiting.is_empty() && (self.multiplexer.has_room() || self.multiplexer.is_going_away()) {
+            self.waiting.drain(..).for_each(Waker::wake);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the connection, and wakes all who wait for it.
+    fn end(&mut self, end: ConnectionEnd, cx: &mut Context<'_>) {
+        if let ConnectionEnd::Fault(fault) = &end {
+            self.multiplexer.say_why(fault);
+            // The server may not listen any more.
+            let _ = self.write(cx);
+        }
+        self.ended = Some(end);
+        self.multiplexer.wake_all();
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// Has the task woken when there is room for a request, or the server's settings are known.
+    fn wait(&mut self, cx: &Context<'_>) {
+        if !self.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.waiting.push_back(cx.waker().clone());
+        }
+    }
+
+    /// Lets another task read, if the one that ends was to read.
+    fn hand_over(&mut self, id: u32) {
+        if self.reader != id {
+            return;
+        }
+        if let Some(next) = self.multiplexer.wake_one() {
+            self.reader = next;
+        } else if let Some(waker) = self.waiting.pop_front() {
+            self.reader = 0;
+            waker.wake();
+        }
+    }
+
+    /// Why the connection has ended.
+    fn error(&self, answered: bool, reused: bool) -> ClientError {
+        match &self.ended {
+            Some(ConnectionEnd::Io(error)) => ClientError::closed(error, answered, reused),
+            Some(ConnectionEnd::Fault(fault)) if fault.code == Http2Code::ENHANCE_YOUR_CALM => {
+                ClientError::Limit(fault.reason.clone())
+            }
+            Some(ConnectionEnd::Fault(fault)) if fault.reason == NO_HTTP2 => {
+                ClientError::Protocol(fault.reason.clone())
+            }
+            Some(ConnectionEnd::Fault(ConnectionFault { code, reason })) => {
+                ClientError::Protocol(format!("HTTP/2: {reason} ({code})"))
+            }
+            None => ClientError::closed(&io::ErrorKind::UnexpectedEof.into(), answered, reused),
+        }
+    }
+}
+
+/// Why a request has no answer.
+enum ExchangeFailure {
+    /// Of its body, or before it was sent.
+    Answer(ClientError),
+    /// Of its stream alone.
+    Stream(StreamFailure),
+    /// The connection has ended.
+    Connection,
+    /// The connection had ended, or the server had said that it will, before the request was sent.
+    NotSent,
+}
+
+/// A stream in use. Dropped before its answer was taken, it is reset.
+struct StreamGuard<'a> {
+    connection: &'a Http2,
+    id: u32,
+}
+
+impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
-        self.driver.abort();
+        let mut driven = self.connection.driven.borrow_mut();
+        drop(driven.multiplexer.take(self.id));
+        let driven = &mut *driven;
+        // What is left is sent with the next request.
+        if driven.ended.is_none()
+            && let Ok(written) = driven.stream.try_write(driven.multiplexer.unsent())
+        {
+            driven.multiplexer.note_sent(written);
+        }
+        driven.multiplexer.rest();
+        driven.hand_over(self.id);
+        if let Some(waker) = driven.waiting.pop_front() {
+            waker.wake();
+        }
+    }
+}
+
+/// A task that waits for room, or for the server's settings.
+struct WaitGuard<'a>(&'a Http2);
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        self.0.driven.borrow_mut().hand_over(0);
     }
 }
 
 /// A request in flight, or cut off.
 struct InFlightGuard<'a>(&'a Cell<usize>);
+
+impl<'a> InFlightGuard<'a> {
+    fn new(number: &'a Cell<usize>) -> Self {
+        number.set(number.get() + 1);
+        Self(number)
+    }
+}
 
 impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
@@ -304,18 +548,11 @@ impl<'a> PendingRequest<'a> {
         Self { wire: Some(wire), started: request.started }
     }
 
-    fn ended<E>(
-        mut self,
-        times: &StreamTimes,
-        ended: Instant,
-        outcome: &Result<Answer, E>,
-        phases: &mut Phases,
-    ) {
+    fn ended(mut self, times: &StreamTimes, ended: Instant, answer_bytes: u64, phases: &mut Phases) {
         if let Some((wire, ends)) = self.wire.take() {
             let written = times.sent.unwrap_or(times.started);
             let span = Span { started: self.started, written, ended };
-            let bytes = outcome.as_ref().map_or(0, |answer| answer.body_bytes);
-            wire.note(|| *ends, span, bytes, &mut phases.retransmits);
+            wire.note(|| *ends, span, answer_bytes, &mut phases.retransmits);
         }
     }
 }
@@ -333,17 +570,9 @@ struct StreamTimes {
     started: Instant,
     sent: Option<Instant>,
     first: Option<Instant>,
-    /// The number of its stream, once it has one.
-    stream: Option<u32>,
 }
 
 impl StreamTimes {
-    fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
-        phases.version = HTTP2;
-        let started = if phases.opened { now() } else { request.started };
-        Self { started, sent: None, first: None, stream: None }
-    }
-
     /// Records the phases; returns the time at which the answer ended.
     fn note(&self, phases: &mut Phases) -> Instant {
         let ended = now();
@@ -355,197 +584,4 @@ impl StreamTimes {
         phases.receive_ns = saturating_nanos(ended - first);
         ended
     }
-}
-
-/// Why there is no answer.
-enum Http2Failure {
-    Connection(h2::Error),
-    Answer(ClientError),
-}
-
-impl Http2Failure {
-    fn explained(
-        self,
-        times: &StreamTimes,
-        reused: bool,
-        farewell: Option<h2::Reason>,
-        (seen, limits): (&FrameObservation, &Limits),
-    ) -> ClientError {
-        let answered = times.first.is_some();
-        // A request that was not sent was not processed.
-        let left_out = !answered && times.stream.is_none_or(|stream| seen.left_out(stream));
-        match self {
-            // The server had announced the end of the connection.
-            Self::Connection(error) => match farewell.filter(|_| error.is_io()) {
-                Some(reason) => ClientError::going_away(reason, answered, reused, left_out),
-                None => fault(&error, (answered, reused, left_out), seen, limits),
-            },
-            Self::Answer(error) => error,
-        }
-    }
-}
-
-/// An error of HTTP/2. The flags: the answer had begun, the connection had served a request before, the server has left
-/// the request out.
-fn fault(
-    error: &h2::Error,
-    (answered, reused, left_out): (bool, bool, bool),
-    seen: &FrameObservation,
-    limits: &Limits,
-) -> ClientError {
-    if let Some(error) = error.get_io() {
-        return match error.to_string() {
-            text if text == frames::FLOOD => ClientError::Limit(text),
-            text if text == frames::STATUS_BEHIND => ClientError::Protocol(text),
-            _ => ClientError::closed(error, answered, reused),
-        };
-    }
-    let reason = || match error.reason() {
-        // `Debug` gives the name that RFC 9113 uses.
-        Some(reason) => format!("{reason:?}"),
-        None => error.to_string(),
-    };
-    if error.is_remote() && error.is_go_away() {
-        let reason = error.reason().unwrap_or(h2::Reason::NO_ERROR);
-        return ClientError::going_away(reason, answered, reused, left_out);
-    }
-    if error.is_remote() {
-        let unprocessed = error.reason() == Some(h2::Reason::REFUSED_STREAM) && !answered;
-        return ClientError::Reset { when: when(answered, reused), reason: reason(), unprocessed };
-    }
-    match error.reason() {
-        // The crate's own limits against floods.
-        Some(h2::Reason::ENHANCE_YOUR_CALM) => ClientError::Limit(format!("HTTP/2: {}", chain(error))),
-        // Text that is read as a frame has an absurd length.
-        Some(h2::Reason::FRAME_SIZE_ERROR) if !answered && !reused => {
-            ClientError::Protocol("it is not HTTP/2; does the server support HTTP/2?".to_owned())
-        }
-        Some(h2::Reason::PROTOCOL_ERROR) => seen.explain(limits),
-        _ => ClientError::Protocol(format!("HTTP/2: {} ({})", chain(error), reason())),
-    }
-}
-
-impl From<h2::Error> for Http2Failure {
-    fn from(error: h2::Error) -> Self {
-        Self::Connection(error)
-    }
-}
-
-async fn talk(
-    sender: &mut SendRequest<Bytes>,
-    request: &Request<'_>,
-    limits: &Limits,
-    times: &mut StreamTimes,
-) -> Result<Answer, Http2Failure> {
-    let head = head(request).map_err(Http2Failure::Answer)?;
-    poll_fn(|cx| sender.poll_ready(cx)).await?;
-    let body = match request.body {
-        BodyContent::Bytes(bytes) => Source::of(bytes),
-        // A separate future, because it is rare and needs memory.
-        parts => Box::pin(parts.open()).await.map_err(Http2Failure::Answer)?,
-    };
-    let (response, mut stream) = sender.send_request(head, request.body.is_empty())?;
-    times.stream = Some(response.stream_id().into());
-    let mut response = pin!(response);
-    let mut sending = pin!(send_body(&mut stream, body));
-    let mut unsent = !request.body.is_empty();
-    let sent = &mut times.sent;
-    let response = poll_fn(|cx| {
-        // A server may answer before it has read the whole request; the answer counts. An error of sending
-        // that matters ends the answer too.
-        if unsent && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
-            unsent = false;
-            if let Err(Http2Failure::Answer(error)) = sent {
-                return Poll::Ready(Err(Http2Failure::Answer(error)));
-            }
-        }
-        if !unsent && sent.is_none() {
-            *sent = Some(now());
-        }
-        response.as_mut().poll(cx).map_err(Http2Failure::Connection)
-    })
-    .await?;
-    times.first = Some(now());
-    let (head, mut body) = response.into_parts();
-    if head.headers.len() > limits.headers_max {
-        return Err(Http2Failure::Answer(limits.headers_exceeded()));
-    }
-    let (mut kept, bytes_kept) = (Vec::new(), request.bytes_kept(head.status));
-    let mut length = 0_u64;
-    while let Some(data) = poll_fn(|cx| body.poll_data(cx)).await {
-        let data = data?;
-        length += data.len() as u64;
-        if length > request.body_bytes_max {
-            return Err(Http2Failure::Answer(ClientError::BodyTooLarge { limit: request.body_bytes_max }));
-        }
-        body.flow_control().release_capacity(data.len())?;
-        super::keep(&mut kept, &data, bytes_kept);
-    }
-    let keep = KeepHeaders::of(request).wants(head.headers.contains_key(SET_COOKIE));
-    let headers = keep.then(|| Box::new(head.headers));
-    Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: now() })
-}
-
-/// Sends the body, as flow control allows.
-async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Source) -> Result<(), Http2Failure> {
-    while !body.is_at_end() {
-        let mut chunk = match body.next().await {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                // The server must not take what it has for the whole.
-                stream.send_reset(h2::Reason::CANCEL);
-                return Err(Http2Failure::Answer(error));
-            }
-        };
-        while !chunk.is_empty() {
-            stream.reserve_capacity(chunk.len());
-            let room = match poll_fn(|cx| stream.poll_capacity(cx)).await {
-                Some(room) => room?,
-                // The server does not want the rest.
-                None => return Ok(()),
-            };
-            let part = chunk.split_to(room.min(chunk.len()));
-            stream.send_data(part, chunk.is_empty() && body.is_at_end())?;
-        }
-    }
-    Ok(())
-}
-
-/// The head of a request, without the connection headers of HTTP/1.1.
-fn head(request: &Request<'_>) -> Result<http::Request<()>, ClientError> {
-    let refused = |what: &str| ClientError::Request(format!("{what} cannot be sent over HTTP/2"));
-    let host = [request.fixed, request.own].into_iter().find_map(|block| host(block));
-    let authority = match host {
-        Some(host) => Authority::try_from(host),
-        None => Authority::try_from(request.origin.authority.as_str()),
-    };
-    let mut uri = http::uri::Parts::default();
-    uri.authority = Some(authority.map_err(|_| refused("the host"))?);
-    uri.scheme = Some(if request.origin.tls { Scheme::HTTPS } else { Scheme::HTTP });
-    uri.path_and_query = Some(PathAndQuery::try_from(request.path).map_err(|_| refused("the path"))?);
-    let mut head = http::Request::new(());
-    *head.method_mut() = request.method.clone();
-    *head.uri_mut() = Uri::from_parts(uri).map_err(|_| refused("the address"))?;
-    let headers = head.headers_mut();
-    headers.reserve(16);
-    for (block, changing) in [(request.fixed, false), (request.own, true)] {
-        for (name, value) in block.iter().filter(|(name, _)| *name != HOST && !FORBIDDEN.contains(name)) {
-            let mut value = HeaderValue::from_bytes(value).map_err(|_| refused(name.as_str()))?;
-            value.set_sensitive(changing || value.len() > INDEXED_BYTES_MAX);
-            headers.append(name, value);
-        }
-    }
-    // As in HTTP/1.1.
-    let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
-    if may_have_body || !request.body.is_empty() {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(request.body.len()));
-    }
-    Ok(head)
-}
-
-fn host(block: &HeaderBlock) -> Option<&[u8]> {
-    if !block.has_host() {
-        return None;
-    }
-    block.iter().find(|(name, _)| *name == HOST).map(|(_, value)| value)
 }

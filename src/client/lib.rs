@@ -3,7 +3,7 @@
 //! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request and reports which
 //! connections it reuses. It follows redirects only if configured, and sends a request again only where that is safe
 //! ([`options::Resend`]). `worker` has what the users of a worker share: resolved names, and connections if configured.
-//! Requests that are not load use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of
+//! Requests that are not load use [`plain`]. This is the only module that uses reqwest; it knows nothing of
 //! scenarios.
 
 pub mod addresses;
@@ -15,9 +15,7 @@ pub mod cookies;
 pub mod decode;
 mod dns;
 pub mod error;
-mod field_block;
 mod fields;
-mod frames;
 mod framing;
 pub mod guard;
 pub mod headers;

@@ -17,6 +17,8 @@ use super::url::Origin;
 
 /// The default limit on the size of an answer, in bytes.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
+/// The most interim answers (100, 103) before the final answer.
+pub(super) const INTERIM_MAX: usize = 10_000;
 
 /// What a worker needs to open connections.
 #[derive(Debug)]

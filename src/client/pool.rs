@@ -210,15 +210,21 @@ impl Pool {
                         }
                         Ok(answer)
                     }
-                    Err(error) => self.again(request, phases, again, (since, error)).await,
+                    Err(error) => {
+                        drop(connection);
+                        self.again(request, phases, again, (since, error)).await
+                    }
                 }
             }
-            Connection::Http2(mut connection) => {
-                let since = connection.idle_since();
+            Connection::Http2(connection) => {
+                let since = connection.idle_since(request.started);
                 let answer = Box::pin(connection.exchange(request, phases)).await;
                 // The failure of a single request does not affect the others.
                 if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
                     self.slots[slot].idle = Some(Connection::Http2(connection));
+                } else {
+                    // Before the request is sent again: a server may have no room until then.
+                    drop(connection);
                 }
                 match answer {
                     Ok(answer) => Ok(answer),
@@ -282,7 +288,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     let opened = worker.connector.connect(origin, phases).await?;
     let settings = &worker.connector.settings;
     Ok(if opened.http2 {
-        Connection::Http2(Box::new(Box::pin(Http2::new(opened, settings.options.limits)).await?))
+        Connection::Http2(Box::new(Http2::new(opened, settings.options.limits, None)))
     } else {
         Connection::Http1(Box::new(Http1::new(opened, settings)))
     })

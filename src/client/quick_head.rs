@@ -101,7 +101,8 @@ fn controls(text: &[u8]) -> usize {
 }
 
 /// A character of a header's name (RFC 9110, section 5.6.2).
-fn is_token(byte: u8) -> bool {
+#[inline]
+pub(super) fn is_token(byte: u8) -> bool {
     static TOKEN: [bool; 256] = {
         let mut token = [false; 256];
         let text = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

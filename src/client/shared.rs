@@ -15,7 +15,7 @@ use base::clock::{now, saturating_nanos};
 use super::connect::Connector;
 use super::error::ClientError;
 use super::http1::Http1;
-use super::http2::SharedHttp2;
+use super::http2::Http2;
 use super::options::Version;
 use super::url::Origin;
 use super::{Answer, Request};
@@ -35,7 +35,7 @@ pub(super) struct HttpConnectionPool {
 /// The connections to an origin.
 struct Host {
     idle: RefCell<Vec<Http1>>,
-    multiplexed: RefCell<Vec<Rc<SharedHttp2>>>,
+    multiplexed: RefCell<Vec<Rc<Http2>>>,
     /// The HTTP version of the server, once known.
     speaks_http2: Cell<Option<bool>>,
     /// Permits to use a connection of HTTP/1.1.
@@ -80,7 +80,12 @@ impl HttpConnectionPool {
             && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
             let since = connection.idle_since(request.started);
-            return match connection.exchange(request, phases).await {
+            let answer = connection.exchange(request, phases).await;
+            if !connection.is_open() {
+                host.forget(&connection);
+            }
+            drop(connection);
+            return match answer {
                 Ok(answer) => Ok(answer),
                 Err(error) => self.again(connector, request, phases, (again, since, error)).await,
             };
@@ -157,7 +162,7 @@ impl HttpConnectionPool {
         connector: &Connector,
         request: &Request<'_>,
         phases: &mut Phases,
-    ) -> Result<Option<Rc<SharedHttp2>>, ClientError> {
+    ) -> Result<Option<Rc<Http2>>, ClientError> {
         if let Some(connection) = host.joinable().await {
             return Ok(Some(connection));
         }
@@ -169,9 +174,9 @@ impl HttpConnectionPool {
         if host.speaks_http2.get() == Some(false) {
             return Ok(None);
         }
-        let least = host.multiplexed.borrow().iter().min_by_key(|other| other.in_flight.get()).cloned();
+        let least = host.multiplexed.borrow().iter().min_by_key(|other| other.in_flight()).cloned();
         if let Some(least) = least.filter(|_| host.multiplexed.borrow().len() >= self.connections_max) {
-            // At the limit, h2 lets the request wait.
+            // At the limit, the request waits.
             return Ok(Some(least));
         }
         let opened = connector.connect(request.origin, phases).await?;
@@ -181,7 +186,8 @@ impl HttpConnectionPool {
             return Ok(None);
         }
         let started = now();
-        let connection = SharedHttp2::new(opened, connector.settings.options.limits).await?;
+        let connection = Http2::new(opened, connector.settings.options.limits, Some(started));
+        connection.set_up().await;
         phases.connect_ns += saturating_nanos(now() - started);
         let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));
@@ -216,12 +222,17 @@ impl Host {
         }
     }
 
+    /// Uses a connection no more; it closes when its last request has ended.
+    fn forget(&self, connection: &Rc<Http2>) {
+        self.multiplexed.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+    }
+
     /// A connection that can take another request; ended connections are dropped.
-    async fn joinable(&self) -> Option<Rc<SharedHttp2>> {
+    async fn joinable(&self) -> Option<Rc<Http2>> {
         let known = self.multiplexed.borrow().clone();
         for connection in known {
-            if !connection.is_open().await {
-                self.multiplexed.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
+            if !connection.is_usable().await {
+                self.forget(&connection);
             } else if connection.has_room() {
                 return Some(connection);
             }

@@ -95,5 +95,6 @@ fn kept_answers_are_understood() {
         for piece in [usize::MAX, 1, 7] {
             assert_eq!(targets::ask_http2(&bytes, piece), Some(expected), "{name} in pieces of {piece}");
         }
+        assert_eq!(targets::ask_h2(&bytes), Some(expected), "{name}, by h2");
     }
 }

@@ -283,7 +283,8 @@ fn http_answer(bytes: &[u8]) {
 }
 
 /// The frames of a server of HTTP/2, and with them HPACK, after its settings. How they are torn changes no answer, but may
-/// decide whether there is one: what follows a whole answer may end the connection, if it arrives at once.
+/// decide whether there is one: what follows a whole answer may end the connection, if it arrives at once. The crate h2
+/// must not understand another one.
 fn http2_answer(bytes: &[u8]) {
     let mut seen = None;
     for piece in [usize::MAX, 1, 7] {
@@ -293,6 +294,9 @@ fn http2_answer(bytes: &[u8]) {
         }
         seen = seen.or(answer);
     }
+    if let (Some(seen), Some(other)) = (seen, ask_h2(bytes)) {
+        assert_eq!(seen, other, "h2 reads another answer");
+    }
 }
 
 /// Status and length of the answer that these bytes are.
@@ -301,9 +305,11 @@ pub(crate) fn ask_http1(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
     runtime.block_on(ask(Version::Auto, bytes, piece))
 }
 
+/// What a server sends first: settings that change nothing.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
 /// Status and length of the answer that these frames are.
 pub(crate) fn ask_http2(bytes: &[u8], piece: usize) -> Option<(u16, u64)> {
-    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(ask(Version::Http2, &[SETTINGS, bytes].concat(), piece))
 }
@@ -344,6 +350,51 @@ async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)>
         local.run_until(async { Pool::new(&settings).send(&request, &mut Phases::default()).await }).await;
     network::set(None);
     answer.ok().map(|answer| (answer.status.as_u16(), answer.body_bytes))
+}
+
+/// Status and length of the answer that the crate h2 takes these frames for.
+pub(crate) fn ask_h2(bytes: &[u8]) -> Option<(u16, u64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, server) = tokio::io::duplex(bytes.len() + (64 << 10));
+    runtime.block_on(async { tokio::join!(serve_frames(server, bytes), ask_by_h2(client)).1 })
+}
+
+/// Sends frames once a request is there, and then ends the connection.
+async fn serve_frames(mut server: tokio::io::DuplexStream, bytes: &[u8]) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut request = Server::new(Version::Http2, bytes, usize::MAX);
+    while !request.is_asked() {
+        match server.read_buf(&mut request.taken).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+    let _ = server.write_all(&[SETTINGS, bytes].concat()).await;
+    let _ = server.shutdown().await;
+}
+
+async fn ask_by_h2(client: tokio::io::DuplexStream) -> Option<(u16, u64)> {
+    let mut builder = h2::client::Builder::new();
+    builder.enable_push(false).initial_window_size(1 << 20).max_header_list_size(256 << 10);
+    let (sender, connection) = builder.handshake::<_, bytes::Bytes>(client).await.ok()?;
+    let request = http::Request::get("http://10.0.0.1/").body(()).ok()?;
+    let exchange = async {
+        let (answer, _) = sender.ready().await.ok()?.send_request(request, true).ok()?;
+        let answer = answer.await.ok()?;
+        let (status, mut body, mut length) = (answer.status().as_u16(), answer.into_body(), 0);
+        while let Some(data) = body.data().await {
+            let data = data.ok()?;
+            length += data.len() as u64;
+            let _ = body.flow_control().release_capacity(data.len());
+        }
+        body.trailers().await.ok()?;
+        Some((status, length))
+    };
+    let (mut exchange, mut connection) = (std::pin::pin!(exchange), std::pin::pin!(connection));
+    tokio::select! {
+        answer = &mut exchange => answer,
+        _ = &mut connection => exchange.await,
+    }
 }
 
 async fn ask_hyper(bytes: &[u8]) -> Option<(u16, u64)> {

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 600;
 
 /// Crates and functions that only these files may name.
-const OWNERS: [(&str, &[&str]); 18] = [
+const OWNERS: [(&str, &[&str]); 17] = [
     ("rustls_native_certs::", &["base/certificates.rs"]),
-    ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),
     ("httparse::", &["client/framing.rs"]),

@@ -1,0 +1,198 @@
+//! A request over HTTP/2 that is in flight, and its answer as it arrives.
+
+use std::task::Waker;
+use std::time::Instant;
+
+use http::{HeaderMap, Method, StatusCode};
+
+use base::clock::now;
+
+use super::answer::{AnswerHead, broken};
+use super::frame::Http2Code;
+use crate::error::ClientError;
+use crate::framing::KeepHeaders;
+use crate::options::INTERIM_MAX;
+use crate::{BEGINNING_BYTES, Request};
+
+/// What is wanted of an answer, as far as it is known when the request is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerWish {
+    pub(super) keep_headers: KeepHeaders,
+    /// How much to keep of the body of an answer with the status 200, and with another one.
+    kept_bytes_max: [usize; 2],
+    body_bytes_max: u64,
+    is_to_head: bool,
+}
+
+impl AnswerWish {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        // Only later is known whether another status is refused.
+        let other = if request.keep_body { usize::MAX } else { BEGINNING_BYTES };
+        Self {
+            keep_headers: KeepHeaders::of(request),
+            kept_bytes_max: [request.bytes_kept(StatusCode::OK), other],
+            body_bytes_max: request.body_bytes_max,
+            is_to_head: *request.method == Method::HEAD,
+        }
+    }
+}
+
+/// Why a stream has no answer.
+#[derive(Debug)]
+pub(super) enum StreamFailure {
+    /// The server has ended it.
+    Reset(Http2Code),
+    /// The server has ended the connection with GOAWAY, and has not processed this one.
+    LeftOut,
+    /// What is wrong with the answer, or beyond a limit.
+    Answer(ClientError),
+}
+
+/// An answer as it arrived.
+#[derive(Debug)]
+pub(super) struct CollectedAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: Option<Box<HeaderMap>>,
+    pub(super) body: Vec<u8>,
+    pub(super) body_bytes: u64,
+}
+
+/// A request in flight.
+#[derive(Debug)]
+pub(super) struct StreamState {
+    pub(super) id: u32,
+    pub(super) wish: AnswerWish,
+    /// How much the server lets this one send.
+    pub(super) send_window: i64,
+    /// What arrived since the server was told that it was read.
+    pub(super) unreported: u32,
+    pub(super) head: Option<AnswerHead>,
+    /// When the head arrived.
+    pub(super) first: Option<Instant>,
+    pub(super) body: Vec<u8>,
+    pub(super) body_bytes: u64,
+    interim: usize,
+    /// The end of the answer, whole or not.
+    pub(super) outcome: Option<Result<(), StreamFailure>>,
+    /// True until the whole request waits to be sent or is sent.
+    pub(super) is_uploading: bool,
+    /// The place behind its last byte among all bytes that are sent.
+    pub(super) end: u64,
+    /// Who waits for it.
+    pub(super) waker: Option<Waker>,
+}
+
+impl StreamState {
+    /// A request of which nothing has come back yet. `end`: the place behind its last byte among all bytes that are sent.
+    pub(super) fn new(id: u32, request: &Request<'_>, send_window: i64, end: u64) -> Self {
+        Self {
+            id,
+            wish: AnswerWish::of(request),
+            send_window,
+            unreported: 0,
+            head: None,
+            first: None,
+            body: Vec::new(),
+            body_bytes: 0,
+            interim: 0,
+            outcome: None,
+            is_uploading: !request.body.is_empty(),
+            end,
+            waker: None,
+        }
+    }
+
+    /// True until the answer is there, or there will be none.
+    pub(super) fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// True if there will be no answer.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.outcome, Some(Err(_)))
+    }
+
+    /// Takes the head of an answer, or of an interim one.
+    pub(super) fn take_head(&mut self, head: Result<AnswerHead, ClientError>, ends: bool) {
+        let head = match head {
+            Ok(head) => head,
+            Err(error) => return self.fail(StreamFailure::Answer(error)),
+        };
+        if head.status.is_informational() {
+            self.interim += 1;
+            if ends || head.status == StatusCode::SWITCHING_PROTOCOLS {
+                let reason = format!("it ends with the interim answer {}", head.status.as_u16());
+                self.fail(StreamFailure::Answer(broken(reason)));
+            } else if self.interim > INTERIM_MAX {
+                let reason = format!("more than {INTERIM_MAX} interim answers came before the answer");
+                self.fail(StreamFailure::Answer(ClientError::Limit(reason)));
+            }
+            return;
+        }
+        self.first = Some(now());
+        self.head = Some(head);
+        if ends {
+            self.end_answer();
+        }
+    }
+
+    pub(super) fn take_trailers(&mut self, trailers: Result<(), ClientError>, ends: bool) {
+        match trailers {
+            Err(error) => self.fail(StreamFailure::Answer(error)),
+            Ok(()) if ends => self.end_answer(),
+            Ok(()) => {
+                let reason = "it has a second head that does not end it".to_owned();
+                self.fail(StreamFailure::Answer(broken(reason)));
+            }
+        }
+    }
+
+    /// Adds a part of the body.
+    pub(super) fn add(&mut self, content: &[u8]) -> Result<(), ClientError> {
+        let Some(head) = &self.head else { return Err(broken("its body comes before its head".to_owned())) };
+        self.body_bytes += content.len() as u64;
+        if self.body_bytes > self.wish.body_bytes_max {
+            return Err(ClientError::BodyTooLarge { limit: self.wish.body_bytes_max });
+        }
+        if self.has_body() && head.length.is_some_and(|length| self.body_bytes > length) {
+            return Err(self.other_length());
+        }
+        let [of_ok, of_others] = self.wish.kept_bytes_max;
+        let kept = if head.status == StatusCode::OK { of_ok } else { of_others };
+        crate::keep(&mut self.body, content, kept);
+        Ok(())
+    }
+
+    /// False if the length in the head is not that of the body (RFC 9113, section 8.1.1).
+    fn has_body(&self) -> bool {
+        let has_none = |head: &AnswerHead| matches!(head.status.as_u16(), 204 | 304);
+        !self.wish.is_to_head && !self.head.as_ref().is_some_and(has_none)
+    }
+
+    fn other_length(&self) -> ClientError {
+        let said = self.head.as_ref().and_then(|head| head.length).unwrap_or_default();
+        broken(format!(
+            "its body has another length than its `content-length` says: {} bytes, not {said}",
+            self.body_bytes
+        ))
+    }
+
+    pub(super) fn end_answer(&mut self) {
+        let length = self.head.as_ref().and_then(|head| head.length);
+        if self.has_body() && length.is_some_and(|length| length != self.body_bytes) {
+            return self.fail(StreamFailure::Answer(self.other_length()));
+        }
+        self.end(Ok(()));
+    }
+
+    pub(super) fn fail(&mut self, failure: StreamFailure) {
+        self.end(Err(failure));
+    }
+
+    fn end(&mut self, outcome: Result<(), StreamFailure>) {
+        self.outcome = Some(outcome);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
