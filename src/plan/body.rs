@@ -101,11 +101,6 @@ impl Compiler<'_> {
         body.map_or(BodyTemplate::Empty, BodyTemplate::Text)
     }
 
-    /// The folder of the file that names the steps: the scenario, or one that it includes.
-    fn own_folder(&self) -> &Path {
-        self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder)
-    }
-
     fn single_body(&mut self, step: &step::Step, node: &YamlNode) {
         let bodies = [
             ("json", step.json.is_some()),
@@ -146,7 +141,7 @@ impl Compiler<'_> {
             Field::Text(_) => None,
         });
         for path in step.file.iter().chain(in_fields) {
-            let size = std::fs::metadata(self.own_folder().join(path)).map_or(0, |file| file.len());
+            let size = std::fs::metadata(self.files.folder().join(path)).map_or(0, |file| file.len());
             if size > GZIP_FILE_BYTES_MAX {
                 let message = format!("{path} is too large to be compressed: it is kept in memory for that");
                 let fault = Fault::error(key_span(node, "gzip"), message);
@@ -179,7 +174,7 @@ impl Compiler<'_> {
                 }
             },
         };
-        let full = self.own_folder().join(path);
+        let full = self.files.folder().join(path);
         let part = FileContent::measure(full.clone()).and_then(|file| {
             if file.length() > FILE_BYTES_KEPT {
                 return Ok(Part::File(Arc::new(file)));

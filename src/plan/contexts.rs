@@ -170,7 +170,7 @@ impl Compiler<'_> {
         let written = written?;
         let key = key_span(node, "contexts");
         let node = at(node, &["contexts"]);
-        if let Some(deployment) = self.deployment
+        if let Some(deployment) = self.targets.deployment()
             && !matches!(deployment.auth, Auth::Keystone(_))
         {
             let fault = Fault::error(key, "`contexts` need a cloud, and the deployment has no Keystone");
@@ -283,7 +283,7 @@ impl Compiler<'_> {
                 ImageSource::Url(url.to_owned())
             }
             Some(path) => {
-                let file = self.folder.join(path.strip_prefix("file://").unwrap_or(path));
+                let file = self.files.folder().join(path.strip_prefix("file://").unwrap_or(path));
                 if let Err(error) = text::files::open_regular(&file) {
                     let span = at(node, &["image_url"]).span.clone();
                     let fault = Fault::error(span, format!("cannot read {}: {error}", file.display()));

@@ -24,9 +24,8 @@ impl Compiler<'_> {
     pub(super) fn include(&mut self, step: &step::Step, node: &yaml::YamlNode) -> Option<FlowStep> {
         let named = step.include.as_deref()?;
         let span = at(node, &["include"]).span.clone();
-        let folder = self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder);
-        let path = folder.join(named);
-        if self.nesting.files.contains(&path) || self.nesting.files.len() >= FILES_MAX {
+        let path = self.files.folder().join(named);
+        if self.files.open.contains(&path) || self.files.open.len() >= FILES_MAX {
             let fault =
                 Fault::error(span, format!("`{named}` includes itself, or files are nested too deeply"));
             self.texts.faults.push(fault.help("use `repeat` or `while` for loops"));
@@ -47,8 +46,8 @@ impl Compiler<'_> {
         };
         let Document { source, root, value: StepsFile { defaults, steps }, referred } = document;
         let before = self.texts.faults.len();
-        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        self.refer(&referred, &folder);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        self.referred.resolve(&referred, folder, &mut self.texts);
         let faults_of_references = self.texts.faults.len();
         for fault in self.texts.faults.drain(before..faults_of_references).collect::<Vec<_>>() {
             self.texts.faults.push(fault.named_at(&source, &span));
@@ -62,14 +61,14 @@ impl Compiler<'_> {
         with.extend(self.assignments(&missing, at(&root, &["defaults"])));
         let prefix = self.prefix(step.as_.as_deref());
         let outer = std::mem::replace(&mut self.nesting.prefix, prefix);
-        self.nesting.files.push(path);
+        self.files.open.push(path);
         let compiled = self.block(&steps, at(&root, &["steps"]));
-        self.nesting.files.pop();
+        self.files.open.pop();
         self.nesting.prefix = outer;
         for fault in self.texts.faults.drain(faults_of_with.max(before)..).collect::<Vec<_>>() {
             self.texts.faults.push(fault.named_at(&source, &span));
         }
-        self.included.push(source.text);
+        self.files.included.push(source.text);
         if step.with.is_some() && given.is_empty() {
             let fault = Fault::error(key_span(node, "with"), "`with` is empty");
             self.texts.faults.push(fault.help("add a parameter, or remove the key"));

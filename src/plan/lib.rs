@@ -26,6 +26,7 @@ mod http_options;
 pub mod include;
 pub mod json;
 pub mod keystone;
+mod known_targets;
 mod nesting;
 pub mod overrides;
 pub mod probe;

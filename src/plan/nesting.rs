@@ -1,7 +1,7 @@
 //! Where a step stands among those that are being compiled.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terms::tags::Tags;
@@ -17,8 +17,27 @@ pub(super) struct Nesting {
     pub(super) depth: usize,
     /// What the names of an included file begin with.
     pub(super) prefix: Option<String>,
-    /// The included files that are being read, outermost first.
-    pub(super) files: Vec<PathBuf>,
     /// The tags of the groups around.
     pub(super) tags: Tags,
+}
+
+/// The files that steps are in.
+pub(super) struct StepFiles {
+    /// The scenario's folder.
+    scenario_folder: PathBuf,
+    /// The included files that are being read, outermost first.
+    pub(super) open: Vec<PathBuf>,
+    /// The texts of all included files so far.
+    pub(super) included: Vec<String>,
+}
+
+impl StepFiles {
+    pub(super) fn new(scenario_folder: PathBuf) -> Self {
+        Self { scenario_folder, open: Vec::new(), included: Vec::new() }
+    }
+
+    /// The folder of the file that names the steps: the scenario, or one that it includes.
+    pub(super) fn folder(&self) -> &Path {
+        self.open.last().and_then(|file| file.parent()).unwrap_or(&self.scenario_folder)
+    }
 }

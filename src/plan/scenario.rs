@@ -27,10 +27,12 @@ use super::deployment::{Auth, ResolvedDeployment};
 use super::end::faulty_fetch;
 use super::given::CommandLineValue;
 use super::http_options::faulty_cookies;
-use super::nesting::Nesting;
+use super::known_targets::KnownTargets;
+use super::nesting::{Nesting, StepFiles};
 use super::probe::ProbePlan;
 use super::propagation::Propagation;
 use super::references::{self, Env};
+use super::referred::ReferredVariables;
 use super::step::{self, PlanStep};
 use super::texts::{TextCompiler, VariableNames};
 use super::{Plan, TraceFetchPlan, WorkloadPlan};
@@ -232,6 +234,7 @@ fn compile(
     env: Env<'_>,
 ) -> (Parts, Vec<Fault>, Vec<String>) {
     let (value, root) = (&document.value, &document.root);
+    let folder = file.parent().unwrap_or(Path::new(""));
     let names = VariableNames {
         known: BUILT_IN.iter().chain([&RUN]).map(|name| (*name).to_owned()).collect(),
         reserved: contexts::reserved(value),
@@ -240,20 +243,16 @@ fn compile(
     };
     let mut compiler = Compiler {
         texts: TextCompiler::new(names),
-        deployment,
-        services: BTreeMap::new(),
-        env,
-        referred: Vec::new(),
+        targets: KnownTargets::new(deployment),
+        referred: ReferredVariables::new(env),
         http: value.http.unwrap_or_default(),
         nesting: Nesting::default(),
+        files: StepFiles::new(folder.to_path_buf()),
         requests_optional: options.requests_optional,
-        folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
-        included: Vec::new(),
         warnings: Vec::new(),
     };
     let mut variables = compiler.variables(file, value, root, options, env);
-    let folder = compiler.folder.clone();
-    compiler.refer(&document.referred, &folder);
+    compiler.referred.resolve(&document.referred, folder, &mut compiler.texts);
     let data = compiler.data(file, value, root);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
     let after_setup = compiler.texts.names.known.clone();
@@ -266,9 +265,10 @@ fn compile(
     compiler.texts.names.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { texts, mut warnings, included, referred, services, .. } = compiler;
+    let Compiler { texts, mut warnings, files, referred, targets, .. } = compiler;
+    let (included, services) = (files.included, targets.services);
     let TextCompiler { faults, uses_seed, .. } = texts;
-    variables.extend(referred);
+    variables.extend(referred.values);
     warnings.dedup();
     (Parts { variables, setup, workloads, teardown, included, uses_seed, services }, faults, warnings)
 }

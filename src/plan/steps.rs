@@ -58,7 +58,7 @@ impl Compiler<'_> {
         }
         if !self.nesting.names.insert(Arc::clone(&name)) {
             let fault = Fault::error(place_of_name(node), format!("a second action named `{name}`"));
-            let help = match self.nesting.files.is_empty() {
+            let help = match self.files.open.is_empty() {
                 true => "give each action its own name: it identifies the action in every table",
                 false => "include the file `as` another name each time: `as: first` gives `first: …`",
             };

@@ -31,6 +31,9 @@ pub(super) fn label(line: &str) -> String {
 impl Compiler<'_> {
     pub(super) fn echo(&mut self, step: &Step, line: &str, node: &YamlNode) -> Option<EchoCall> {
         let place = at(node, &["echo"]);
-        Some(EchoCall { base: self.named_target(step, node, place)?, line: self.texts.text(line, place)? })
+        Some(EchoCall {
+            base: self.targets.named(step, (node, place), &mut self.texts.faults)?,
+            line: self.texts.text(line, place)?,
+        })
     }
 }

@@ -11,16 +11,14 @@ use client::url::{self, BaseUrl};
 use config::body::Lines;
 use config::step::{self, credentials::Credentials};
 use text::diagnostics::Fault;
-use text::similar::did_you_mean;
 use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use crate::body::BodyTemplate;
 use crate::compiler::Compiler;
-use crate::deployment::{DEFAULT_TARGET, is_awaited};
+use crate::deployment::is_awaited;
 use crate::headers::{holds_secret, request_header_line};
-use crate::references::UNKNOWN;
 
 /// A request of HTTP.
 pub struct HttpCall {
@@ -162,10 +160,7 @@ impl Compiler<'_> {
     /// Refuses the deployment's credentials in what a request sends to `base`, which is not a target: the author of a
     /// scenario may be one who must not have them.
     fn without_credentials(&mut self, key: &str, node: &YamlNode, base: &BaseUrl) {
-        let Some(deployment) = self.deployment else { return };
-        // This may be the host of a target whose URL is not known offline.
-        let unknown = BaseUrl::parse(UNKNOWN).ok();
-        if deployment.targets.iter().any(|(_, target)| Some(target) == unknown.as_ref()) {
+        if self.targets.may_be_any() {
             return;
         }
         for key in [key, "query", "headers", "json", "form", "body", "multipart"] {
@@ -205,9 +200,7 @@ impl Compiler<'_> {
         headers: &mut Vec<(HeaderName, CompiledText)>,
         node: &YamlNode,
     ) {
-        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
-        let of_target = self.deployment.map(|deployment| deployment.lookup.headers(name)).unwrap_or_default();
-        for (name, value) in of_target {
+        for (name, value) in self.targets.headers(step) {
             if !headers.iter().any(|(own, _)| own == name) {
                 headers
                     .extend(self.texts.text(&value, node).map(|text| (HeaderName::from_static(name), text)));
@@ -234,11 +227,7 @@ impl Compiler<'_> {
                         Fault::error(key_span(node, "target"), "`target` together with a complete URL");
                     self.texts.faults.push(fault.help("write the path only, or remove `target`"));
                 }
-                let targets =
-                    self.deployment.map(|deployment| deployment.targets.as_slice()).unwrap_or_default();
-                let of_catalog = self.deployment.map(|d| d.lookup.origins()).unwrap_or_default();
-                let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin)
-                    && !of_catalog.contains(&base.origin);
+                let foreign = self.targets.are_without(&base);
                 if foreign {
                     self.warnings.push(format!(
                         "{base} is not a target of the deployment: bench adds neither credentials nor trace headers, but \
@@ -255,49 +244,16 @@ impl Compiler<'_> {
                     self.texts.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
                 }
                 let elsewhere = may_be_whole && !written.starts_with('{') && step.target.is_none();
-                let first = self.deployment.and_then(|deployment| deployment.targets.first());
-                match first.filter(|_| elsewhere) {
+                match self.targets.first().filter(|_| elsewhere) {
                     // The rendered URL names another host in any case.
-                    Some((_, base)) => Some((base.clone(), written, false)),
-                    None => Some((self.named_target(step, node, place)?, written, false)),
+                    Some(base) => Some((base.clone(), written, false)),
+                    None => {
+                        let base = self.targets.named(step, (node, place), &mut self.texts.faults)?;
+                        Some((base, written, false))
+                    }
                 }
             }
         }
-    }
-
-    pub(super) fn named_target(
-        &mut self,
-        step: &step::Step,
-        node: &YamlNode,
-        place: &YamlNode,
-    ) -> Option<BaseUrl> {
-        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
-        let Some(deployment) = self.deployment else { return BaseUrl::parse("http://127.0.0.1").ok() };
-        if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
-            return Some(base.clone());
-        }
-        let span = node.get("target").unwrap_or(place).span.clone();
-        match deployment.lookup.unlisted(name) {
-            Some(Ok(base)) => {
-                self.services.insert(name.to_owned(), base.clone());
-                return Some(base);
-            }
-            Some(Err(complaint)) => {
-                self.texts.faults.push(Fault::of(span, complaint));
-                return BaseUrl::parse("http://127.0.0.1").ok();
-            }
-            None => {}
-        }
-        let known: Vec<&str> = deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
-        let fault =
-            Fault::error(span, format!("the deployment `{}` has no target `{name}`", deployment.name));
-        let help = did_you_mean(name, known.iter().copied()).map_or_else(
-            || format!("name one of its targets: {}", known.join(", ")),
-            |known| format!("did you mean `{known}`?"),
-        );
-        self.texts.faults.push(fault.help(help));
-        // Any base URL will do to find the action's other faults.
-        BaseUrl::parse("http://127.0.0.1").ok()
     }
 }
 
