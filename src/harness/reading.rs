@@ -3,14 +3,13 @@
 use std::io::Read as _;
 
 use config::RejectedFile;
-use plan::deployment::{self, ResolvedDeployment};
+use plan::deployment::{self, Auth, ResolvedDeployment};
 use plan::references::Env;
 use text::diagnostics::SourceText;
 use text::files::open_named;
 use text::shell;
 use text::yaml;
 
-use super::cloud;
 use super::error::HarnessError;
 use super::options::{Environment, YamlFile};
 
@@ -69,6 +68,37 @@ pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Resolved
     let look_up = |name: &str| environment.get(name);
     let env = Env::new(&look_up).leaving_open(environment.is_offline());
     let read = deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)?;
-    cloud::can_log_in(&read)?;
+    can_log_in(&read, cfg!(feature = "openstack"))?;
     Ok(read)
+}
+
+/// Refuses a deployment that logs in to Keystone, in a build that cannot.
+fn can_log_in(deployment: &ResolvedDeployment, has_openstack: bool) -> Result<(), HarnessError> {
+    match deployment.auth {
+        Auth::Keystone(_) if !has_openstack => {
+            let file = deployment.file.display();
+            Err(HarnessError::usage(format!("{file}: this build of bench cannot log in to Keystone"))
+                .remedy("build it with the feature `openstack`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_build_without_openstack_refuses_a_login_to_keystone() {
+        let keystone = "auth: {keystone: {auth_url: http://127.0.0.1:1/v3, username: u, password: p, project_name: p}}\n";
+        for (auth, refused) in [("", false), ("auth: {bearer: {token: t}}\n", false), (keystone, true)] {
+            let source =
+                SourceText::new("d.yaml", format!("targets: {{default: 'http://127.0.0.1:1'}}\n{auth}"));
+            let read = deployment::load(Path::new("d.yaml"), source, Env::new(&|_| None)).ok().unwrap();
+            assert_eq!(can_log_in(&read, false).is_err(), refused, "{auth}");
+            assert!(can_log_in(&read, true).is_ok(), "{auth}");
+        }
+    }
 }

@@ -6,7 +6,6 @@ use client::plain::PlainClient;
 use iteration::credentials::CurrentCredentials;
 use iteration::crowd::Crowds;
 use plan::Plan;
-use plan::deployment::{Auth, ResolvedDeployment};
 use plan::keystone::{NoIssuer, Token, TokenIssuer};
 use results::directory::RunDirectory;
 
@@ -61,18 +60,6 @@ pub(crate) fn contexts(
     None
 }
 
-/// Refuses a deployment that logs in to Keystone.
-pub(crate) fn can_log_in(deployment: &ResolvedDeployment) -> Result<(), HarnessError> {
-    match deployment.auth {
-        Auth::Keystone(_) => Err(HarnessError::usage(format!(
-            "{}: this build of bench cannot log in to Keystone",
-            deployment.file.display()
-        ))
-        .remedy("build it with the feature `openstack`")),
-        _ => Ok(()),
-    }
-}
-
 /// Refuses.
 ///
 /// # Errors
@@ -84,12 +71,6 @@ pub fn cleanup(_: &CleanupOptions, _: &Environment, _: &Interrupt) -> Result<Cle
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use plan::deployment;
-    use plan::references::Env;
-    use text::diagnostics::SourceText;
-
     use super::*;
 
     #[test]
@@ -97,15 +78,5 @@ mod tests {
         let refused = cleanup(&CleanupOptions::default(), &Environment::default(), &Interrupt::new());
         let said = refused.map(|outcome| outcome.deleted).unwrap_err().to_string();
         assert!(said.contains("build it with the feature `openstack`"), "{said}");
-    }
-
-    #[test]
-    fn a_login_to_keystone_is_refused_before_a_load() {
-        let keystone = "auth: {keystone: {auth_url: http://127.0.0.1:1/v3, username: u, password: p}}\n";
-        for (auth, refused) in [("", false), ("auth: {bearer: {token: t}}\n", false), (keystone, true)] {
-            let source = SourceText::new("d.yaml", format!("target: http://127.0.0.1:1\n{auth}"));
-            let read = deployment::load(Path::new("d.yaml"), source, Env::new(&|_| None)).ok().unwrap();
-            assert_eq!(can_log_in(&read).is_err(), refused, "{auth}");
-        }
     }
 }

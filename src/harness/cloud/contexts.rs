@@ -8,11 +8,9 @@ use openstack::cloud::Cloud;
 use openstack::contexts::ContextsMessage;
 use openstack::keystone::KeystoneIssuer;
 use plan::Plan;
-use plan::deployment::ResolvedDeployment;
 use plan::keystone::{Token, TokenIssuer};
 use results::directory::RunDirectory;
 
-use crate::error::HarnessError;
 use crate::event::{Event, Sink};
 use crate::files::default_headers;
 
@@ -20,11 +18,6 @@ pub(crate) use openstack::contexts::{RunContexts, UserTokens};
 
 /// What logs in to Keystone.
 pub(crate) const ISSUER: &dyn TokenIssuer = &KeystoneIssuer;
-
-/// Refuses nothing: this build can log in to Keystone.
-pub(crate) const fn can_log_in(_: &ResolvedDeployment) -> Result<(), HarnessError> {
-    Ok(())
-}
 
 /// The contexts of a run that has logged in, if it wants any. `name`: what the names of all things begin with;
 /// `directory`: the run's, and whether it stays.

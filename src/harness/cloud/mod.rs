@@ -21,11 +21,11 @@ use super::options::YamlFile;
 #[cfg(not(feature = "openstack"))]
 pub use absent::cleanup;
 #[cfg(not(feature = "openstack"))]
-pub(super) use absent::{ISSUER, RunContexts, UserTokens, can_log_in, contexts};
+pub(super) use absent::{ISSUER, RunContexts, UserTokens, contexts};
 #[cfg(feature = "openstack")]
 pub use cleanup::cleanup;
 #[cfg(feature = "openstack")]
-pub(super) use contexts::{ISSUER, RunContexts, UserTokens, can_log_in, contexts};
+pub(super) use contexts::{ISSUER, RunContexts, UserTokens, contexts};
 
 /// What to delete.
 #[derive(Clone, Debug, Default)]
