@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::http2::Http2Code;
+use super::http2::code::Http2Code;
 use measure::errors::FailureClass;
 
 /// Why a request has no answer. The text says what happened and, if possible, how to fix it.

@@ -6,6 +6,7 @@
 //! [`super::pool`] for requests that the server did not process. What the bytes mean is in [`multiplexer`].
 
 mod answer;
+pub(super) mod code;
 mod decoder;
 mod encoder;
 mod frame;
@@ -37,8 +38,8 @@ use super::error::{ClientError, when};
 use super::options::Limits;
 use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Request};
+use code::Http2Code;
 use frame::ConnectionFault;
-pub(super) use frame::Http2Code;
 use measure::phases::Phases;
 use measure::protocol::HTTP2;
 use multiplexer::{Multiplexer, WAITING_BYTES_MAX};
@@ -457,6 +458,15 @@ impl DrivenConnection {
         }
     }
 
+    /// Wakes the request that has waited for longest, if there is room for it.
+    fn offer_room(&mut self) {
+        if self.multiplexer.has_room()
+            && let Some(waker) = self.waiting.pop_front()
+        {
+            waker.wake();
+        }
+    }
+
     /// Why the connection has ended.
     fn error(&self, answered: bool, reused: bool) -> ClientError {
         match &self.ended {
@@ -506,9 +516,7 @@ impl Drop for StreamGuard<'_> {
         }
         driven.multiplexer.rest();
         driven.hand_over(self.id);
-        if let Some(waker) = driven.waiting.pop_front() {
-            waker.wake();
-        }
+        driven.offer_room();
     }
 }
 
@@ -517,7 +525,10 @@ struct WaitGuard<'a>(&'a Http2);
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        self.0.driven.borrow_mut().hand_over(0);
+        let mut driven = self.0.driven.borrow_mut();
+        driven.hand_over(0);
+        // One that gives up may have been woken for room that another can use.
+        driven.offer_room();
     }
 }
 

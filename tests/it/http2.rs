@@ -373,6 +373,32 @@ fn a_shared_connection_survives_what_single_requests_do() {
     assert!(server.connections() <= 2 * workers, "{}", server.connections());
 }
 
+/// Requests that share a connection read for one another, and wait for room: none is forgotten, however others end.
+#[test]
+fn no_request_on_a_shared_connection_is_forgotten() {
+    let options = H2ServerOptions { max_concurrent_streams: Some(3), ..H2ServerOptions::default() };
+    let server = H2Server::with(options, |seen: &H2ServerRequest| match seen.uri.rsplit('/').next() {
+        Some("reset") => Act::Reset(Reason::INTERNAL_ERROR),
+        Some("hang") => Act::Hang,
+        _ => Act::Answer(3000),
+    });
+    let scenario = "http: { connections: shared, max_connections: 1 }\nworkloads:
+  - { name: w, runner: { constant: { times: 600, concurrency: 12 } }, iteration: [ { action: a, get: /ok, timeout: 60s } ] }
+  - { name: v, runner: { constant: { times: 60, concurrency: 6 } }, iteration: [ { action: a, get: /hang, timeout: 30ms } ] }
+  - { name: x, runner: { constant: { times: 60, concurrency: 2 } }, iteration: [ { action: a, get: /reset, timeout: 60s } ] }";
+    let results = load(&server.url(), PRIOR_KNOWLEDGE, scenario);
+    let workloads = &results["workloads"];
+    assert_eq!(workloads[0]["iterations"]["ok"], 600, "{}", workloads[0]["errors"]);
+    for (index, class) in [(1, "timeout"), (2, "closed")] {
+        let errors = workloads[index]["errors"].as_array().unwrap();
+        let count: u64 = errors.iter().filter_map(|error| error["count"].as_u64()).sum();
+        assert!(count == 60 && errors.iter().all(|error| error["class"] == class), "{errors:?}");
+    }
+    let workers = std::thread::available_parallelism().unwrap().get();
+    // Workloads share no connections.
+    assert!(server.connections() <= 3 * workers, "{}", server.connections());
+}
+
 /// A server that reads the client's preface and then sends these bytes.
 fn raw(bytes: Vec<u8>) -> (String, Sockets) {
     scripted(vec![bytes])

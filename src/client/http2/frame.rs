@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 (RFC 9113, sections 4, 6 and 7).
 
-use std::fmt;
+use super::code::Http2Code;
 
 /// The length of what begins a frame.
 pub(super) const HEAD_BYTES: usize = 9;
@@ -108,46 +108,6 @@ pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Why a stream or a connection ends, by its number (RFC 9113, section 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Http2Code(pub(super) u32);
-
-impl Http2Code {
-    pub(super) const PROTOCOL_ERROR: Self = Self(1);
-    pub(super) const FLOW_CONTROL_ERROR: Self = Self(3);
-    pub(super) const STREAM_CLOSED: Self = Self(5);
-    pub(super) const FRAME_SIZE_ERROR: Self = Self(6);
-    pub(super) const REFUSED_STREAM: Self = Self(7);
-    pub(super) const CANCEL: Self = Self(8);
-    pub(super) const COMPRESSION_ERROR: Self = Self(9);
-    pub(super) const ENHANCE_YOUR_CALM: Self = Self(11);
-}
-
-impl fmt::Display for Http2Code {
-    fn fmt(&self, output: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 14] = [
-            "NO_ERROR",
-            "PROTOCOL_ERROR",
-            "INTERNAL_ERROR",
-            "FLOW_CONTROL_ERROR",
-            "SETTINGS_TIMEOUT",
-            "STREAM_CLOSED",
-            "FRAME_SIZE_ERROR",
-            "REFUSED_STREAM",
-            "CANCEL",
-            "COMPRESSION_ERROR",
-            "CONNECT_ERROR",
-            "ENHANCE_YOUR_CALM",
-            "INADEQUATE_SECURITY",
-            "HTTP_1_1_REQUIRED",
-        ];
-        match NAMES.get(self.0 as usize) {
-            Some(name) => output.write_str(name),
-            None => write!(output, "error {}", self.0),
-        }
-    }
-}
-
 /// What ends a connection: the server broke a rule, or went beyond a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionFault {
@@ -198,9 +158,5 @@ mod tests {
             let head = FrameHead { length: payload.len(), kind, flags, stream: 1 };
             assert_eq!(head.content(payload).ok(), content, "{kind} {flags} {payload:?}");
         }
-        assert_eq!(
-            [0, 7, 13, 14].map(|code| Http2Code(code).to_string()),
-            ["NO_ERROR", "REFUSED_STREAM", "HTTP_1_1_REQUIRED", "error 14"]
-        );
     }
 }

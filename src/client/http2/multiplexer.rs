@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use http::StatusCode;
 
+use super::code::Http2Code;
 use super::decoder::FieldDecoder;
 use super::encoder::FieldEncoder;
-use super::frame::{self, ConnectionFault, FrameHead, HEAD_BYTES, Http2Code, PAYLOAD_BYTES_MAX};
+use super::frame::{self, ConnectionFault, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX};
 use super::stream::{CollectedAnswer, StreamFailure, StreamState};
 use crate::options::Limits;
 use crate::{Request, buffers};

@@ -3,7 +3,8 @@
 use std::mem;
 
 use super::answer::{AnswerFields, AnswerHead, broken};
-use super::frame::{self, ConnectionFault, FrameHead, HEAD_BYTES, Http2Code, PAYLOAD_BYTES_MAX};
+use super::code::Http2Code;
+use super::frame::{self, ConnectionFault, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX};
 use super::multiplexer::{
     CONNECTION_WINDOW_BYTES, KnownHead, Multiplexer, SENT_PAYLOAD_BYTES_MAX, STREAM_MAX, STREAM_WINDOW_BYTES,
     UnfinishedBlock, WINDOW_BYTES_MAX,

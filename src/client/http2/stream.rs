@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode};
 use base::clock::now;
 
 use super::answer::{AnswerHead, broken};
-use super::frame::Http2Code;
+use super::code::Http2Code;
 use crate::error::ClientError;
 use crate::framing::KeepHeaders;
 use crate::options::INTERIM_MAX;

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::frame::{self, ConnectionFault, FrameHead, Http2Code};
+use super::code::Http2Code;
+use super::frame::{self, ConnectionFault, FrameHead};
 use super::multiplexer::{Multiplexer, WAITING_BYTES_MAX};
 use super::receiving::IDLE_FRAMES_MAX;
 use super::stream::{CollectedAnswer, StreamFailure};
