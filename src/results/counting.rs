@@ -12,16 +12,16 @@ use base::clock::Nanos;
 use measure::ids::RunIds;
 use measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use measure::log::{RunLog, Visitor, WorkloadHeader};
-use measure::phases::Phases;
 use measure::rows::{Rows, SampleRow};
 use measure::sample::CompletionStatus;
 use statistics::binomial::{BATCHES, BinomialCount};
 use terms::sla::Sla;
 use terms::tags::ActionNames;
-use terms::threshold::{Clock, Metric, MetricSubject, Operator, RequestPhase, Statistic, Threshold};
+use terms::threshold::{Clock, Metric, MetricSubject, Operator, Statistic, Threshold};
 
 use super::batched::BatchedSeries;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
+use super::phase_times::phase_ns;
 use super::rally_sums::RallySums;
 
 pub use super::slice::Slice;
@@ -236,18 +236,6 @@ fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
         Operator::Below | Operator::AtLeast => limit_ns.saturating_sub(1),
         Operator::AtMost | Operator::Above | Operator::Equal => limit_ns,
     })
-}
-
-/// How long a phase of a request took; `None` if it had none.
-fn phase_ns(phases: &Phases, phase: RequestPhase) -> Option<Nanos> {
-    match phase {
-        RequestPhase::Resolve => phases.opened.then_some(phases.resolve_ns),
-        RequestPhase::Connect => phases.opened.then_some(phases.connect_ns),
-        RequestPhase::Tls => (phases.tls_ns > 0).then_some(phases.tls_ns),
-        RequestPhase::Send => Some(phases.send_ns),
-        RequestPhase::Wait => Some(phases.wait_ns),
-        RequestPhase::Receive => Some(phases.receive_ns),
-    }
 }
 
 impl Series {

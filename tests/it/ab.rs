@@ -41,15 +41,17 @@ fn a_build_that_takes_many_times_as_long_fails() {
     );
     let arguments =
         ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", "p50", "--pairs", "10"];
-    let mut command = bench.command(&[&arguments[..], &["--junit", "ab.xml"]].concat());
+    let options = ["--metric", "p50(wait action \"look\")", "--junit", "ab.xml"];
+    let mut command = bench.command(&[&arguments[..], &options].concat());
     let ended = Bench::end(command.env("GITHUB_ACTIONS", "true")).expect_code(2);
     assert!(
         ended.stdout.contains("::error title=FAIL Turns%3A p50%3A B is not 10 %25 slower::"),
         "{}",
         ended.stdout
     );
+    assert!(ended.stdout.contains("Turns%3A look wait p50%3A B is not"), "{}", ended.stdout);
     let junit = std::fs::read_to_string(bench.path().join("ab.xml")).unwrap();
-    assert!(junit.contains("tests=\"2\"") && junit.contains("failures=\"1\""), "{junit}");
+    assert!(junit.contains("tests=\"3\"") && junit.contains("failures=\"2\""), "{junit}");
     assert!(
         ended.stdout.contains("FAIL · Turns: B (second, slowed down by 1000%) against A (first)"),
         "{}",
@@ -67,7 +69,8 @@ fn a_build_that_takes_many_times_as_long_fails() {
     }
     let gated: Vec<&Value> =
         results["rows"].as_array().unwrap().iter().filter(|row| row["gated"] == true).collect();
-    assert_eq!(gated.len(), 1);
+    let phases: Vec<&Value> = gated.iter().map(|row| &row["phase"]).collect();
+    assert_eq!(phases, [&Value::Null, &"wait".into()]);
     assert!(
         gated[0]["low"].as_f64().unwrap() > 1.1 && gated[0]["pairs"].as_array().unwrap().len() == pairs.len()
     );
@@ -86,7 +89,8 @@ fn a_build_that_takes_many_times_as_long_fails() {
     let page = std::fs::read_to_string(bench.run_directory().join("ab.html")).unwrap();
     assert!(
         page.contains("<span class=\"verdict\">FAIL</span>")
-            && page.contains("<h1>B is slower than A: p50 takes "),
+            && page.contains("<h1>B is slower than A: ")
+            && page.contains("p50 takes "),
         "{page}"
     );
     assert!(page.matches("class=\"pair").count() >= pairs.len(), "a point for each pair: {page}");

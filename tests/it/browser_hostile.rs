@@ -366,7 +366,7 @@ fn hostile_pairs(text: &str) -> PairDocument {
         command: Some(format!("{text} ")),
     };
     let row = |action| PercentileSeriesRow {
-        series: PercentileSeries { workload: 0, action, percentile: 95.0, gated: true },
+        series: PercentileSeries { workload: 0, action, phase: None, percentile: 95.0, gated: true },
         a_ms: Some(1.0),
         b_ms: Some(2.0),
         ratio: Some(2.0),

@@ -32,6 +32,8 @@ const SLA: &str = r#"
     - p(99.99) < 60s
     - rate(errors) == 0
     - p95(action "log in") < 60s
+    - p50(wait action "log in") < 1ns
+    - p95(connect) < 60s
     - count(trace "db") <= 1000
     - avg(trace "db") < 1ns
     - count(trace "no such point") <= 1
@@ -55,6 +57,9 @@ fn every_verdict_is_told_where_ci_reads_it() {
         ("p99.99 < 60s", "INCONCLUSIVE"),
         ("rate(errors) == 0%", "PASS"),
         ("p95(action \"log in\") < 60s", "PASS"),
+        ("p50(wait action \"log in\") < 1ns", "FAIL"),
+        // Two connections are too few for a percentile.
+        ("p95(connect) < 60s", "INCONCLUSIVE"),
         ("count(trace \"db\") <= 1000", "PASS"),
         ("avg(trace \"db\") < 1ns", "FAIL"),
         ("count(trace \"no such point\") <= 1", "INVALID"),
@@ -68,7 +73,7 @@ fn every_verdict_is_told_where_ci_reads_it() {
     assert!(ended.stdout.contains("::error title=FAIL Gates%3A p99 < 1ns::"), "{}", ended.stdout);
     assert!(ended.stdout.contains("::warning title=INCONCLUSIVE"), "{}", ended.stdout);
     let junit = std::fs::read_to_string(bench.path().join("junit.xml")).unwrap();
-    assert!(junit.contains("tests=\"10\" skipped=\"2\" errors=\"1\" failures=\"2\""), "{junit}");
+    assert!(junit.contains("tests=\"12\" skipped=\"3\" errors=\"1\" failures=\"3\""), "{junit}");
     let badge = std::fs::read_to_string(bench.run_directory().join("badge.txt")).unwrap();
     assert!(badge.starts_with("bench: FAIL · "), "{badge}");
 }

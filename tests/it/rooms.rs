@@ -65,6 +65,7 @@ const ONLY_IN: [(&str, &[&str]); 5] = [
         &[
             "results/aggregate.rs",
             "results/json.rs",
+            "results/phase_times.rs",
             "results/stored.rs",
             "results/export/mod.rs",
             "results/find.rs",

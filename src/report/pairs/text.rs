@@ -280,7 +280,7 @@ fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `p95` or `log in p95`; with the workload if there are several.
+/// `p95`, `log in p95` or `log in wait p95`; with the workload if there are several.
 pub(crate) fn subject(series: &PercentileSeries, names: &[WorkloadNames]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
@@ -289,6 +289,7 @@ pub(crate) fn subject(series: &PercentileSeries, names: &[WorkloadNames]) -> Str
         parts.push(workload.workload.clone());
     }
     parts.extend(action.cloned());
+    parts.extend(series.phase.map(|phase| phase.word().to_owned()));
     parts.push(format!("p{}", series.percentile));
     parts.join(" ")
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use measure::phases::Phases;
 use measure::sample::{ActionSample, IterationSample};
 use terms::threshold::parse;
 

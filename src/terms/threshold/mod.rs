@@ -165,7 +165,9 @@ impl RequestPhase {
         }
     }
 
-    fn named(word: &str) -> Option<Self> {
+    /// The phase with this name.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.word() == word)
     }
 }

@@ -1,13 +1,15 @@
 //! The percentiles that every round is compared by, and the result of a round.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::counts::RoundCounts;
 use super::metric::PercentileMetric;
 use measure::latency::Latency;
 use results::aggregate::Aggregate;
+use results::phase_times::PhaseTimes;
 use statistics::order::{same_percentile, samples_for};
+use terms::threshold::RequestPhase;
 use text::similar::did_you_mean;
 
 /// Every round needs this many samples above a percentile.
@@ -23,8 +25,12 @@ const ACTION_PERCENTILES: [f64; 2] = [50.0, 95.0];
 pub struct PercentileSeries {
     /// The workload's index.
     pub workload: usize,
-    /// The action's index within it; absent for iterations.
+    /// The action's index within it; absent for iterations, or for the requests of all actions.
     pub action: Option<usize>,
+    /// The phase of requests; absent for whole iterations or requests.
+    #[schemars(with = "Option<String>")]
+    #[serde(serialize_with = "phase_word", skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RequestPhase>,
     /// Such as 95.
     pub percentile: f64,
     /// Whether it counts for the verdict.
@@ -44,6 +50,13 @@ impl PercentileSeries {
         let (mut all, mut failed, mut never) = (Latency::new(), Latency::new(), 0);
         for aggregate in rounds {
             let workload = aggregate.workloads.get(self.workload)?;
+            if let Some(phase) = self.phase {
+                let times = PhaseTimes::read(&aggregate.log, self.workload, self.action, phase).ok()?;
+                all.add(&times.all);
+                failed.add(&times.failed);
+                never += times.aborted;
+                continue;
+            }
             let (of_all, of_failed, cut_off) = match self.action {
                 None => (&workload.response, &workload.failed_response, workload.iterations.aborted),
                 Some(action) => {
@@ -59,6 +72,10 @@ impl PercentileSeries {
         let value_ns = value_ns.filter(|_| all.count() > 0);
         Some((value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6), all.count()))
     }
+}
+
+fn phase_word<S: Serializer>(phase: &Option<RequestPhase>, serializer: S) -> Result<S::Ok, S::Error> {
+    phase.map(RequestPhase::word).serialize(serializer)
 }
 
 /// A workload's names.
@@ -103,7 +120,7 @@ pub fn series(
         let subjects = std::iter::once(None).chain((0..names.actions.len()).map(Some));
         for action in subjects {
             let name = action.map(|index| &names.actions[index]);
-            let of_it = |metric: &&PercentileMetric| metric.action.as_ref() == name;
+            let of_it = |metric: &&PercentileMetric| metric.action.as_ref() == name && metric.phase.is_none();
             let gated: Vec<f64> = metrics.iter().filter(of_it).map(|metric| metric.percentile).collect();
             let shown: &[f64] = if action.is_some() { &ACTION_PERCENTILES } else { &ITERATION_PERCENTILES };
             let mut percentiles: Vec<f64> = shown.iter().chain(&gated).copied().collect();
@@ -112,8 +129,19 @@ pub fn series(
             all.extend(percentiles.into_iter().map(|percentile| PercentileSeries {
                 workload,
                 action,
+                phase: None,
                 percentile,
                 gated: gated.iter().any(|gated| same_percentile(*gated, percentile)),
+            }));
+            let of_phases = metrics.iter().filter(|metric| metric.phase.is_some());
+            all.extend(of_phases.filter(|metric| metric.action.as_ref() == name).map(|metric| {
+                PercentileSeries {
+                    workload,
+                    action,
+                    phase: metric.phase,
+                    percentile: metric.percentile,
+                    gated: true,
+                }
             }));
         }
     }

@@ -78,7 +78,13 @@ fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut 
 /// The verdict on B by p50 and p95, with at most 20 pairs.
 pub(super) fn compare(a: &Build, b: &Build, seed: u64) -> Outcome {
     let series: Vec<PercentileSeries> = [50.0, 95.0]
-        .map(|percentile| PercentileSeries { workload: 0, action: None, percentile, gated: true })
+        .map(|percentile| PercentileSeries {
+            workload: 0,
+            action: None,
+            phase: None,
+            percentile,
+            gated: true,
+        })
         .to_vec();
     let mut noise = Noise(fastrand::Rng::with_seed(seed));
     let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series.clone());

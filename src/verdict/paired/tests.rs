@@ -7,12 +7,13 @@ use super::*;
 use proptest::prelude::*;
 
 fn two_series() -> Vec<PercentileSeries> {
-    let of = |percentile, gated| PercentileSeries { workload: 0, action: None, percentile, gated };
+    let of =
+        |percentile, gated| PercentileSeries { workload: 0, action: None, phase: None, percentile, gated };
     vec![of(50.0, true), of(95.0, true), of(99.0, false)]
 }
 
 fn series() -> Vec<PercentileSeries> {
-    vec![PercentileSeries { workload: 0, action: None, percentile: 50.0, gated: true }]
+    vec![PercentileSeries { workload: 0, action: None, phase: None, percentile: 50.0, gated: true }]
 }
 
 fn round(value_ms: f64, failed: u64) -> Round {

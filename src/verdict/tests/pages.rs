@@ -277,7 +277,13 @@ fn whole_verdicts_and_comparisons() {
             std::fs::create_dir(&of_run).unwrap();
             let run = log_of(&sla, &samples, &of_run.join("run.log"));
             writeln!(page, "{name}\n    {:?}", verdict_of(&run)).unwrap();
-            let of = |percentile, action| PercentileSeries { workload: 0, action, percentile, gated: true };
+            let of = |percentile, action| PercentileSeries {
+                workload: 0,
+                action,
+                phase: None,
+                percentile,
+                gated: true,
+            };
             let series = [of(50.0, None), of(80.0, None), of(90.0, None), of(95.0, Some(1))];
             writeln!(page, "    {:?}", Round::of(&[&run, &run], &series)).unwrap();
             (name, StoredRun::open(&of_run).unwrap())

@@ -30,7 +30,7 @@ fn row(
         (Some(middle_ms * (1.0 + noise(n))), b)
     };
     PercentileSeriesRow {
-        series: PercentileSeries { workload: 0, action, percentile, gated },
+        series: PercentileSeries { workload: 0, action, phase: None, percentile, gated },
         a_ms: Some(middle_ms),
         b_ms: Some(middle_ms * slower),
         ratio: Some(slower),
