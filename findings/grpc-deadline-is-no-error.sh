@@ -8,7 +8,7 @@
 # is over (`context.is_active()` is false); the instrumentation does not look.
 #
 # So, in a trace: counting errors by the server's spans finds none, and a child that outlives its parent is no asynchronous
-# work here, but work that nobody waits for.
+# work here, but work whose result is thrown away.
 #
 # Seen with grpcio 1.85.3, opentelemetry-sdk 1.45.2 and opentelemetry-instrumentation-grpc 0.66b2. Needs python3 with venv.
 # Fails if this changes.

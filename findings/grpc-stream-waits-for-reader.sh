@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 #
 # A streamed gRPC call that OpenTelemetry instruments in Python is not sent before its answer is read, and its span lasts
-# as long as somebody holds the answer.
+# as long as the answer is held.
 #
 # grpcio sends a call whose answer is a stream at once: the server works while the client does something else. With
 # opentelemetry-instrumentation-grpc, the same line gives a generator. Nothing is sent until the first message is asked
