@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::words::{between, milliseconds, percent, percent_beside, time, time_beside};
+use super::words::{between, milliseconds, percent, percent_beside, time, time_beside, unmeasured};
 use base::units::beside_limit;
 use measure::latency::SampleId;
 use results::batched::{BatchBasis, merged};
@@ -430,7 +430,7 @@ impl Judge<'_> {
         match all {
             Slice { failed: 1.., .. } => format!("all {} failed", all.failed),
             Slice { aborted: 1.., .. } => format!("none finished: {} were cut off", all.aborted),
-            _ => "nothing ran that this metric measures".to_owned(),
+            _ => unmeasured(&self.threshold.condition.metric).to_owned(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Formatting of the values that criteria show.
 
 use base::units::{beside_limit, format_ns, format_ns_to};
+use terms::threshold::{Clock, DurationSelection, Metric, RequestPhase};
 
 /// `12.3 ms`.
 pub(super) fn time(nanos: u64) -> String {
@@ -57,6 +58,20 @@ pub(super) fn between(low: Option<String>, high: Option<String>) -> String {
         (Some(low), None) => format!(" (at least {low})"),
         (None, Some(high)) => format!(" (at most {high})"),
         (None, None) => String::new(),
+    }
+}
+
+/// Why a metric has no samples, where nothing failed and nothing was cut off.
+pub(super) fn unmeasured(metric: &Metric) -> &'static str {
+    let Metric::Time(_, DurationSelection { clock: Clock::Phase(phase), .. }) = metric else {
+        return "nothing ran that this metric measures";
+    };
+    match phase {
+        RequestPhase::Tls => {
+            "no request began with a TLS handshake: connections are kept, or are not encrypted"
+        }
+        RequestPhase::Resolve | RequestPhase::Connect => "no request opened a connection: they are kept",
+        RequestPhase::Send | RequestPhase::Wait | RequestPhase::Receive => "no request was sent",
     }
 }
 

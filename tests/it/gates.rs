@@ -34,6 +34,7 @@ const SLA: &str = r#"
     - p95(action "log in") < 60s
     - p50(wait action "log in") < 1ns
     - p95(connect) < 60s
+    - max(tls) < 60s
     - count(trace "db") <= 1000
     - avg(trace "db") < 1ns
     - count(trace "no such point") <= 1
@@ -60,6 +61,7 @@ fn every_verdict_is_told_where_ci_reads_it() {
         ("p50(wait action \"log in\") < 1ns", "FAIL"),
         // Two connections are too few for a percentile.
         ("p95(connect) < 60s", "INCONCLUSIVE"),
+        ("max(tls) < 60s", "INVALID"),
         ("count(trace \"db\") <= 1000", "PASS"),
         ("avg(trace \"db\") < 1ns", "FAIL"),
         ("count(trace \"no such point\") <= 1", "INVALID"),
@@ -68,12 +70,14 @@ fn every_verdict_is_told_where_ci_reads_it() {
         assert_eq!(row(condition)["outcome"], outcome, "{}", row(condition));
     }
     assert_eq!(row("max < 1ns")["severity"], "warn");
+    let why = row("max(tls) < 60s")["reason"].clone();
+    assert!(why.as_str().unwrap().contains("TLS handshake"), "{why}");
     assert_eq!(row("p99 < 1ns")["trace_ids"].as_array().unwrap().len(), 5);
     assert!(row("count(trace \"no such point\") <= 1")["reason"].as_str().unwrap().contains("db"));
     assert!(ended.stdout.contains("::error title=FAIL Gates%3A p99 < 1ns::"), "{}", ended.stdout);
     assert!(ended.stdout.contains("::warning title=INCONCLUSIVE"), "{}", ended.stdout);
     let junit = std::fs::read_to_string(bench.path().join("junit.xml")).unwrap();
-    assert!(junit.contains("tests=\"12\" skipped=\"3\" errors=\"1\" failures=\"3\""), "{junit}");
+    assert!(junit.contains("tests=\"13\" skipped=\"3\" errors=\"2\" failures=\"3\""), "{junit}");
     let badge = std::fs::read_to_string(bench.run_directory().join("badge.txt")).unwrap();
     assert!(badge.starts_with("bench: FAIL · "), "{badge}");
 }
