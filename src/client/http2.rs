@@ -50,6 +50,8 @@ use stream::{CollectedAnswer, StreamFailure};
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 /// The number of frames after which others on the thread get their turn.
 const FRAMES_AT_ONCE: u64 = 1024;
+/// While more waits to be sent than bodies ever do, nothing is read: answers to a flood would pile up.
+const UNREAD_BYTES_MAX: usize = 4 * WAITING_BYTES_MAX;
 /// The most that is read at once.
 const READ_BYTES_MAX: usize = 64 << 10;
 
@@ -199,19 +201,27 @@ impl Http2 {
         request: &Request<'_>,
         times: &mut StreamTimes,
     ) -> Result<CollectedAnswer, ExchangeFailure> {
-        let mut body = match request.body {
-            BodyContent::Bytes(bytes) => Source::of(bytes),
+        let opened = match request.body {
+            BodyContent::Bytes(_) => None,
             // A separate future, because it is rare and needs memory.
-            parts => Box::pin(parts.open()).await.map_err(ExchangeFailure::Answer)?,
+            parts => Some(Box::pin(parts.open()).await.map_err(ExchangeFailure::Answer)?),
         };
         let stream = match self.begin(request) {
             Some(begun) => begun,
             // A separate future, because it is rare.
             None => Box::pin(self.begin_later(request)).await,
         }?;
-        if !body.is_at_end() {
-            // The same.
-            Box::pin(self.upload(stream.id, &mut body)).await?;
+        let rest = match (opened, request.body) {
+            (None, BodyContent::Bytes(bytes)) => {
+                // Mostly, the windows have room for the whole body.
+                let added = self.driven.borrow_mut().multiplexer.upload(stream.id, bytes, true);
+                (added < bytes.len()).then(|| Source::of(&bytes.slice(added..)))
+            }
+            (opened, _) => opened.filter(|body| !body.is_at_end()),
+        };
+        if let Some(mut rest) = rest {
+            // A separate future, because it is rare.
+            Box::pin(self.upload(stream.id, &mut rest)).await?;
         }
         poll_fn(|cx| self.poll_answer(cx, stream.id, &mut times.sent)).await;
         times.first = self.driven.borrow().multiplexer.first(stream.id);
@@ -262,7 +272,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Ready when a part of a body waits to be sent, or with `false` when nobody wants it any more.
+    /// Ready when a part of a body waits to be sent, or with `false` when the rest is not wanted any more.
     fn poll_upload(&self, cx: &mut Context<'_>, id: u32, rest: &mut &[u8], is_last: bool) -> Poll<bool> {
         let mut driven = self.driven.borrow_mut();
         loop {
@@ -353,7 +363,7 @@ impl DrivenConnection {
         loop {
             self.write_or_end(cx);
             let is_done = id != 0 && self.multiplexer.has_ended(id);
-            if is_done || self.ended.is_some() || self.multiplexer.unsent().len() > WAITING_BYTES_MAX {
+            if is_done || self.ended.is_some() || self.multiplexer.unsent().len() > UNREAD_BYTES_MAX {
                 break;
             }
             if self.multiplexer.frames() - begun >= FRAMES_AT_ONCE {

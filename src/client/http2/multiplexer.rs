@@ -27,7 +27,7 @@ pub(super) const WINDOW_BYTES_MAX: i64 = (1 << 31) - 1;
 pub(super) const STREAM_MAX: u32 = (1 << 31) - 1;
 /// The longest payload of the frames that are sent, though a server may accept longer ones.
 pub(super) const SENT_PAYLOAD_BYTES_MAX: usize = 64 << 10;
-/// While more waits to be sent, nothing is read, and no body is added to it.
+/// While more waits to be sent, no body is added to it.
 pub(super) const WAITING_BYTES_MAX: usize = 64 << 10;
 /// How many streams that ended here are remembered: the server may not know yet.
 const ENDED_HERE_MAX: usize = 64;
@@ -63,7 +63,10 @@ pub(super) struct Multiplexer {
     sent_before: u64,
     pub(super) streams: Vec<StreamState>,
     pub(super) next_stream: u32,
+    /// Streams that ended here: the server may not know yet.
     pub(super) ended_here: Vec<u32>,
+    /// True if there were more of them than are remembered.
+    pub(super) has_forgotten: bool,
     pub(super) send_window: i64,
     /// What the server's settings say.
     pub(super) initial_window: i64,
@@ -106,6 +109,7 @@ impl Multiplexer {
             streams: Vec::new(),
             next_stream: 1,
             ended_here: Vec::new(),
+            has_forgotten: false,
             send_window: INITIAL_WINDOW_BYTES.into(),
             initial_window: INITIAL_WINDOW_BYTES.into(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
@@ -328,10 +332,11 @@ impl Multiplexer {
 
     fn reset(&mut self, id: u32) {
         frame::write_number(&mut self.output, frame::RST_STREAM, id, Http2Code::CANCEL.0);
-        if self.ended_here.len() == ENDED_HERE_MAX {
-            self.ended_here.remove(0);
+        if self.ended_here.len() < ENDED_HERE_MAX {
+            self.ended_here.push(id);
+        } else {
+            self.has_forgotten = true;
         }
-        self.ended_here.push(id);
     }
 
     pub(super) fn place(&self, id: u32) -> Option<usize> {

@@ -91,7 +91,8 @@ impl Multiplexer {
     fn answered(&self, head: FrameHead, kind: &str) -> Result<Option<usize>, ConnectionFault> {
         let place = self.addressed(head, kind)?;
         let has_failed = || self.stream(head.stream).is_some_and(StreamState::has_failed);
-        if place.is_none() && !self.ended_here.contains(&head.stream) && !has_failed() {
+        let has_ended_here = self.has_forgotten || self.ended_here.contains(&head.stream);
+        if place.is_none() && !has_ended_here && !has_failed() {
             let reason = format!("a {kind} frame came after the end of its stream");
             return Err(ConnectionFault::new(Http2Code::STREAM_CLOSED, reason));
         }

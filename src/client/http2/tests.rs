@@ -338,6 +338,13 @@ fn a_request_that_is_given_up_is_reset_and_its_answer_ignored() {
     let answer = connection.take(next).unwrap().map(|answer| answer.status.as_u16());
     assert!(matches!(answer, Ok(203)), "{answer:?}");
     assert!(sent(&mut connection).is_empty() && connection.take(next).is_none());
+    // However many they are.
+    let many: Vec<u32> = (0..200).map(|_| get(&mut connection)).collect();
+    assert!(many.iter().all(|id| connection.take(*id).is_none()));
+    sent(&mut connection);
+    for id in many {
+        connection.receive(&frame(1, 5, id, b"\x88")).unwrap();
+    }
 }
 
 proptest! {
