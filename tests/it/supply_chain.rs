@@ -123,8 +123,8 @@ fn every_dependency_comes_from_crates_io_with_a_checksum() {
     let (ours, others): (Vec<_>, Vec<_>) =
         packages().into_iter().partition(|package| package.source.is_none());
     for package in &ours {
-        let known =
-            ["bench", "osprofiler", "otel-parcels", "traced-service"].contains(&package.name.as_str());
+        let known = ["bench", "osprofiler", "otel-parcels", "perf-peers", "traced-service"]
+            .contains(&package.name.as_str());
         assert!(known || package.name.starts_with("bench-"), "{} is not from crates.io", package.name);
     }
     for package in others {
@@ -143,7 +143,7 @@ fn the_lock_file_of_the_fuzzers_has_the_same_crates_of_ours() {
         names.map(str::to_owned).filter(|name| name != "bench-fuzz").collect()
     };
     let (known, mut expected) = (ours("tests/fuzz/Cargo.lock"), ours("Cargo.lock"));
-    for of_tests in ["otel-parcels", "traced-service"] {
+    for of_tests in ["otel-parcels", "perf-peers", "traced-service"] {
         assert!(expected.remove(of_tests), "{of_tests}");
     }
     assert_eq!(known, expected, "run `cargo metadata` in tests/fuzz");

@@ -217,7 +217,7 @@ def goose(options):
             [options.goose, "--host", url, "--users", CONNECTIONS, "--hatch-rate", CONNECTIONS * 10, "--run-time", f"{seconds}s",
              "--no-reset-metrics", "--no-print-metrics", "--no-telnet", "--no-websocket", "--quiet"])
         return {"cpu_us": cpu_s / int(re.search(r"(\d+) succeeded", output)[1]) * 1e6, "peak_kb": peak_kb}
-    target = options.server.parents[2] / "goose"
+    target = options.target / "goose"
     options.goose = target / "release/goose-load"
     if not options.no_build:
         subprocess.run(["cargo", "build", "--release", "--target-dir", target], cwd=HERE / "goose")
@@ -523,15 +523,17 @@ def figure_12(options, bench, urls):
 
 def build(options):
     """Builds what is missing."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
-    options.server, options.micro = target / "examples/perf-server", target / "examples/perf-headers"
-    options.timer = target / "examples/perf-timer"
-    command = ["cargo", "build", "--profile", "dist", "--locked", "--examples"]
+    target = options.target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    options.server, options.timer = target / "release/perf-server", target / "release/perf-timer"
+    options.micro = target / "dist/examples/perf-headers"
+    wanted = [["--release", "--package", "perf-peers"]]
     if options.bench is None:
-        options.bench = target / "bench"
-        command.append("--bins")
-    if not options.no_build:
-        subprocess.run(command, check=True, cwd=ROOT)
+        options.bench = target / "dist/bench"
+        wanted.append(["--profile", "dist", "--bins"])
+    if 4 in (options.figures or FIGURES):
+        wanted.append(["--profile", "dist", "--example", "perf-headers"])
+    for arguments in [] if options.no_build else wanted:
+        subprocess.run(["cargo", "build", "--locked", *arguments], check=True, cwd=ROOT)
 
 
 def main():
