@@ -520,6 +520,7 @@ impl Drop for StreamGuard<'_> {
         let driven = &mut *driven;
         // What is left is sent with the next request.
         if driven.ended.is_none()
+            && !driven.multiplexer.unsent().is_empty()
             && let Ok(written) = driven.stream.try_write(driven.multiplexer.unsent())
         {
             driven.multiplexer.note_sent(written);
