@@ -310,6 +310,7 @@ impl Stream {
     /// Writes as much as the socket accepts at once, without waiting; the caller writes the rest.
     #[inline]
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        debug_assert!(!bytes.is_empty(), "a system call for nothing");
         match self {
             Self::Plain(stream) => without_waiting(stream.try_write(bytes)),
             #[cfg(unix)]

@@ -296,8 +296,8 @@ def figure_2(options, bench, urls):
 def figure_3(options, bench, urls):
     for name, peer_name, peer, goal, label, top in [
         ("https", "wrk", wrk, 1.00, "HTTPS, HTTP/1.1", "http: { version: '1.1' }\n"),
-        ("h2", "h2load", h2load, 1.15, "HTTPS, HTTP/2", ""),
-        ("h2c", "h2load", h2load, 1.15, "HTTP/2 in clear", "http: { version: '2' }\n"),
+        ("h2", "h2load", h2load, 1.00, "HTTPS, HTTP/2", ""),
+        ("h2c", "h2load", h2load, 1.00, "HTTP/2 in clear", "http: { version: '2' }\n"),
     ]:
         try:
             need(peer_name)
