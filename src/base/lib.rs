@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod civil;
 pub mod clock;
 pub mod complaint;
+pub mod digits;
 pub mod hex;
 pub mod ids;
 pub mod lists;

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::Request;
 use super::error::ClientError;
 use super::fields::Fields;
-use super::options::Limits;
+use super::options::{Limits, trailers_exceeded};
 use super::quick_head::remembered_head;
 
 pub(super) use super::fields::Framing;
@@ -271,10 +271,7 @@ impl Chunks {
     fn trailer(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
         use ChunkState::{Done, End, Trailer, TrailerFeed, TrailerLine};
         if self.seen > self.trailer_bytes_max {
-            return Err(ClientError::Limit(format!(
-                "its trailers are longer than {} bytes",
-                self.trailer_bytes_max
-            )));
+            return Err(trailers_exceeded(self.trailer_bytes_max));
         }
         self.trailers.push(byte);
         match (self.state, byte) {

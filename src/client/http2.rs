@@ -1,7 +1,7 @@
 //! HTTP/2 for the load path: connections of a single virtual user, or shared by the users of a worker.
 //!
-//! Whoever waits for an answer drives the connection: it writes, reads, and wakes those whose answers it read on the way. So
-//! a connection needs no task of its own. When the one who was waiting to read has its answer, it wakes another. Frames
+//! A task that waits for its answer drives the connection: it writes, reads, and wakes the tasks whose answers it has read.
+//! So a connection needs no task of its own. When the one who was waiting to read has its answer, it wakes another. Frames
 //! that arrive on an idle connection (a ping, GOAWAY) are read before the next request. Nothing is sent again here; see
 //! [`super::pool`] for requests that the server did not process. What the bytes mean is in [`multiplexer`].
 

@@ -218,6 +218,12 @@ impl Limits {
     }
 }
 
+/// What to say of trailers that are too large.
+pub(super) fn trailers_exceeded(bytes_max: usize) -> ClientError {
+    let reason = format!("its trailers are larger than {bytes_max} bytes; raise `max_trailers` under `http`");
+    ClientError::Limit(reason)
+}
+
 /// How names are resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsOptions {

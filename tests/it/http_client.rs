@@ -433,7 +433,7 @@ fn limits_are_as_large_as_the_scenario_says() {
             "too many trailers",
             answering(chunked, trailers),
             "max_trailers: 20",
-            Err(("client", "trailers are longer than 20 bytes")),
+            Err(("client", "trailers are larger than 20 bytes; raise `max_trailers`")),
         ),
     ] {
         expect(&twice(&server.url(), http, "get: /"), name, expected);

@@ -4,15 +4,12 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::decoder::ENTRY_BYTES;
+use super::static_table::OF_CONNECTIONS;
 use crate::error::ClientError;
 use crate::fields::Fields;
 use crate::framing::KeepHeaders;
-use crate::options::Limits;
+use crate::options::{Limits, trailers_exceeded};
 use crate::quick_head::is_token;
-
-/// Fields of HTTP/1.1's connections (RFC 9113, section 8.2.2).
-const OF_CONNECTIONS: [&[u8]; 5] =
-    [b"connection", b"transfer-encoding", b"upgrade", b"keep-alive", b"proxy-connection"];
 
 /// What is known of an answer after its head.
 #[derive(Debug)]
@@ -92,8 +89,7 @@ impl<'a> AnswerFields<'a> {
 
     fn too_large(&self) -> ClientError {
         if self.are_trailers {
-            let most = self.limits.trailer_bytes_max;
-            return ClientError::Limit(format!("its trailers are larger than {most} bytes"));
+            return trailers_exceeded(self.limits.trailer_bytes_max);
         }
         self.limits.head_exceeded()
     }
@@ -233,7 +229,7 @@ mod tests {
         for (name, value, part) in [
             ("grpc-status", "0", ""),
             (":status", "200", "pseudo-header fields"),
-            ("a", &long, "trailers are larger than 100 bytes"),
+            ("a", &long, "trailers are larger than 100 bytes; raise `max_trailers`"),
         ] {
             let mut trailers = AnswerFields::of_trailers(&limits);
             trailers.take(name.as_bytes(), value.as_bytes());

@@ -5,11 +5,12 @@
 //! is written as it is and never enters the table. The table is only filled, never turned over, so that what was prepared
 //! stays valid.
 
+use base::digits;
 use http::Method;
-use http::header::{CONNECTION, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{HOST, HeaderName, TE};
 
 use super::decoder::ENTRY_BYTES;
-use super::static_table::{self, FIELDS};
+use super::static_table::{self, FIELDS, OF_CONNECTIONS};
 use crate::Request;
 use crate::headers::HeaderBlock;
 
@@ -19,15 +20,6 @@ const TABLE_BYTES_MAX: usize = 4096;
 const INDEXED_BYTES_MAX: usize = 64;
 /// How many prepared blocks a connection keeps.
 const PREPARED_MAX: usize = 64;
-
-/// Headers of HTTP/1.1's connections, which HTTP/2 forbids (RFC 9113, section 8.2.2).
-const FORBIDDEN: [HeaderName; 5] = [
-    CONNECTION,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
 
 /// How a field is written (RFC 7541, section 6): the bits in front of the index of its name, and how many bits the index has.
 type Representation = (u8, u32);
@@ -45,7 +37,7 @@ pub(super) struct FieldEncoder {
     /// The sum of their sizes, and what it may be.
     bytes: usize,
     bytes_max: usize,
-    /// True until the server was told that the table is smaller from now on.
+    /// True if the next block must tell the server that the table is smaller.
     is_resized: bool,
     prepared: Vec<PreparedBlock>,
     /// The authority that most requests of the connection have, once it is in the table as the first entry.
@@ -107,8 +99,8 @@ impl FieldEncoder {
         // As in HTTP/1.1.
         let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
         if may_have_body || !request.body.is_empty() {
-            let mut digits = [0; 20];
-            field(output, NOT_REMEMBERED, 28, "", decimal(request.body.len(), &mut digits));
+            let mut digits = digits::DIGITS;
+            field(output, NOT_REMEMBERED, 28, "", digits::decimal(request.body.len(), &mut digits));
         }
     }
 
@@ -183,8 +175,9 @@ impl FieldEncoder {
 /// The headers of a block that HTTP/2 sends as such.
 fn sent(block: &HeaderBlock) -> impl Iterator<Item = (&HeaderName, &[u8])> {
     block.iter().filter(|(name, value)| {
-        let is_forbidden =
-            **name == HOST || FORBIDDEN.contains(name) || **name == TE && *value != b"trailers";
+        let is_forbidden = **name == HOST
+            || OF_CONNECTIONS.contains(&name.as_str().as_bytes())
+            || **name == TE && *value != b"trailers";
         !is_forbidden
     })
 }
@@ -225,19 +218,6 @@ fn number(output: &mut Vec<u8>, (pattern, bits): Representation, value: usize) {
         rest >>= 7;
     }
     output.push(rest as u8);
-}
-
-/// A number in decimal digits.
-fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &digits[at..];
-        }
-    }
 }
 
 #[cfg(test)]

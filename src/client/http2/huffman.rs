@@ -1,6 +1,6 @@
 //! Huffman's code in the fields of HTTP/2 (RFC 7541, section 5.2 and appendix B), which servers may use.
 //!
-//! The code is canonical: among codes of the same length, those of smaller bytes are smaller. So the lengths tell all.
+//! The code is canonical: codes of the same length are in the order of their bytes. So the lengths are enough to build it.
 
 /// How many codes have each length, in bits; the last one ends a text and must not appear.
 const CODES: [u32; 31] =

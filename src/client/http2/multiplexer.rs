@@ -18,7 +18,7 @@ use crate::options::Limits;
 use crate::{Request, buffers};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How much a server may send before it is told that it was read: of a single answer, and of all.
+/// How much a server may send before bench reports that it has read it: of a single answer, and of all.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// The windows of a connection until its ends say otherwise (RFC 9113, section 6.9.2).
@@ -72,7 +72,7 @@ pub(super) struct Multiplexer {
     pub(super) initial_window: i64,
     pub(super) payload_bytes_max: usize,
     pub(super) streams_max: u32,
-    /// What arrived since the server was told that it was read.
+    /// The bytes that were read and not yet reported to the server.
     pub(super) unreported: u32,
     pub(super) unfinished: Option<UnfinishedBlock>,
     pub(super) is_set_up: bool,
@@ -158,7 +158,7 @@ impl Multiplexer {
         &self.output[self.sent..]
     }
 
-    /// Notes that so many bytes were sent.
+    /// Counts this number of bytes as sent.
     pub(super) fn note_sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent == self.output.len() {

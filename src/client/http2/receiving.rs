@@ -12,7 +12,7 @@ use super::multiplexer::{
 use super::stream::{StreamFailure, StreamState};
 use crate::framing::KeepHeaders;
 
-/// What is said of a server that begins with something else.
+/// The message for a server that begins with something else.
 pub(super) const NO_HTTP2: &str = "it is not HTTP/2; does the server support HTTP/2?";
 /// The most frames in a row that end nothing: neither a piece of a body nor a stream.
 pub(super) const IDLE_FRAMES_MAX: u32 = 1_000_000;

@@ -1,5 +1,9 @@
 //! The fields that both ends of an HTTP/2 connection know from the beginning (RFC 7541, appendix A).
 
+/// Fields of HTTP/1.1's connections, which HTTP/2 forbids (RFC 9113, section 8.2.2).
+pub(super) const OF_CONNECTIONS: [&[u8]; 5] =
+    [b"connection", b"transfer-encoding", b"upgrade", b"keep-alive", b"proxy-connection"];
+
 /// Names and values; the index of the first one is 1.
 pub(super) const FIELDS: [(&str, &str); 61] = [
     (":authority", ""),

@@ -64,7 +64,7 @@ pub(super) struct StreamState {
     pub(super) wish: AnswerWish,
     /// How much the server lets this one send.
     pub(super) send_window: i64,
-    /// What arrived since the server was told that it was read.
+    /// The bytes that were read and not yet reported to the server.
     pub(super) unreported: u32,
     pub(super) head: Option<AnswerHead>,
     /// When the head arrived.

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use base::digits;
+
 use super::{Column, ExportCell, RowWriter};
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -56,16 +58,6 @@ impl RowWriter for JsonlWriter<'_> {
 }
 
 /// Appends the digits of a number.
-pub(super) fn put_integer(mut value: u64, buffer: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    buffer.extend_from_slice(&digits[at..]);
+pub(super) fn put_integer(value: u64, buffer: &mut Vec<u8>) {
+    buffer.extend_from_slice(digits::decimal(value, &mut { digits::DIGITS }));
 }
