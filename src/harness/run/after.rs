@@ -239,19 +239,19 @@ impl RunExecution {
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), FetchedRecords::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
-        let receiving = self.receiving.take();
+        let receiving = self.services.receiving.take();
         // The slow iterations of a part are not the whole load's, but its receiver must have the spans of its own.
-        if traced && self.plan.traces.slow > 0 && (self.part.is_none() || receiving.is_some()) {
+        if traced && self.plan.traces.slow > 0 && (self.share.part.is_none() || receiving.is_some()) {
             chosen = choice::choose(&aggregate);
         }
-        let collector = self.collector().filter(|_| !chosen.is_empty() && self.part.is_none());
+        let collector = self.collector().filter(|_| !chosen.is_empty() && self.share.part.is_none());
         let asked = collector.is_some() || receiving.is_some() && !chosen.is_empty();
         if asked {
             self.await_work(&aggregate, stop);
         }
         let began = Instant::now();
         if let Some(connection) = collector {
-            if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
+            if let Some(Err(error)) = self.services.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
             fetched = self.fetch(&aggregate, connection, &chosen, stop);
@@ -259,7 +259,7 @@ impl RunExecution {
         if let Some(receiving) = receiving {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
-        if self.part.is_some() {
+        if self.share.part.is_some() {
             (chosen, fetched) = (Vec::new(), FetchedRecords::default());
         } else if asked {
             self.add_profiles(&mut results, &mut fetched, stop);
@@ -269,7 +269,7 @@ impl RunExecution {
         }
         judging::judge(&aggregate, &mut results, &chosen, &traces);
         let is_fetched = fetched.error.is_none() && !traces.is_empty();
-        if let Some(demo) = self.demo.as_ref().filter(|_| is_fetched) {
+        if let Some(demo) = self.services.demo.as_ref().filter(|_| is_fetched) {
             let records = |trace: &StoredTrace| {
                 if self.options.publish { trace.records.clone() } else { trace.services().cloned().collect() }
             };

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::catalog::{self, ReplanInputs};
 use super::planned::planned;
-use super::{CloudState, Listeners, PreparedRun, Round, RunExecution, RunIdentity, probe};
+use super::{
+    CloudState, Listeners, LoadShare, OwnServices, PreparedRun, Round, RunExecution, RunIdentity, probe,
+};
 use crate::error::HarnessError;
 use crate::event::{Event, Sink, warn};
 use crate::files::Files;
@@ -179,16 +181,12 @@ pub(super) fn assemble(
         events: Arc::clone(events),
         plan: Arc::new(plan),
         identity,
-        part,
-        workers,
-        users_max,
+        share: LoadShare { part, began: OnceCell::new(), workers, users_max },
         directory,
-        demo,
-        receiving: RefCell::new(None),
+        services: OwnServices { demo, receiving: RefCell::new(None) },
         runtime: runtime()?,
         task,
         cloud: CloudState { awaiting, token: None, contexts: None },
-        began: OnceCell::new(),
     };
     Ok(PreparedRun { run, listeners })
 }

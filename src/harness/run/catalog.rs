@@ -69,7 +69,7 @@ impl RunExecution {
             plan.traces.slow = plan.traces.slow.min(slow);
             plan.traces.others = plan.traces.others.max(random);
         }
-        if let Some(part) = &self.part {
+        if let Some(part) = &self.share.part {
             part.take(&mut plan, self.options.shards.together.is_some())?;
         }
         plan.draw_arrivals(self.identity.data_seed);

@@ -66,14 +66,14 @@ impl RunExecution {
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
                 host: host::name(),
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
-                workers: self.workers,
+                workers: self.share.workers,
             },
             control: plan.control,
             traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
             rally: self.task.as_ref().map(|task| task.record().clone()),
-            shard: self.part.as_ref().map(ShardAssignment::header),
+            shard: self.share.part.as_ref().map(ShardAssignment::header),
             shards: Vec::new(),
         }
     }

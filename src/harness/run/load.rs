@@ -59,7 +59,7 @@ impl RunExecution {
         let context = Arc::new(context);
         if refused.is_none() && !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
-            let (workers, users_max) = (self.workers, self.users_max);
+            let (workers, users_max) = (self.share.workers, self.share.users_max);
             let load = Arc::new(LoadInput { plan, context, stop: stop.clone(), workers, users_max });
             let seen = runner::run(&load, log, observers);
             notes.extend(seen.notes);
@@ -97,7 +97,7 @@ impl RunExecution {
 
     /// Waits until the load of a shard begins, and writes that to its log. Returns what a reader must know.
     fn begin(&self, stop: &Stop, log: &mut LogWriter) -> Option<String> {
-        let part = self.part.as_ref()?;
+        let part = self.share.part.as_ref()?;
         let failed = |error: String| stop.stop(StopReason::Failed(error));
         let start = self.options.shards.start(part);
         if let Some(what) = start.words() {
@@ -110,7 +110,7 @@ impl RunExecution {
             }
         })?;
         let began = began.map_err(|error| failed(error.to_string())).ok()?;
-        let _ = self.began.set(began);
+        let _ = self.share.began.set(began);
         if let Err(error) = log.began(&began) {
             failed(format!("the run log cannot be written: {error}"));
         }

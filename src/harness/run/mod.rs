@@ -150,20 +150,30 @@ struct RunExecution {
     events: Sink,
     plan: Arc<Plan>,
     identity: RunIdentity,
-    /// Which part of the load this is; absent for the whole.
-    part: Option<ShardAssignment>,
-    workers: u32,
-    users_max: u32,
+    share: LoadShare,
     directory: RunDirectory,
-    demo: Option<Demo>,
-    /// The receiver of spans, until it has given its traces.
-    receiving: RefCell<Option<RunReceiver>>,
+    services: OwnServices,
     runtime: Runtime,
     /// What else the file says, if it is a task file of Rally.
     task: Option<TaskFile>,
     cloud: CloudState,
+}
+
+/// How much of the load this process sends, and with what.
+struct LoadShare {
+    /// Which part of the load this is; absent for the whole.
+    part: Option<ShardAssignment>,
     /// When the load of a part began.
     began: OnceCell<ShardStart>,
+    workers: u32,
+    users_max: u32,
+}
+
+/// The servers that run in this process beside the load.
+struct OwnServices {
+    demo: Option<Demo>,
+    /// The receiver of spans, until it has given its traces.
+    receiving: RefCell<Option<RunReceiver>>,
 }
 
 /// What tells this run from all others.
@@ -244,7 +254,7 @@ impl RunExecution {
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.identity.ids, profiled);
         let mut metrics = watched.observer();
-        let mut receiver = RunReceiver::observer(self.receiving.borrow().as_ref());
+        let mut receiver = RunReceiver::observer(self.services.receiving.borrow().as_ref());
         let gate = LiveGate::new(&self.plan, self.identity.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let mut hooks = rally_task::hooks(self.task.as_ref(), self.identity.clock, &stop);
@@ -264,7 +274,7 @@ impl RunExecution {
             drop(log);
             housekeeping.abort();
             self.runtime.block_on(watched.finish());
-            drop(self.receiving.take());
+            drop(self.services.receiving.take());
             // Nothing of the load ran, and the directory was made just now.
             if self.cloud.contexts.as_ref().is_none_or(RunContexts::is_clean) {
                 let _ = std::fs::remove_dir_all(self.directory.path());
@@ -306,21 +316,28 @@ impl RunExecution {
             let (ids, directory) = ((self.identity.ids, self.identity.probe_ids), self.directory.path());
             let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client)?;
             self.events.event(&Event::Receiving(receiving.addresses()));
-            self.receiving.replace(Some(receiving));
+            self.services.receiving.replace(Some(receiving));
         }
         Ok(())
     }
 
     /// What connects the parts of a load that is watched as a whole.
     fn link(&self, sum: Option<Sum>) -> Option<Link<'_>> {
-        let (part, shards) = (self.part.as_ref()?, &self.options.shards);
+        let (part, shards) = (self.share.part.as_ref()?, &self.options.shards);
         let judges = aborting(&self.plan).is_some();
         if !judges && !shards.lead {
             return None;
         }
         let folder = part.meeting(shards.together.as_ref()?);
         let sum = sum.filter(|_| shards.lead);
-        Some(Link { folder, shard: part.shard, clock: self.identity.clock, began: &self.began, judges, sum })
+        Some(Link {
+            folder,
+            shard: part.shard,
+            clock: self.identity.clock,
+            began: &self.share.began,
+            judges,
+            sum,
+        })
     }
 
     fn say_how_profiled(&self) {
@@ -342,7 +359,12 @@ impl RunExecution {
             scenario: self.plan.title.clone(),
             deployment: self.plan.deployment.name.clone(),
             // The metrics of all shards do not belong to one.
-            shard: self.part.as_ref().filter(|_| !self.options.shards.lead).map(|part| part.shard.index()),
+            shard: self
+                .share
+                .part
+                .as_ref()
+                .filter(|_| !self.options.shards.lead)
+                .map(|part| part.shard.index()),
             ids: self.identity.ids,
             started_unix_ns: self.identity.clock.wall_anchor_unix_ns(),
         }

@@ -61,7 +61,7 @@ pub(super) fn ids() -> RunIds {
 impl RunExecution {
     /// Runs the probe, if one is wanted; `None` without one, and if the run is stopped meanwhile.
     pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::ProbeRecord> {
-        let can_ask = self.collector().is_some() || self.receiving.borrow().is_some();
+        let can_ask = self.collector().is_some() || self.services.receiving.borrow().is_some();
         let wanted = self.plan.wanted_probe(can_ask, self.options.strict)?;
         let workload = self.plan.workloads.first()?;
         let context = self.context_of_probe(context);
@@ -145,7 +145,7 @@ impl RunExecution {
         if let Some(connection) = self.collector() {
             let longest = COLLECTED_WITHIN.min(self.plan.traces.settle.max(Duration::from_secs(1))).min(part);
             self.events.event(&Event::Probing { longest });
-            if let Some(demo) = &self.demo {
+            if let Some(demo) = &self.services.demo {
                 let _ = Demo::flush(demo);
             }
             let wanted = [FetchTarget { id: probe.trace_id, recent: true }];
@@ -181,11 +181,11 @@ impl RunExecution {
     }
 
     async fn await_spans(&self, probe: &mut log::ProbeRecord, longest: Duration) {
-        let taken = self.receiving.borrow().as_ref().map(|receiving| receiving.of_probe());
+        let taken = self.services.receiving.borrow().as_ref().map(|receiving| receiving.of_probe());
         let Some(taken) = taken else { return };
         let records = taken.wait(probe.trace_id, longest).await;
         if records.is_empty() {
-            let receiving = self.receiving.borrow();
+            let receiving = self.services.receiving.borrow();
             let (address, others) =
                 receiving.as_ref().map_or_else(Default::default, |receiving| receiving.address_and_others());
             probe.missing = Some(words::missing(&MissingTraceCause::Received { address, others }));
