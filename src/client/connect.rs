@@ -80,20 +80,22 @@ impl Connector {
     pub(super) async fn connect(
         &self,
         origin: &Origin,
+        version: Version,
         phases: &mut Phases,
     ) -> Result<OpenedConnection, ClientError> {
+        let version = version.or(self.settings.options.version);
         let guard = &self.settings.options.guard;
         guard.admit(origin)?;
         phases.opened = true;
         #[cfg(feature = "simulation")]
-        if let Some(opened) = self.connect_simulated(origin, phases).await {
+        if let Some(opened) = self.connect_simulated(origin, version, phases).await {
             return opened;
         }
         if origin.socket().is_some() {
-            return Box::pin(self.connect_socket(origin, phases)).await;
+            return Box::pin(self.connect_socket(origin, version, phases)).await;
         }
         if let Some(proxy) = self.settings.options.proxies.of(origin) {
-            return Box::pin(self.connect_through(proxy, origin, phases)).await;
+            return Box::pin(self.connect_through(proxy, (origin, version), phases)).await;
         }
         let started = now();
         let ResolvedAddresses { addresses, are_several } =
@@ -109,22 +111,21 @@ impl Connector {
         let address = if are_several { self.settings.addresses.number(reached.ip()) } else { 0 };
         if origin.tls {
             // A separate future: thousands of connections in clear may be opened at a time, and need no memory for it.
-            let opened = Box::pin(self.encrypt(origin, socket, connected, phases)).await?;
+            let opened = Box::pin(self.encrypt((origin, version), socket, connected, phases)).await?;
             return Ok(OpenedConnection { address, syns, ..opened });
         }
-        let http2 = self.settings.options.version == Version::Http2;
+        let http2 = version == Version::Http2;
         Ok(OpenedConnection { stream: Stream::Plain(socket), http2, address, syns, proxied: None })
     }
 
     /// The TLS handshake.
     async fn encrypt(
         &self,
-        origin: &Origin,
+        (origin, version): (&Origin, Version),
         socket: TcpStream,
         connected: Instant,
         phases: &mut Phases,
     ) -> Result<OpenedConnection, ClientError> {
-        let version = self.settings.options.version;
         let names = &self.settings.options.server_names;
         let name = names.iter().find(|(of, _)| of == origin).map_or(&origin.host, |(_, name)| name);
         let stream = handshake(origin, name, &self.settings.tls, socket).await?;
@@ -150,7 +151,7 @@ impl Connector {
     async fn connect_through(
         &self,
         proxy: &Proxy,
-        origin: &Origin,
+        (origin, version): (&Origin, Version),
         phases: &mut Phases,
     ) -> Result<OpenedConnection, ClientError> {
         let started = now();
@@ -170,11 +171,11 @@ impl Connector {
             proxy.tunnel(&mut socket, origin).await?;
             let connected = now();
             phases.connect_ns = saturating_nanos(connected - resolved);
-            let opened = self.encrypt(origin, socket, connected, phases).await?;
+            let opened = self.encrypt((origin, version), socket, connected, phases).await?;
             return Ok(OpenedConnection { syns, ..opened });
         }
         phases.connect_ns = saturating_nanos(now() - resolved);
-        if self.settings.options.version == Version::Http2 {
+        if version == Version::Http2 {
             let reason = "HTTP/2 without TLS cannot be sent through a proxy; use `http: { version: auto }`";
             return Err(ClientError::Request(reason.to_owned()));
         }
@@ -197,12 +198,13 @@ impl Connector {
     async fn connect_simulated(
         &self,
         origin: &Origin,
+        version: Version,
         phases: &mut Phases,
     ) -> Option<Result<OpenedConnection, ClientError>> {
         let started = now();
         let line = super::simulated::connect(&origin.authority).await?;
         phases.connect_ns = saturating_nanos(now() - started);
-        let http2 = self.settings.options.version == Version::Http2;
+        let http2 = version == Version::Http2;
         let opened = |line| OpenedConnection {
             stream: Stream::Simulated(line),
             http2,
@@ -217,18 +219,24 @@ impl Connector {
     async fn connect_socket(
         &self,
         origin: &Origin,
+        version: Version,
         phases: &mut Phases,
     ) -> Result<OpenedConnection, ClientError> {
         let started = now();
         let connected = tokio::net::UnixStream::connect(&origin.host).await;
         let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
         phases.connect_ns = saturating_nanos(now() - started);
-        let http2 = self.settings.options.version == Version::Http2;
+        let http2 = version == Version::Http2;
         Ok(OpenedConnection { stream: Stream::Unix(socket), http2, address: 0, syns: 0, proxied: None })
     }
 
     #[cfg(not(unix))]
-    async fn connect_socket(&self, origin: &Origin, _: &mut Phases) -> Result<OpenedConnection, ClientError> {
+    async fn connect_socket(
+        &self,
+        origin: &Origin,
+        _: Version,
+        _: &mut Phases,
+    ) -> Result<OpenedConnection, ClientError> {
         let reason = "this system has no Unix sockets".to_owned();
         Err(ClientError::Connect { address: origin.shown(), reason })
     }

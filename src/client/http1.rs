@@ -363,6 +363,7 @@ impl Http1 {
             headers: head.headers,
             body: body.kept,
             body_bytes: body.length,
+            trailers: None,
             ended: request.started,
         };
         Ok((answer, head.keep_alive))

@@ -188,9 +188,9 @@ impl Http2 {
         let bytes = outcome.as_ref().map_or(0, |answer| answer.body_bytes);
         asked.ended(&times, ended, bytes, phases);
         match outcome {
-            Ok(CollectedAnswer { status, headers, mut body, body_bytes }) => {
+            Ok(CollectedAnswer { status, headers, mut body, body_bytes, trailers }) => {
                 body.truncate(request.bytes_kept(status));
-                Ok(Answer { status, headers, body, body_bytes, ended })
+                Ok(Answer { status, headers, body, body_bytes, trailers, ended })
             }
             Err(failure) => Err(self.explained(failure, times.first.is_some(), reused)),
         }

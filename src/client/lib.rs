@@ -40,6 +40,7 @@ pub mod url;
 mod whole;
 mod worker;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::{HeaderMap, Method};
@@ -47,6 +48,7 @@ use http::{HeaderMap, Method};
 use body::BodyContent;
 use cookies::Jar;
 use headers::HeaderBlock;
+use options::Version;
 pub use retransmits::take_cut_off;
 
 /// A request of the load path.
@@ -76,6 +78,10 @@ pub struct Request<'a> {
     pub keep_headers: bool,
     /// Whether to keep the answer's body (its length is always counted).
     pub keep_body: bool,
+    /// Whether to keep trailers. An answer over HTTP/2 that ends with its head has its headers kept instead.
+    pub keep_trailers: bool,
+    /// The version of HTTP that it needs; `Auto` for what the run uses.
+    pub version: Version,
     /// True for a status that is a failure: the first [`BEGINNING_BYTES`] of such an answer's body are kept in any case.
     pub is_refused: &'a dyn Fn(http::StatusCode) -> bool,
 }
@@ -116,6 +122,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The length of the body.
     pub body_bytes: u64,
+    /// The trailers, if kept and over HTTP/2.
+    pub trailers: Option<Arc<HeaderMap>>,
     /// When its last byte had arrived.
     pub ended: Instant,
 }

@@ -138,6 +138,13 @@ pub enum Version {
     Http2,
 }
 
+impl Version {
+    /// The version of a request, of which `self` is what it needs itself, and `general` what the run uses.
+    pub(super) fn or(self, general: Self) -> Self {
+        if self == Self::Auto { general } else { self }
+    }
+}
+
 /// Which users or iterations share connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connections {

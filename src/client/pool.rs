@@ -21,7 +21,7 @@ use super::error::ClientError;
 use super::headers::HeaderBlock;
 use super::http1::Http1;
 use super::http2::Http2;
-use super::options::{Connections, Settings};
+use super::options::{Connections, Settings, Version};
 use super::redirect::Hop;
 use super::url::Origin;
 use super::worker::Worker;
@@ -45,6 +45,7 @@ pub struct Pool {
 /// An origin and its idle connection, if any.
 struct Slot {
     origin: Origin,
+    version: Version,
     idle: Option<Connection>,
 }
 
@@ -194,11 +195,11 @@ impl Pool {
             }
             return Box::pin(shared.exchange(connector, request, phases, again)).await;
         }
-        let slot = self.slot(request.origin);
+        let slot = self.slot(request.origin, request.version);
         let connection = match self.take_usable(slot, request.started).await? {
             Some(connection) => connection,
             // A separate future, because it is rare and needs much memory.
-            None => Box::pin(open(request.origin, &self.worker, phases)).await?,
+            None => Box::pin(open(request, &self.worker, phases)).await?,
         };
         match connection {
             Connection::Http1(mut connection) => {
@@ -257,12 +258,13 @@ impl Pool {
     }
 
     #[inline]
-    fn slot(&mut self, origin: &Origin) -> usize {
-        self.slots.iter().position(|slot| slot.origin == *origin).unwrap_or_else(|| {
+    fn slot(&mut self, origin: &Origin, version: Version) -> usize {
+        let is_same = |slot: &Slot| slot.origin == *origin && slot.version == version;
+        self.slots.iter().position(is_same).unwrap_or_else(|| {
             if self.slots.len() >= SLOTS_MAX {
                 self.slots.remove(0);
             }
-            push_frugally(&mut self.slots, Slot { origin: origin.clone(), idle: None });
+            push_frugally(&mut self.slots, Slot { origin: origin.clone(), version, idle: None });
             self.slots.len() - 1
         })
     }
@@ -284,8 +286,12 @@ impl Drop for Pool {
     }
 }
 
-async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<Connection, ClientError> {
-    let opened = worker.connector.connect(origin, phases).await?;
+async fn open(
+    request: &Request<'_>,
+    worker: &Worker,
+    phases: &mut Phases,
+) -> Result<Connection, ClientError> {
+    let opened = worker.connector.connect(request.origin, request.version, phases).await?;
     let settings = &worker.connector.settings;
     Ok(if opened.http2 {
         Connection::Http2(Box::new(Http2::new(opened, settings.options.limits, None)))
@@ -295,14 +301,19 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
 }
 
 /// Opens a connection to `origin` and drops it, to check that a server is there and TLS works. Listens for a moment: what
-/// a server says before it is asked must not count as an answer.
+/// a server says before it is asked must not count as an answer. `version`: which its requests need.
 ///
 /// # Errors
 /// See [`ClientError`]; no answer within `limit` is an error of connecting.
-pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -> Result<(), ClientError> {
+pub async fn probe(
+    origin: &Origin,
+    version: Version,
+    settings: &Arc<Settings>,
+    limit: Duration,
+) -> Result<(), ClientError> {
     let worker = Worker::current(settings);
     let mut phases = Phases::default();
-    let connecting = worker.connector.connect(origin, &mut phases);
+    let connecting = worker.connector.connect(origin, version, &mut phases);
     let connected = tokio::time::timeout(limit, connecting).await;
     let proxy = settings.options.proxies.of(origin).map(|proxy| &proxy.origin);
     let (seconds, address) = (limit.as_secs(), proxy.unwrap_or(origin).authority.clone());

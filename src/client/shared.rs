@@ -29,8 +29,11 @@ pub(super) struct HttpConnectionPool {
     connections_max: usize,
     /// How many users use them.
     users: Cell<usize>,
-    hosts: RefCell<Vec<(Origin, Rc<Host>)>>,
+    hosts: RefCell<Vec<KnownHost>>,
 }
+
+/// What its requests need, and the connections for them.
+type KnownHost = ((Origin, Version), Rc<Host>);
 
 /// The connections to an origin.
 struct Host {
@@ -75,7 +78,7 @@ impl HttpConnectionPool {
         phases: &mut Phases,
         again: bool,
     ) -> Result<Answer, ClientError> {
-        let host = self.host(request.origin, connector.settings.options.version);
+        let host = self.host(request.origin, request.version.or(connector.settings.options.version));
         if host.speaks_http2.get() != Some(false)
             && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
@@ -96,7 +99,7 @@ impl HttpConnectionPool {
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
-                let opened = connector.connect(request.origin, phases).await?;
+                let opened = connector.connect(request.origin, request.version, phases).await?;
                 Http1::new(opened, &connector.settings)
             }
         };
@@ -136,7 +139,7 @@ impl HttpConnectionPool {
 
     fn host(&self, origin: &Origin, version: Version) -> Rc<Host> {
         let mut hosts = self.hosts.borrow_mut();
-        if let Some((_, host)) = hosts.iter().find(|(other, _)| other == origin) {
+        if let Some((_, host)) = hosts.iter().find(|((other, of), _)| other == origin && *of == version) {
             return Rc::clone(host);
         }
         if hosts.len() >= ORIGINS_MAX {
@@ -151,7 +154,7 @@ impl HttpConnectionPool {
             in_use: Cell::new(0),
             opening: Mutex::new(()),
         });
-        hosts.push((origin.clone(), Rc::clone(&host)));
+        hosts.push(((origin.clone(), version), Rc::clone(&host)));
         host
     }
 
@@ -179,7 +182,7 @@ impl HttpConnectionPool {
             // At the limit, the request waits.
             return Ok(Some(least));
         }
-        let opened = connector.connect(request.origin, phases).await?;
+        let opened = connector.connect(request.origin, request.version, phases).await?;
         host.speaks_http2.set(Some(opened.http2));
         if !opened.http2 {
             host.idle.borrow_mut().push(Http1::new(opened, &connector.settings));

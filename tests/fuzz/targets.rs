@@ -343,6 +343,8 @@ async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)>
         cookies: None,
         keep_headers: true,
         keep_body: false,
+        keep_trailers: false,
+        version: Version::Auto,
         is_refused: &|_| false,
     };
     let local = tokio::task::LocalSet::new();

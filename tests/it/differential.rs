@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bench::client::guard::Guard;
 use bench::client::headers::HeaderBlock;
-use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
+use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings, Version};
 use bench::client::pool::Pool;
 use bench::client::url::BaseUrl;
 use bench::client::{Request, tls};
@@ -52,6 +52,8 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<ComparableAnswer> {
         cookies: None,
         keep_headers: true,
         keep_body: true,
+        keep_trailers: false,
+        version: Version::Auto,
         is_refused: &|_| false,
     };
     let mut phases = Phases::default();

@@ -665,7 +665,7 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
 #[test]
 fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
     use bench::client::guard::Guard;
-    use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
+    use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings, Version};
     use bench::client::pool::Pool;
     use bench::client::{Request, headers::HeaderBlock, tls, url::BaseUrl};
     use bench::measure::phases::Phases;
@@ -707,6 +707,8 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     cookies: None,
                     keep_headers: false,
                     keep_body: true,
+                    keep_trailers: false,
+                    version: Version::Auto,
                     is_refused: &|_| false,
                 };
                 let answer = pool.send(&request, &mut phases).await.unwrap();

@@ -51,8 +51,8 @@ impl<'a> AnswerFields<'a> {
         }
     }
 
-    pub(super) fn of_trailers(limits: &'a Limits) -> Self {
-        Self { are_trailers: true, ..Self::of_head(KeepHeaders::Never, limits) }
+    pub(super) fn of_trailers(keep: KeepHeaders, limits: &'a Limits) -> Self {
+        Self { are_trailers: true, ..Self::of_head(keep, limits) }
     }
 
     /// Takes the next field. After the first fault, no more are looked at.
@@ -131,12 +131,12 @@ impl<'a> AnswerFields<'a> {
         Ok(AnswerHead { status, headers, length })
     }
 
-    /// Nothing, if the trailers are as they must be.
+    /// The trailers, now that all fields are there; none if they are not kept.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(super) fn trailers(self) -> Result<(), ClientError> {
-        self.fault.map_or(Ok(()), Err)
+    pub(super) fn trailers(self) -> Result<HeaderMap, ClientError> {
+        self.fault.map_or(Ok(self.headers), Err)
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
             (":status", "200", "pseudo-header fields"),
             ("a", &long, "trailers are larger than 100 bytes; raise `max_trailers`"),
         ] {
-            let mut trailers = AnswerFields::of_trailers(&limits);
+            let mut trailers = AnswerFields::of_trailers(KeepHeaders::Always, &limits);
             trailers.take(name.as_bytes(), value.as_bytes());
             let told = trailers.trailers().err().map(|error| error.to_string()).unwrap_or_default();
             assert!(told.contains(part) && told.is_empty() == part.is_empty(), "{name}: {told}");

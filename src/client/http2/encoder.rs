@@ -227,6 +227,7 @@ mod tests {
     use super::*;
     use crate::body::BodyContent;
     use crate::http2::decoder::FieldDecoder;
+    use crate::options::Version;
     use crate::url::BaseUrl;
 
     use proptest::prelude::*;
@@ -260,6 +261,8 @@ mod tests {
             cookies: None,
             keep_headers: false,
             keep_body: false,
+            keep_trailers: false,
+            version: Version::Auto,
             is_refused: &|_| false,
         };
         let (mut output, mut text) = (Vec::new(), String::new());

@@ -4,10 +4,11 @@
 //! Everything is bounded: a frame, a head, trailers, what is kept of a body, interim answers, frames in a row that end
 //! nothing, and what waits to be sent. What frames mean that arrive is in `receiving`.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use super::code::Http2Code;
 use super::decoder::FieldDecoder;
@@ -49,6 +50,14 @@ pub(super) struct KnownHead {
     pub(super) length: Option<u64>,
 }
 
+/// The same for trailers.
+#[derive(Debug)]
+pub(super) struct KnownTrailers {
+    pub(super) block: Box<[u8]>,
+    pub(super) changes: u64,
+    pub(super) fields: Arc<HeaderMap>,
+}
+
 /// The state of a connection.
 #[derive(Debug)]
 pub(super) struct Multiplexer {
@@ -56,6 +65,7 @@ pub(super) struct Multiplexer {
     pub(super) decoder: FieldDecoder,
     pub(super) encoder: FieldEncoder,
     pub(super) known_head: Option<KnownHead>,
+    pub(super) known_trailers: Option<KnownTrailers>,
     /// What is to be sent, and how much of it was.
     pub(super) output: Vec<u8>,
     sent: usize,
@@ -103,6 +113,7 @@ impl Multiplexer {
             decoder: FieldDecoder::default(),
             encoder: FieldEncoder::default(),
             known_head: None,
+            known_trailers: None,
             output,
             sent: 0,
             sent_before: 0,
@@ -320,11 +331,12 @@ impl Multiplexer {
         if is_reset {
             self.reset(id);
         }
-        let StreamState { head, body, body_bytes, outcome, .. } = stream;
+        let StreamState { head, body, body_bytes, trailers, outcome, .. } = stream;
         Some(match outcome? {
             Ok(()) => {
                 let head = head?;
-                Ok(CollectedAnswer { status: head.status, headers: head.headers, body, body_bytes })
+                let (status, headers) = (head.status, head.headers);
+                Ok(CollectedAnswer { status, headers, body, body_bytes, trailers })
             }
             Err(failure) => Err(failure),
         })

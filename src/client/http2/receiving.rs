@@ -1,13 +1,15 @@
 //! What a client of HTTP/2 does with the frames that arrive (RFC 9113, section 6).
 
 use std::mem;
+use std::sync::Arc;
 
 use super::answer::{AnswerFields, AnswerHead, broken};
 use super::code::Http2Code;
+use super::decoder::InvalidBlock;
 use super::frame::{self, ConnectionFault, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX};
 use super::multiplexer::{
-    CONNECTION_WINDOW_BYTES, KnownHead, Multiplexer, SENT_PAYLOAD_BYTES_MAX, STREAM_MAX, STREAM_WINDOW_BYTES,
-    UnfinishedBlock, WINDOW_BYTES_MAX,
+    CONNECTION_WINDOW_BYTES, KnownHead, KnownTrailers, Multiplexer, SENT_PAYLOAD_BYTES_MAX, STREAM_MAX,
+    STREAM_WINDOW_BYTES, UnfinishedBlock, WINDOW_BYTES_MAX,
 };
 use super::stream::{StreamFailure, StreamState};
 use crate::framing::KeepHeaders;
@@ -170,15 +172,12 @@ impl Multiplexer {
         };
         let stream = &mut self.streams[place];
         if stream.head.is_some() {
-            let mut trailers = AnswerFields::of_trailers(&self.limits);
-            let read = self.decoder.read(block, &mut |name, value| trailers.take(name, value));
-            read.map_err(|invalid| damaged(invalid.0))?;
-            stream.take_trailers(trailers.trailers(), ends);
-            return Ok(());
+            return self.trailers(place, ends, block).map_err(|invalid| damaged(invalid.0));
         }
+        let keep_headers = stream.wish.headers_kept(ends);
         if let Some(known) = &self.known_head
             && known.changes == self.decoder.changes()
-            && stream.wish.keep_headers != KeepHeaders::Always
+            && keep_headers != KeepHeaders::Always
             && *known.block == *block
         {
             let head = AnswerHead { status: known.status, headers: None, length: known.length };
@@ -186,7 +185,7 @@ impl Multiplexer {
             return Ok(());
         }
         let changes = self.decoder.changes();
-        let mut fields = AnswerFields::of_head(stream.wish.keep_headers, &self.limits);
+        let mut fields = AnswerFields::of_head(keep_headers, &self.limits);
         let read = self.decoder.read(block, &mut |name, value| fields.take(name, value));
         read.map_err(|invalid| damaged(invalid.0))?;
         let sets_cookies = fields.sets_cookies();
@@ -199,6 +198,33 @@ impl Multiplexer {
             self.known_head = Some(KnownHead { block: block.into(), changes, status, length });
         }
         stream.take_head(head, ends);
+        Ok(())
+    }
+
+    /// Reads the trailers of an answer.
+    fn trailers(&mut self, place: usize, ends: bool, block: &[u8]) -> Result<(), InvalidBlock> {
+        let stream = &mut self.streams[place];
+        let keeps = stream.wish.keep_trailers;
+        if let Some(known) = &self.known_trailers
+            && keeps
+            && known.changes == self.decoder.changes()
+            && *known.block == *block
+        {
+            stream.take_trailers(Ok(Some(Arc::clone(&known.fields))), ends);
+            return Ok(());
+        }
+        let changes = self.decoder.changes();
+        let keep = if keeps { KeepHeaders::Always } else { KeepHeaders::Never };
+        let mut fields = AnswerFields::of_trailers(keep, &self.limits);
+        self.decoder.read(block, &mut |name, value| fields.take(name, value))?;
+        let trailers = fields.trailers().map(|fields| keeps.then(|| Arc::new(fields)));
+        if let Ok(Some(fields)) = &trailers
+            && changes == self.decoder.changes()
+        {
+            let (block, fields) = (block.into(), Arc::clone(fields));
+            self.known_trailers = Some(KnownTrailers { block, changes, fields });
+        }
+        stream.take_trailers(trailers, ends);
         Ok(())
     }
 

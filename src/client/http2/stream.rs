@@ -1,5 +1,6 @@
 //! A request over HTTP/2 that is in flight, and its answer as it arrives.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -17,7 +18,8 @@ use crate::{BEGINNING_BYTES, Request};
 /// What is wanted of an answer, as far as it is known when the request is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerWish {
-    pub(super) keep_headers: KeepHeaders,
+    keep_headers: KeepHeaders,
+    pub(super) keep_trailers: bool,
     /// How much to keep of the body of an answer with the status 200, and with another one.
     kept_bytes_max: [usize; 2],
     body_bytes_max: u64,
@@ -30,10 +32,16 @@ impl AnswerWish {
         let other = if request.keep_body { usize::MAX } else { BEGINNING_BYTES };
         Self {
             keep_headers: KeepHeaders::of(request),
+            keep_trailers: request.keep_trailers,
             kept_bytes_max: [request.bytes_kept(StatusCode::OK), other],
             body_bytes_max: request.body_bytes_max,
             is_to_head: *request.method == Method::HEAD,
         }
+    }
+
+    /// Which headers to keep of a head. One that ends the answer may say what trailers would.
+    pub(super) fn headers_kept(&self, ends: bool) -> KeepHeaders {
+        if ends && self.keep_trailers { KeepHeaders::Always } else { self.keep_headers }
     }
 }
 
@@ -55,6 +63,8 @@ pub(super) struct CollectedAnswer {
     pub(super) headers: Option<Box<HeaderMap>>,
     pub(super) body: Vec<u8>,
     pub(super) body_bytes: u64,
+    /// Only if requested.
+    pub(super) trailers: Option<Arc<HeaderMap>>,
 }
 
 /// A request in flight.
@@ -71,6 +81,7 @@ pub(super) struct StreamState {
     pub(super) first: Option<Instant>,
     pub(super) body: Vec<u8>,
     pub(super) body_bytes: u64,
+    pub(super) trailers: Option<Arc<HeaderMap>>,
     interim: usize,
     /// The end of the answer, whole or not.
     pub(super) outcome: Option<Result<(), StreamFailure>>,
@@ -94,6 +105,7 @@ impl StreamState {
             first: None,
             body: Vec::new(),
             body_bytes: 0,
+            trailers: None,
             interim: 0,
             outcome: None,
             is_uploading: !request.body.is_empty(),
@@ -136,11 +148,18 @@ impl StreamState {
         }
     }
 
-    pub(super) fn take_trailers(&mut self, trailers: Result<(), ClientError>, ends: bool) {
+    pub(super) fn take_trailers(
+        &mut self,
+        trailers: Result<Option<Arc<HeaderMap>>, ClientError>,
+        ends: bool,
+    ) {
         match trailers {
             Err(error) => self.fail(StreamFailure::Answer(error)),
-            Ok(()) if ends => self.end_answer(),
-            Ok(()) => {
+            Ok(trailers) if ends => {
+                self.trailers = trailers;
+                self.end_answer();
+            }
+            Ok(_) => {
                 let reason = "it has a second head that does not end it".to_owned();
                 self.fail(StreamFailure::Answer(broken(reason)));
             }

@@ -11,7 +11,7 @@ use super::stream::{CollectedAnswer, StreamFailure};
 use crate::Request;
 use crate::body::BodyContent;
 use crate::headers::HeaderBlock;
-use crate::options::Limits;
+use crate::options::{Limits, Version};
 use crate::url::BaseUrl;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -63,6 +63,8 @@ fn begin(connection: &mut Multiplexer, header: &str, body: &BodyContent) -> u32 
         body_bytes_max: 1000,
         cookies: None,
         keep_headers: true,
+        keep_trailers: true,
+        version: Version::Auto,
         keep_body: true,
         is_refused: &|_| false,
     })

@@ -9,7 +9,7 @@ use crate::error::HarnessError;
 use crate::event::Event;
 use crate::files;
 use crate::run_name;
-use client::options::Settings;
+use client::options::{Settings, Version};
 use client::plain::PlainClient;
 use client::pool;
 use client::tls;
@@ -52,7 +52,7 @@ impl RunExecution {
         let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
-            let answered = pool::probe(origin, &http, PROBE_LIMIT).await;
+            let answered = pool::probe(origin, Version::Auto, &http, PROBE_LIMIT).await;
             answered.map_err(|error| self.does_not_answer(origin, error))?;
         }
         if let Some(connection) = self.collector() {

@@ -16,6 +16,7 @@ use base::units::format_ns;
 use client::cookies::Jar;
 use client::decode;
 use client::headers::HeaderBlock;
+use client::options::Version;
 use client::pool::Pool;
 use client::{Request, take_cut_off};
 use measure::errors::FailureClass;
@@ -124,6 +125,8 @@ impl HttpLane {
             cookies: pass.cookies.filter(|_| call.cookies),
             keep_headers: observed.is_some() || action.needs_headers(),
             keep_body: observed.is_some() || action.needs_body(),
+            keep_trailers: false,
+            version: Version::Auto,
             is_refused: &|status| !action.accepts(status.as_u16()),
         };
         let request_seen = observed.map(|_| Box::new(observe::sent(&request)));
