@@ -50,6 +50,7 @@
 //! | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
 //! | [`judging`] | what a run's log and traces amount to: results, explanations, the verdict | write files, except traces that it lets go of |
 //! | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
+//! | [`grpc`] | gRPC without its connection: schemas, messages, frames, statuses, server reflection | send anything; know of scenarios |
 //! | [`client`] | HTTP: connections, phases, limits, TLS; the only crate here that uses reqwest and h2 | know of scenarios |
 //! | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
 //! | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
@@ -83,7 +84,7 @@
 #![doc = include_str!("../scenarios/glossary.md")]
 
 pub use {
-    analysis, base, cli, client, collect, config, demo, harness, import, iteration, judging, measure,
+    analysis, base, cli, client, collect, config, demo, grpc, harness, import, iteration, judging, measure,
     osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
 };
 #[cfg(feature = "openstack")]

@@ -36,7 +36,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Parses a base URL. A Unix socket is `unix:/run/app.sock`, `unix:///run/app.sock`, either with `:/path` behind it,
+    /// Parses a base URL. Of gRPC, `grpc` stands for http and `grpcs` for https. A Unix socket is `unix:/run/app.sock`, `unix:///run/app.sock`, either with `:/path` behind it,
     /// or `http+unix://%2Frun%2Fapp.sock/path`.
     ///
     /// # Errors
@@ -52,7 +52,11 @@ impl BaseUrl {
             let path = String::from_utf8(percent::decode(host)).unwrap_or_default();
             return Self::of_socket(&path, prefix);
         }
-        let url = Url::parse(text.trim())
+        let text = text.trim();
+        let of_grpc =
+            text.strip_prefix("grpc").filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));
+        let text = of_grpc.map_or_else(|| text.to_owned(), |rest| format!("http{rest}"));
+        let url = Url::parse(&text)
             .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as http://host:port"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Complaint::new("a URL must not contain credentials", "put them under `auth`"));

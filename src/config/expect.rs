@@ -10,13 +10,14 @@ use serde_json::Value;
 use text::digits;
 
 use super::condition::{Condition, TextCondition};
+use super::grpc::{STATUSES, status_name, status_number};
 use super::reference::DurationText;
 
 /// Checks on a response.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// A status such as 201, a class such as `2xx`, or a list of them.
+    /// A status such as 201, a class such as `2xx`, or a list of them. Of gRPC, the name of a status, such as NOT_FOUND.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Headers with the exact value that each must have, or a condition such as `{matches: REGEX}`.
@@ -30,6 +31,13 @@ pub struct Expect {
     /// written as `{equals: MAP}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<BTreeMap<String, Condition>>,
+    /// The same as `json`, for the message of an answer of gRPC. Of a method that answers with a stream, the body is the
+    /// list of its messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<BTreeMap<String, Condition>>,
+    /// The number of messages in an answer of gRPC, or a comparison such as `{ge: 1}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Condition>,
     /// Variables with the value that each must have after `extract`, or comparisons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variables: Option<BTreeMap<String, Condition>>,
@@ -61,7 +69,7 @@ impl<'de> Deserialize<'de> for Status {
             .map(status_range)
             .collect::<Option<Vec<_>>>()
             .map(Self)
-            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599 or a class such as 2xx"))
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a class such as 2xx, or the name of a status of gRPC such as NOT_FOUND"))
     }
 }
 
@@ -70,6 +78,9 @@ fn status_range(value: &Value) -> Option<StatusRange> {
         Value::Number(number) => {
             let status = u16::try_from(number.as_u64()?).ok().filter(|s| (100..600).contains(s))?;
             Some(StatusRange { from: status, to: status })
+        }
+        Value::String(text) if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
+            status_number(text).map(|number| StatusRange { from: number, to: number })
         }
         Value::String(text) => {
             let class = text.strip_suffix("xx")?.parse::<u16>().ok().filter(|c| (1..6).contains(c))?;
@@ -82,7 +93,7 @@ fn status_range(value: &Value) -> Option<StatusRange> {
 impl Serialize for Status {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let written = |range: &StatusRange| match range.from == range.to {
-            true => Value::from(range.from),
+            true => status_name(range.from).map_or_else(|| Value::from(range.from), Value::from),
             false => Value::from(format!("{}xx", range.from / 100)),
         };
         match self.0.as_slice() {
@@ -93,14 +104,16 @@ impl Serialize for Status {
 }
 
 schema!(Status, "Status", |_| {
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+    let statuses: Vec<&str> = classes.iter().chain(&STATUSES).copied().collect();
     let one = json_schema!({ "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
-            { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] } ] });
+            { "type": "string", "enum": statuses } ] });
     json_schema!({
-        "description": "A status, a class such as 2xx, or a list of them.",
+        "description": "A status, a class such as 2xx, the name of a status of gRPC, or a list of them.",
         "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
-            { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] },
+            { "type": "string", "enum": statuses },
             { "type": "array", "minItems": 1, "items": one }
         ]
     })

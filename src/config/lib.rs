@@ -13,6 +13,7 @@ pub mod data;
 pub mod deployment;
 pub mod end;
 pub mod expect;
+pub mod grpc;
 pub mod http;
 pub mod kept;
 pub mod keystone;

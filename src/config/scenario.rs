@@ -12,6 +12,7 @@ use text::digits;
 use super::contexts::Contexts;
 use super::data::Data;
 use super::end::End;
+use super::grpc::Grpc;
 use super::http::Http;
 use super::probe::Probe;
 use super::reference::{DurationText, Reference, ShareText};
@@ -63,6 +64,9 @@ pub struct Scenario {
     /// How requests use HTTP: connections, redirects, compression and size limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
+    /// How gRPC is used: where the types of its messages come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
     /// Users, networks, images and so on that are made in a cloud before the load and deleted after it, for all
     /// workloads that have no `contexts` of their own.
     #[serde(skip_serializing_if = "Option::is_none")]

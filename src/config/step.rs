@@ -50,6 +50,22 @@ pub struct Step {
     /// Send a request with any other method, such as `PURGE /cache`: the method and the path, or a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// Call this method of gRPC, such as `shop.v1.Payments/Charge`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
+    /// The message of a call of gRPC, in protobuf's JSON mapping (default: an empty message). Strings in it may contain
+    /// templates.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
+    pub message: Option<Value>,
+    /// The messages of a method whose client sends a stream: a list, or a template that gives one.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Value>,
+    /// The metadata of a call of gRPC. A list sends a name several times. Values whose name ends in `-bin` are base64.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, Lines<String>>>,
     /// Send this line to the target, which sends it back: the toy protocol of tests/echo.
     #[cfg(feature = "simulation")]
     #[schemars(extend("x-unpublished" = true))]
@@ -90,7 +106,7 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipart: Option<Multipart>,
-    /// `true` compresses the body with gzip and says so in `Content-Encoding` (default false).
+    /// `true` compresses the body with gzip and says so in `Content-Encoding`, or in `grpc-encoding` (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gzip: Option<bool>,
     /// `false` sends the request without credentials (default true: those of the iteration's user if `contexts` make
@@ -113,7 +129,7 @@ pub struct Step {
     /// The largest response body (default: `max_body` of `http`, or 64MiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
-    /// Checks on the response. Without `status`, a status of 400 or above is a failure.
+    /// Checks on the response. Without `status`, a status of 400 or above is a failure, and in gRPC any but OK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
     /// Values to take from the response, by variable name. Later actions can use them.

@@ -1,11 +1,18 @@
-//! A first scenario with its deployment, for a URL, an OpenAPI document or the embedded demo.
+//! A first scenario with its deployment, for a URL, a service of gRPC, an OpenAPI document or the embedded demo.
 
 use std::path::{Path, PathBuf};
 
-use import::{openapi, starter};
+use client::tls::TlsOptions;
+use client::url::BaseUrl;
+use grpc::message;
+use grpc::schema::Method;
+use import::starter::GrpcMethod;
+use import::{Draft, openapi, starter};
 
 use super::error::HarnessError;
+use super::housekeeping::runtime;
 use super::import::{ImportedFiles, beside, reader, refused, stem, write};
+use super::reflection;
 use super::url_run::UrlRun;
 
 /// What to make a first scenario for.
@@ -26,6 +33,7 @@ pub struct InitOptions {
 pub fn init(options: &InitOptions) -> Result<ImportedFiles, HarnessError> {
     let (draft, name) = match options.subject.as_deref() {
         None => (starter::demo(), "demo".to_owned()),
+        Some(url) if UrlRun::is_grpc(url) => (of_grpc(url)?, "load".to_owned()),
         Some(url) if UrlRun::is_url(url) => (starter::from_url(url).map_err(refused)?, "load".to_owned()),
         Some(path) if is_url_without_scheme(path) => {
             let error = HarnessError::input(format!("there is no file {path}"));
@@ -41,6 +49,26 @@ pub fn init(options: &InitOptions) -> Result<ImportedFiles, HarnessError> {
         }
     };
     write(&draft, options.output.as_deref(), &name, options.force)
+}
+
+/// Asks a service of gRPC for its methods.
+fn of_grpc(url: &str) -> Result<Draft, HarnessError> {
+    let base = BaseUrl::parse(url)
+        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    let runtime = runtime()?;
+    let schema = runtime.block_on(reflection::schema_of(
+        &base.origin,
+        &TlsOptions { verify: true, ca: None, identity: None },
+    ))?;
+    let one = |method: &Method| GrpcMethod {
+        name: method.path().trim_start_matches('/').to_owned(),
+        message: message::example(&method.input()),
+        takes_several: method.is_client_streaming(),
+    };
+    let services = schema.services();
+    let methods: Vec<GrpcMethod> =
+        services.iter().flat_map(|service| schema.methods(service)).map(|method| one(&method)).collect();
+    starter::from_grpc(&base.to_string(), &methods).map_err(refused)
 }
 
 /// Whether a text that names no file looks like `host:8080/path` or `host.example/path`.

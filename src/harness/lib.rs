@@ -42,6 +42,7 @@ mod rally_task;
 mod read_again;
 mod reading;
 mod receiving;
+mod reflection;
 mod run;
 mod run_name;
 mod senders;

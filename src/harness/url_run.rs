@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use base::complaint::Complaint;
 use base::masking::hide_as_written;
 use base::secret::redacted_url;
 use config;
 use config::runner::{Constant, Runner};
+use grpc::schema::split_name;
 use import::secrets::{Variables, is_secret_name, secret};
 use plan::overrides::LoadShape;
 use text::digits;
@@ -70,7 +72,13 @@ impl UrlRun {
     #[must_use]
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        matches!(scheme.as_deref(), Some("http" | "https"))
+        matches!(scheme.as_deref(), Some("http" | "https" | "grpc" | "grpcs"))
+    }
+
+    /// True if it is a call of gRPC.
+    #[must_use]
+    pub fn is_grpc(text: &str) -> bool {
+        text.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("grpc")) && Self::is_url(text)
     }
 
     /// The scenario and the deployment; the latter is `deployment`, if there is one. With `save`, both are also written:
@@ -131,6 +139,9 @@ impl UrlRun {
         shape: &LoadShape,
         deployment: Option<&str>,
     ) -> Result<Value, HarnessError> {
+        if Self::is_grpc(&self.url) {
+            return self.around(redacted_url(&self.url), self.call(path)?, shape, deployment);
+        }
         let method = self.method.as_deref().unwrap_or(if self.body.is_some() { "POST" } else { "GET" });
         let key = method.to_ascii_lowercase();
         let known = METHODS.contains(&key.as_str());
@@ -155,6 +166,45 @@ impl UrlRun {
         if let Some(body) = &self.body {
             step.insert("body".to_owned(), body.clone().into());
         }
+        let title = format!("{} {}", method.to_ascii_uppercase(), redacted_url(&self.url));
+        self.around(title, step, shape, deployment)
+    }
+
+    /// The step of a call of gRPC.
+    fn call(&self, path: &str) -> Result<Map<String, Value>, HarnessError> {
+        if self.method.is_some() {
+            return Err(HarnessError::usage("`--method` is of HTTP, and this is a call of gRPC")
+                .remedy("leave it out: the method stands in the URL"));
+        }
+        let name = path.trim_start_matches('/');
+        let complaint = |complaint: Complaint| {
+            HarnessError::usage(complaint.what)
+                .remedy("write the URL as grpc://host:port/package.Service/Method")
+        };
+        split_name(name).map_err(complaint)?;
+        let mut step = Map::from_iter([("grpc".to_owned(), Value::from(name))]);
+        if let Some(body) = &self.body {
+            let message = digits::parse(body.as_bytes()).map_err(|error| {
+                HarnessError::usage(format!("the message is not JSON: {error}"))
+                    .remedy("write it as --data '{\"id\": 1}', and a stream of messages as a list")
+            })?;
+            let key = if message.is_array() { "messages" } else { "message" };
+            step.insert(key.to_owned(), message);
+        }
+        if !self.headers.is_empty() {
+            step.insert("metadata".to_owned(), lines(&self.headers));
+        }
+        Ok(step)
+    }
+
+    /// The scenario of a single step.
+    fn around(
+        &self,
+        title: String,
+        step: Map<String, Value>,
+        shape: &LoadShape,
+        deployment: Option<&str>,
+    ) -> Result<Value, HarnessError> {
         let usual = Runner::Constant(Constant {
             times: Some(TIMES_DEFAULT),
             concurrency: Some(CONCURRENCY_DEFAULT),
@@ -164,7 +214,6 @@ impl UrlRun {
         let runner = shape
             .replace(&usual)
             .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
-        let title = format!("{} {}", method.to_ascii_uppercase(), redacted_url(&self.url));
         let mut scenario = json!({ "title": title, "runner": runner, "iteration": [step] });
         if let Some(deployment) = deployment {
             scenario["deployment"] = deployment.into();

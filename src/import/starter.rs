@@ -81,6 +81,55 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
     Ok(draft)
 }
 
+/// A method of a service of gRPC.
+#[derive(Clone, Debug)]
+pub struct GrpcMethod {
+    /// Its name with its service, such as `shop.v1.Orders/Get`.
+    pub name: String,
+    /// A message that it takes.
+    pub message: Value,
+    /// True if it takes any number of them.
+    pub takes_several: bool,
+}
+
+/// The most methods that are called; more are left out.
+const METHODS_MAX: usize = 20;
+
+/// A call of each method of a service of gRPC.
+///
+/// # Errors
+/// No methods.
+pub fn from_grpc(url: &str, methods: &[GrpcMethod]) -> Result<Draft, ImportError> {
+    if methods.is_empty() {
+        return Err(ImportError::new("the service has no methods", "check that its address is right"));
+    }
+    let step = |method: &GrpcMethod| {
+        let (key, message) = match method.takes_several {
+            true => ("messages", json!([method.message])),
+            false => ("message", method.message.clone()),
+        };
+        let keys = [("grpc".to_owned(), Value::from(&*method.name)), (key.to_owned(), message)];
+        DraftStep { keys: Map::from_iter(keys), comment: String::new() }
+    };
+    let host = url.split_once("://").map_or(url, |(_, host)| host).to_owned();
+    let mut draft = Draft {
+        title: format!("Load on {host}"),
+        name: host,
+        targets: vec![("default".to_owned(), url.to_owned())],
+        steps: methods.iter().take(METHODS_MAX).map(step).collect(),
+        ..Draft::default()
+    };
+    draft.steps[0].comment =
+        "The calls of one iteration, in order. Fill in the messages, and remove what must not run."
+            .to_owned();
+    if let Some(more) = methods.len().checked_sub(METHODS_MAX).filter(|more| *more > 0) {
+        draft.notes.push(format!("{more} methods were left out"));
+    }
+    draft.notes.push("calls may change data: remove those that must not run".to_owned());
+    finish(&mut draft, "500ms");
+    Ok(draft)
+}
+
 /// The embedded demo: a login and a look-up.
 #[must_use]
 pub fn demo() -> Draft {

@@ -3,6 +3,7 @@
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/call.rs"]
 mod echo;
+mod grpc;
 pub mod http;
 
 use plan::action::Action;
@@ -59,7 +60,11 @@ impl Callers {
     ) -> Result<CallResult, TemplateError> {
         match &action.call {
             ProtocolCall::Http(call) => {
-                self.http.call(state, pass, branch, (action, call), variables, before).await
+                self.http.call(state, pass, branch, (action, call, None), variables, before).await
+            }
+            ProtocolCall::Grpc(call) => {
+                let call = (action, &call.request, Some(&**call));
+                self.http.call(state, pass, branch, call, variables, before).await
             }
             #[cfg(feature = "simulation")]
             ProtocolCall::Echo(call) => {

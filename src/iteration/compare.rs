@@ -38,6 +38,8 @@ pub(super) enum Subject<'a> {
     /// The value at a path.
     Path(&'a Path),
     Variable(&'a str),
+    /// The number of messages.
+    Messages,
     /// The length of something.
     Length(&'a Self),
 }
@@ -49,6 +51,7 @@ impl Display for Subject<'_> {
             Self::Body => f.write_str("the body"),
             Self::Path(path) => write!(f, "the value at {path}"),
             Self::Variable(name) => write!(f, "the variable {name}"),
+            Self::Messages => f.write_str("the number of messages"),
             Self::Length(of) => write!(f, "the length of {of}"),
         }
     }
@@ -59,7 +62,9 @@ impl Subject<'_> {
     fn short(&self) -> String {
         match self {
             Self::Path(path) => path.to_string(),
-            Self::Body | Self::Header(_) | Self::Variable(_) | Self::Length(_) => self.to_string(),
+            Self::Body | Self::Header(_) | Self::Variable(_) | Self::Messages | Self::Length(_) => {
+                self.to_string()
+            }
         }
     }
 
@@ -69,6 +74,7 @@ impl Subject<'_> {
             Self::Body => "there is no body".to_owned(),
             Self::Path(path) => format!("there is no value at {path}"),
             Self::Variable(name) => format!("there is no variable {name}"),
+            Self::Messages => "the answer has no messages".to_owned(),
             Self::Length(of) => format!("{of} has no length"),
         }
     }
@@ -78,7 +84,7 @@ impl Subject<'_> {
             Self::Header(name) => format!("the answer has a header {name}"),
             Self::Path(path) => format!("there is a value at {path}"),
             Self::Variable(name) => format!("there is a variable {name}"),
-            Self::Body | Self::Length(_) => format!("there is {self}"),
+            Self::Body | Self::Messages | Self::Length(_) => format!("there is {self}"),
         }
     }
 }
@@ -125,6 +131,7 @@ pub(super) fn shown(subject: &Subject<'_>, found: ActualValue<'_>, variables: &V
         Subject::Header(name) => name.as_str().to_owned(),
         Subject::Path(path) => path.to_string(),
         Subject::Variable(name) => (*name).to_owned(),
+        Subject::Messages => "messages".to_owned(),
         Subject::Body | Subject::Length(_) => return None,
     };
     let text = match found {

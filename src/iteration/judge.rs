@@ -22,6 +22,7 @@ use super::compare::{self, ActualValue, Fault, Subject, Verdict};
 use super::excerpt::{self, short};
 use super::reply::Reply;
 use measure::observation::CheckOutcome;
+use measure::protocol::Protocol;
 
 /// The class of what is beyond a limit of `bench`: no fault of the service.
 const LIMIT: FailureClass = FailureClass::Client;
@@ -107,6 +108,10 @@ impl<'a> ParsedReply<'a> {
         if let Some(condition) = &expect.body {
             self.compare(condition, &Subject::Body, ActualValue::Text(self.text()), variables)?;
         }
+        if let Some(condition) = &expect.messages {
+            let number = self.answer.messages.map(Json::from);
+            self.compare(condition, &Subject::Messages, found_in(number.as_ref()), variables)?;
+        }
         self.check_json(expect, variables)
     }
 
@@ -118,10 +123,14 @@ impl<'a> ParsedReply<'a> {
         if let Some(fault) = (self.refusal)(self.answer) {
             return Err(fault);
         }
-        if expect.status.is_empty() {
-            return Err((FailureClass::Status, format!("answered {status}")));
-        }
-        Err((FailureClass::Status, format!("answered {status}, expected {}", accepted(expect))))
+        let written = action.call.protocol().names().written;
+        let answered = self.answer.said.clone().unwrap_or_else(|| written(status));
+        let expected = match (expect.status.is_empty(), action.call.protocol()) {
+            (true, Protocol::Grpc) => "OK".to_owned(),
+            (true, _) => return Err((FailureClass::Status, format!("answered {answered}"))),
+            (false, _) => accepted(expect, written),
+        };
+        Err((FailureClass::Status, format!("answered {answered}, expected {expected}")))
     }
 
     fn check_json(&self, expect: &Expect, variables: &Variables) -> Verdict {
@@ -162,13 +171,15 @@ impl<'a> ParsedReply<'a> {
     /// Every check of the answer, for people. Templates in checks see the variables before the extraction.
     fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<CheckOutcome> {
         let (expect, mut all) = (&action.expect, Vec::new());
+        let written = action.call.protocol().names().written;
         all.push(CheckOutcome {
             what: "the status".to_owned(),
-            expected: match expect.status.is_empty() {
-                true => "is below 400".to_owned(),
-                false => format!("is {}", accepted(expect)),
+            expected: match (expect.status.is_empty(), action.call.protocol()) {
+                (true, Protocol::Grpc) => "is OK".to_owned(),
+                (true, _) => "is below 400".to_owned(),
+                (false, _) => format!("is {}", accepted(expect, written)),
             },
-            found: Some(self.answer.outcome.to_string()),
+            found: Some(written(self.answer.outcome)),
             holds: action.accepts(self.answer.outcome),
         });
         all.extend(expect.latency.map(|limit| {
@@ -187,6 +198,10 @@ impl<'a> ParsedReply<'a> {
         }
         if let Some(condition) = &expect.body {
             all.push(compare::outcome(condition, &Subject::Body, ActualValue::Text(self.text()), variables));
+        }
+        if let Some(condition) = &expect.messages {
+            let number = self.answer.messages.map(Json::from);
+            all.push(compare::outcome(condition, &Subject::Messages, found_in(number.as_ref()), variables));
         }
         let json = if expect.json.is_empty() { Ok(&Json::Null) } else { self.json() };
         for (path, condition) in &expect.json {
@@ -356,9 +371,9 @@ impl<'a> ParsedReply<'a> {
 }
 
 /// The accepted statuses.
-fn accepted(expect: &Expect) -> String {
+fn accepted(expect: &Expect, written: fn(u16) -> String) -> String {
     let range = |range: &StatusRange| match range.from == range.to {
-        true => range.from.to_string(),
+        true => written(range.from),
         false => format!("{}xx", range.from / 100),
     };
     expect.status.iter().map(range).collect::<Vec<_>>().join(" or ")

@@ -18,6 +18,10 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
     /// The length of the body.
     pub(super) body_bytes: u64,
+    /// How many messages it has, if its protocol has messages.
+    pub(super) messages: Option<u64>,
+    /// How it says that it went, if it says more than the outcome.
+    pub(super) said: Option<String>,
 }
 
 impl Reply {
@@ -35,6 +39,6 @@ impl Reply {
 
 impl From<Answer> for Reply {
     fn from(Answer { status, headers, body, body_bytes, .. }: Answer) -> Self {
-        Self { outcome: status.as_u16(), headers, body, body_bytes }
+        Self { outcome: status.as_u16(), headers, body, body_bytes, messages: None, said: None }
     }
 }

@@ -3,6 +3,8 @@
 //! All protocols share the phases of a request over a connection ([`crate::phases::Phases`]), so thresholds and tables
 //! have one vocabulary. What differs stands here, and nothing else in a sample or in a log depends on a protocol.
 
+use config::grpc::status_name;
+
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/names.rs"]
 pub mod echo;
@@ -14,6 +16,8 @@ pub enum Protocol {
     /// HTTP/1.1 and HTTP/2.
     #[default]
     Http = 0,
+    /// gRPC, over HTTP/2.
+    Grpc = 1,
     /// The toy protocol of tests/echo.
     #[cfg(feature = "simulation")]
     Echo = 200,
@@ -31,6 +35,8 @@ pub struct ProtocolNames {
     pub is_good: fn(u16) -> bool,
     /// An outcome in words, such as `404 Not Found`.
     pub outcome: fn(u16) -> String,
+    /// An outcome as scenarios write it, such as `404`.
+    pub written: fn(u16) -> String,
 }
 
 /// The number of HTTP/2 among the versions of HTTP.
@@ -38,6 +44,7 @@ pub const HTTP2: u8 = 1;
 
 static ALL: &[&ProtocolNames] = &[
     &HTTP,
+    &GRPC,
     #[cfg(feature = "simulation")]
     &echo::ECHO,
 ];
@@ -50,13 +57,27 @@ static HTTP: ProtocolNames = ProtocolNames {
     outcome: |status| {
         http::StatusCode::from_u16(status).map_or_else(|_| status.to_string(), |one| one.to_string())
     },
+    written: |status| status.to_string(),
+};
+
+static GRPC: ProtocolNames = ProtocolNames {
+    protocol: Protocol::Grpc,
+    before: "",
+    // Over HTTP/1.1, which is version 0, there is none.
+    versions: &["gRPC", "gRPC"],
+    is_good: |status| status == 0,
+    outcome: |status| match status_name(status) {
+        Some(name) => format!("{status} {name}"),
+        None => status.to_string(),
+    },
+    written: |status| status_name(status).map_or_else(|| status.to_string(), str::to_owned),
 };
 
 impl Protocol {
     /// True for HTTP/2, by the version that a call used.
     #[must_use]
     pub fn is_http2(self, version: u8) -> bool {
-        (self, version) == (Self::Http, HTTP2)
+        matches!(self, Self::Http | Self::Grpc) && version == HTTP2
     }
 
     /// From its number in the log.
@@ -92,5 +113,6 @@ mod tests {
         assert_eq!(Protocol::from_u8(u8::MAX), None);
         let said = [200, 404, 599, 1000].map(HTTP.outcome);
         assert_eq!(said, ["200 OK", "404 Not Found", "599 <unknown status code>", "1000"]);
+        assert_eq!([0, 5, 16, 17].map(GRPC.outcome), ["0 OK", "5 NOT_FOUND", "16 UNAUTHENTICATED", "17"]);
     }
 }

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::expect::StatusRange;
 use config::step;
+use measure::protocol::Protocol;
 use terms::tags::Tags;
+use text::diagnostics::Fault;
 use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::call::{ProtocolCall, WrittenCall};
-use super::compiler::Compiler;
+use super::compiler::{ACTION_TIMEOUT, Compiler};
 use super::condition::{Expect, Extract};
 use super::tag_steps::tags;
 
-/// The time limit of a request whose action has no `timeout`.
-pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// The smallest status of HTTP; those of gRPC are below.
+const HTTP_STATUS_MIN: u16 = 100;
 
 /// A call, with the checks on its answer and the values to extract.
 pub struct Action {
@@ -89,6 +92,9 @@ impl Compiler<'_> {
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
         // Extracted values are available only to later actions.
         let mut expect = self.texts.expect(step.expect.as_ref(), at(node, &["expect"]));
+        if let Some(call) = &call {
+            self.fitting(step, call.protocol(), at(node, &["expect"]));
+        }
         let extracts = self.extracts(step, node);
         self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
         expect.variables = self.texts.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
@@ -105,6 +111,26 @@ impl Compiler<'_> {
             label,
             tags: tags(&self.nesting.tags, step, node, &mut self.texts.faults),
         })
+    }
+
+    /// Reports checks that mean nothing in this protocol.
+    fn fitting(&mut self, step: &step::Step, protocol: Protocol, node: &YamlNode) {
+        let Some(expect) = &step.expect else { return };
+        let is_grpc = protocol == Protocol::Grpc;
+        let is_foreign = |range: &StatusRange| (range.to < HTTP_STATUS_MIN) != is_grpc;
+        if expect.status.as_ref().is_some_and(|status| status.0.iter().any(is_foreign)) {
+            let (of, help) = match is_grpc {
+                true => ("HTTP", "write the name of a status of gRPC, such as NOT_FOUND"),
+                false => ("gRPC", "write a number, such as 404"),
+            };
+            let span = at(node, &["status"]).span.clone();
+            self.texts.faults.push(Fault::error(span, format!("this is a status of {of}")).help(help));
+        }
+        let messages = [("message", expect.message.is_some()), ("messages", expect.messages.is_some())];
+        for (key, _) in messages.into_iter().filter(|(_, there)| *there && !is_grpc) {
+            let fault = Fault::error(key_span(node, key), format!("`{key}` belongs to a call of gRPC"));
+            self.texts.faults.push(fault.help("check the body with `json` or `body`"));
+        }
     }
 
     fn extracts(&mut self, step: &step::Step, node: &YamlNode) -> Vec<Extract> {

@@ -20,6 +20,7 @@ use text::yaml_place::{at, item, key_span};
 use super::compiler::Compiler;
 use super::headers::{hide_secrets_of, is_written_secret};
 use super::json::JsonTemplate;
+use super::messages::Messages;
 
 /// Files up to this size are kept in memory.
 const FILE_BYTES_KEPT: u64 = 64 << 10;
@@ -42,6 +43,8 @@ pub enum BodyTemplate {
     File(BodyFile),
     /// Fields, sent as multipart/form-data.
     Multipart(Multipart),
+    /// Messages of gRPC.
+    Messages(Messages),
 }
 
 /// A file to send.

@@ -6,22 +6,27 @@
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/plan.rs"]
 pub mod echo;
+pub mod grpc;
 pub mod http;
 
 use ::http::Method;
 
-use client::url::BaseUrl;
+use client::options::Version;
+use client::url::{BaseUrl, Origin};
 use config::step;
 use measure::protocol::Protocol;
 use text::yaml::YamlNode;
 
 use super::compiler::Compiler;
+use grpc::GrpcCall;
 use http::HttpCall;
 
 /// What an action sends; in a box, since protocols differ in size.
 pub enum ProtocolCall {
     /// A request of HTTP.
     Http(Box<HttpCall>),
+    /// A call of gRPC.
+    Grpc(Box<GrpcCall>),
     /// The toy protocol of tests.
     #[cfg(feature = "simulation")]
     Echo(Box<echo::EchoCall>),
@@ -34,6 +39,7 @@ impl ProtocolCall {
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Http(_) => Protocol::Http,
+            Self::Grpc(_) => Protocol::Grpc,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => Protocol::Echo,
         }
@@ -44,8 +50,20 @@ impl ProtocolCall {
     pub fn base(&self) -> &BaseUrl {
         match self {
             Self::Http(call) => &call.base,
+            Self::Grpc(call) => &call.request.base,
             #[cfg(feature = "simulation")]
             Self::Echo(call) => &call.base,
+        }
+    }
+
+    /// The version of HTTP that it needs; `Auto` for what the run uses.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        match self {
+            Self::Http(call) => call.version,
+            Self::Grpc(call) => call.request.version,
+            #[cfg(feature = "simulation")]
+            Self::Echo(_) => Version::Auto,
         }
     }
 
@@ -54,8 +72,17 @@ impl ProtocolCall {
     pub fn is_signed(&self) -> bool {
         match self {
             Self::Http(call) => call.signed,
+            Self::Grpc(call) => call.request.signed,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
+        }
+    }
+
+    /// The service of gRPC that is called, and where it is, if its messages are not known yet.
+    pub(super) fn awaited_service(&self) -> Option<(&Origin, &str)> {
+        match self {
+            Self::Grpc(call) => call.awaited_service().map(|service| (&call.request.base.origin, service)),
+            _ => None,
         }
     }
 
@@ -63,6 +90,7 @@ impl ProtocolCall {
     pub(super) fn explained(&self, label: &str) -> (String, Vec<String>) {
         match self {
             Self::Http(call) => call.explained(label),
+            Self::Grpc(call) => call.explained(label),
             #[cfg(feature = "simulation")]
             Self::Echo(call) => call.explained(label),
         }
@@ -79,6 +107,8 @@ pub(super) struct WrittenCall<'s> {
 enum CallDeclaration<'s> {
     /// A method, and a path or a URL.
     Http(Method, &'s str),
+    /// The name of a method.
+    Grpc(&'s str),
     /// A line.
     #[cfg(feature = "simulation")]
     Echo(&'s str),
@@ -89,6 +119,7 @@ impl WrittenCall<'_> {
     pub(super) fn label(&self, step: &step::Step) -> String {
         match &self.what {
             CallDeclaration::Http(method, url) => http::label(step, (self.key, method, url)),
+            CallDeclaration::Grpc(name) => grpc::label(name),
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => echo::label(line),
         }
@@ -101,6 +132,9 @@ impl Compiler<'_> {
         let requests = self.http_requests(step, node).into_iter();
         let requests =
             requests.map(|(key, method, url)| WrittenCall { key, what: CallDeclaration::Http(method, url) });
+        let calls = step.grpc.iter();
+        let calls = calls.map(|name| WrittenCall { key: "grpc", what: CallDeclaration::Grpc(name) });
+        let requests = requests.chain(calls);
         #[cfg(feature = "simulation")]
         let requests = requests.chain(
             step.echo.iter().map(|line| WrittenCall { key: "echo", what: CallDeclaration::Echo(line) }),
@@ -118,6 +152,7 @@ impl Compiler<'_> {
             CallDeclaration::Http(method, url) => {
                 self.http_call(step, (call.key, method, url), node).map(Box::new).map(ProtocolCall::Http)
             }
+            CallDeclaration::Grpc(name) => self.grpc(step, name, node).map(Box::new).map(ProtocolCall::Grpc),
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => self.echo(step, line, node).map(Box::new).map(ProtocolCall::Echo),
         }

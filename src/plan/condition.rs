@@ -29,6 +29,8 @@ pub struct Expect {
     pub body: Option<ValueCondition>,
     /// Conditions on values in a JSON body.
     pub json: Vec<(Path, ValueCondition)>,
+    /// A condition on the number of messages.
+    pub messages: Option<ValueCondition>,
     /// Conditions on variables, checked after the extraction.
     pub variables: Vec<(Arc<str>, ValueCondition)>,
     /// The check fails if the request takes longer.
@@ -119,12 +121,17 @@ impl TextCompiler<'_> {
         if let Some(condition) = &config.body {
             expect.body = Some(self.expectation(&condition.0, Test::Contains, at(node, &["body"])));
         }
-        for (path, value) in config.json.iter().flatten() {
-            let place = at(node, &["json", path]);
-            let span = key_span(at(node, &["json"]), path);
-            let (path, condition) =
-                (self.json_path(path, span), self.expectation(value, Test::Equals, place));
-            expect.json.extend(path.map(|path| (path, condition)));
+        if let Some(condition) = &config.messages {
+            expect.messages = Some(self.expectation(condition, Test::Equals, at(node, &["messages"])));
+        }
+        for (key, paths) in [("json", &config.json), ("message", &config.message)] {
+            for (path, value) in paths.iter().flatten() {
+                let place = at(node, &[key, path]);
+                let span = key_span(at(node, &[key]), path);
+                let (path, condition) =
+                    (self.json_path(path, span), self.expectation(value, Test::Equals, place));
+                expect.json.extend(path.map(|path| (path, condition)));
+            }
         }
         expect
     }

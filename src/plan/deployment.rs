@@ -17,6 +17,7 @@ use ::config::reference::SecretReference;
 use ::config::{Document, RejectedFile, deployment as config, rally, schema};
 use base::masking;
 use base::secret::{Secret, redacted_url};
+use grpc::schema::ServiceSchema;
 use osprofiler::driver::Collector;
 use text::diagnostics::{Fault, SourceText};
 use text::yaml::{self, YamlNode};
@@ -52,6 +53,8 @@ pub struct ResolvedDeployment {
     pub targets: Vec<(String, BaseUrl)>,
     /// How services are looked up in the cloud's catalog.
     pub lookup: Lookup,
+    /// The types of the messages of services of gRPC, as far as they were asked for them.
+    pub schemas: Vec<(Origin, ServiceSchema)>,
     /// Other hosts that templates, responses and redirects may name.
     pub targets_allowed: Vec<HostPattern>,
     pub tls: TlsOptions,
@@ -77,6 +80,13 @@ pub struct ResolvedDeployment {
     pub demo: Option<EmbeddedDemoOptions>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+impl ResolvedDeployment {
+    /// The types of the messages of a service, if it was asked for them.
+    pub(super) fn schema_of(&self, origin: &Origin) -> Option<&ServiceSchema> {
+        self.schemas.iter().find(|(of, _)| of == origin).map(|(_, schema)| schema)
+    }
 }
 
 /// How requests authenticate.
@@ -269,6 +279,7 @@ fn ours(
         file: reader.path.to_path_buf(),
         targets,
         lookup,
+        schemas: Vec::new(),
         targets_allowed: targets_allowed(reader, value, root),
         tls: match cloud_tls.filter(|_| tls.is_none()) {
             Some(of_cloud) => of_cloud,
@@ -312,6 +323,7 @@ fn only_cloud(
         file: reader.path.to_path_buf(),
         targets,
         lookup,
+        schemas: Vec::new(),
         targets_allowed: Vec::new(),
         tls,
         http_version: Version::default(),

@@ -1,5 +1,6 @@
 //! JSON with templates in it, compiled into fixed text and the values to fill in.
 
+use grpc::message::PlacePart;
 use text::digits;
 use text::template::{CompiledText, Engine, TemplateError, Variables};
 
@@ -13,6 +14,8 @@ enum Segment {
     Raw(String),
     /// A value to fill in.
     Value(CompiledText),
+    /// A text to fill in, whatever its template gives.
+    Text(CompiledText),
 }
 
 impl JsonTemplate {
@@ -21,15 +24,28 @@ impl JsonTemplate {
     /// # Errors
     /// The first template that does not compile.
     pub fn compile(engine: Engine, value: &serde_json::Value) -> Result<Self, TemplateError> {
-        let mut segments = vec![Segment::Raw(String::new())];
-        compile_into(engine, value, &mut segments)?;
-        Ok(Self { segments })
+        Self::compile_with_texts(engine, value, &|_| false)
+    }
+
+    /// The same, where `is_text` tells the places that have a text in any case: a number there becomes one.
+    ///
+    /// # Errors
+    /// The first template that does not compile.
+    pub fn compile_with_texts(
+        engine: Engine,
+        value: &serde_json::Value,
+        is_text: &dyn Fn(&[PlacePart]) -> bool,
+    ) -> Result<Self, TemplateError> {
+        let segments = vec![Segment::Raw(String::new())];
+        let mut compilation = Compilation { engine, is_text, place: Vec::new(), segments };
+        compilation.add(value)?;
+        Ok(Self { segments: compilation.segments })
     }
 
     /// The templates to fill in.
     pub fn texts(&self) -> impl Iterator<Item = &CompiledText> {
         self.segments.iter().filter_map(|segment| match segment {
-            Segment::Value(text) => Some(text),
+            Segment::Value(text) | Segment::Text(text) => Some(text),
             Segment::Raw(_) => None,
         })
     }
@@ -39,7 +55,7 @@ impl JsonTemplate {
     pub fn literal(&self) -> Option<String> {
         let raw = |segment: &Segment| match segment {
             Segment::Raw(json) => Some(json.clone()),
-            Segment::Value(_) => None,
+            Segment::Value(_) | Segment::Text(_) => None,
         };
         self.segments.iter().map(raw).collect()
     }
@@ -53,6 +69,11 @@ impl JsonTemplate {
             match segment {
                 Segment::Raw(json) => output.push_str(json),
                 Segment::Value(text) => output.push_str(&text.json(variables)?),
+                Segment::Text(text) => {
+                    let mut rendered = String::new();
+                    text.render(variables, &mut rendered)?;
+                    output.push_str(&serde_json::Value::from(rendered).to_string());
+                }
             }
         }
         Ok(())
@@ -69,43 +90,65 @@ impl JsonTemplate {
     }
 }
 
-fn compile_into(
+/// JSON that is being compiled.
+struct Compilation<'a> {
     engine: Engine,
-    value: &serde_json::Value,
-    segments: &mut Vec<Segment>,
-) -> Result<(), TemplateError> {
-    match value {
-        serde_json::Value::String(text) => match engine.compile(text)? {
-            CompiledText::Literal(text) => push_raw(segments, &serde_json::Value::from(&*text).to_string()),
-            text => segments.push(Segment::Value(text)),
-        },
-        serde_json::Value::Array(items) => {
-            push_raw(segments, "[");
-            for (index, item) in items.iter().enumerate() {
-                push_raw(segments, if index == 0 { "" } else { "," });
-                compile_into(engine, item, segments)?;
-            }
-            push_raw(segments, "]");
-        }
-        serde_json::Value::Object(map) if digits::digits(value).is_none() => {
-            push_raw(segments, "{");
-            for (index, (key, item)) in map.iter().enumerate() {
-                push_raw(segments, if index == 0 { "" } else { "," });
-                push_raw(segments, &serde_json::Value::from(key.as_str()).to_string());
-                push_raw(segments, ":");
-                compile_into(engine, item, segments)?;
-            }
-            push_raw(segments, "}");
-        }
-        plain => push_raw(segments, &digits::to_text(plain)),
-    }
-    Ok(())
+    is_text: &'a dyn Fn(&[PlacePart]) -> bool,
+    /// Where in the JSON.
+    place: Vec<PlacePart>,
+    segments: Vec<Segment>,
 }
 
-fn push_raw(segments: &mut Vec<Segment>, json: &str) {
-    match segments.last_mut() {
-        Some(Segment::Raw(last)) => last.push_str(json),
-        _ => segments.push(Segment::Raw(json.to_owned())),
+impl Compilation<'_> {
+    fn add(&mut self, value: &serde_json::Value) -> Result<(), TemplateError> {
+        match value {
+            serde_json::Value::String(text) => match self.engine.compile(text)? {
+                CompiledText::Literal(text) => self.raw(&serde_json::Value::from(&*text).to_string()),
+                text if (self.is_text)(&self.place) => self.segments.push(Segment::Text(text)),
+                text => self.segments.push(Segment::Value(text)),
+            },
+            serde_json::Value::Array(items) => {
+                self.raw("[");
+                for (index, item) in items.iter().enumerate() {
+                    self.raw(if index == 0 { "" } else { "," });
+                    self.within(PlacePart::Item(index), item)?;
+                }
+                self.raw("]");
+            }
+            serde_json::Value::Object(map) if digits::digits(value).is_none() => {
+                self.raw("{");
+                for (index, (key, item)) in map.iter().enumerate() {
+                    self.raw(if index == 0 { "" } else { "," });
+                    self.raw(&serde_json::Value::from(key.as_str()).to_string());
+                    self.raw(":");
+                    self.within(PlacePart::Key(key.clone()), item)?;
+                }
+                self.raw("}");
+            }
+            plain => {
+                let text = digits::to_text(plain);
+                let is_number = plain.is_number() || digits::digits(plain).is_some();
+                match is_number && (self.is_text)(&self.place) {
+                    true => self.raw(&serde_json::Value::from(text).to_string()),
+                    false => self.raw(&text),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn within(&mut self, part: PlacePart, value: &serde_json::Value) -> Result<(), TemplateError> {
+        self.place.push(part);
+        let added = self.add(value);
+        self.place.pop();
+        added
+    }
+
+    fn raw(&mut self, json: &str) {
+        match self.segments.last_mut() {
+            Some(Segment::Raw(last)) => last.push_str(json),
+            _ => self.segments.push(Segment::Raw(json.to_owned())),
+        }
     }
 }
 

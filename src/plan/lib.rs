@@ -27,6 +27,7 @@ pub mod include;
 pub mod json;
 pub mod keystone;
 mod known_targets;
+pub mod messages;
 mod nesting;
 pub mod overrides;
 pub mod probe;
@@ -35,6 +36,7 @@ pub mod references;
 mod referred;
 pub mod rounds;
 pub mod scenario;
+mod schemas;
 pub mod service_types;
 pub mod shard;
 pub mod step;
@@ -49,6 +51,7 @@ use std::time::Duration;
 
 use base::ids::mix;
 use client::options::HttpOptions;
+use client::url::Origin;
 use deployment::ResolvedDeployment;
 use step::PlanStep;
 use terms::control::ControlShare;
@@ -113,6 +116,18 @@ impl Plan {
     #[must_use]
     pub fn wants_contexts(&self) -> bool {
         self.workloads.iter().any(|workload| workload.contexts.is_some())
+    }
+
+    /// The services of gRPC whose messages are not known yet, and where they are.
+    #[must_use]
+    pub fn services_awaited(&self) -> Vec<(&Origin, &str)> {
+        let lists =
+            self.workloads.iter().map(|workload| &workload.steps).chain([&self.setup, &self.teardown]);
+        let actions = lists.flat_map(|steps| step::actions(steps));
+        let mut awaited: Vec<_> = actions.filter_map(|action| action.call.awaited_service()).collect();
+        awaited.sort_by_key(|(_, service)| *service);
+        awaited.dedup();
+        awaited
     }
 
     /// Makes each workload a single profiled iteration without criteria, one after another.

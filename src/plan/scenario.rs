@@ -33,6 +33,7 @@ use super::probe::ProbePlan;
 use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::referred::ReferredVariables;
+use super::schemas::KnownSchemas;
 use super::step::{self, PlanStep};
 use super::texts::{TextCompiler, VariableNames};
 use super::{Plan, TraceFetchPlan, WorkloadPlan};
@@ -241,11 +242,14 @@ fn compile(
         whole: whole.map(|whole| (whole, ::config::words(whole))),
         ..VariableNames::default()
     };
+    let mut texts = TextCompiler::new(names);
+    let schemas = KnownSchemas::read(value.grpc.as_ref(), folder, at(root, &["grpc"]), &mut texts.faults);
     let mut compiler = Compiler {
-        texts: TextCompiler::new(names),
+        texts,
         targets: KnownTargets::new(deployment),
         referred: ReferredVariables::new(env),
         http: value.http.unwrap_or_default(),
+        schemas,
         nesting: Nesting::default(),
         files: StepFiles::new(folder.to_path_buf()),
         requests_optional: options.requests_optional,

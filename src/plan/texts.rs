@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use client::url::BaseUrl;
+use grpc::message::PlacePart;
 use text::diagnostics::Fault;
 use text::similar::did_you_mean;
 use text::template::{self, CompiledText, Engine};
@@ -75,9 +76,19 @@ impl TextCompiler<'_> {
     }
 
     pub(super) fn json(&mut self, value: &serde_json::Value, node: &YamlNode) -> Option<JsonTemplate> {
+        self.json_with_texts(value, &|_| false, node)
+    }
+
+    /// The same, where `is_text` tells the places that have a text in any case.
+    pub(super) fn json_with_texts(
+        &mut self,
+        value: &serde_json::Value,
+        is_text: &dyn Fn(&[PlacePart]) -> bool,
+        node: &YamlNode,
+    ) -> Option<JsonTemplate> {
         let before = self.faults.len();
         self.known_names_in(value, node);
-        match JsonTemplate::compile(self.engine, value) {
+        match JsonTemplate::compile_with_texts(self.engine, value, is_text) {
             Ok(compiled) => {
                 for text in compiled.texts() {
                     self.known_variables(text, &|name| calls_in(value, name), node);

@@ -85,7 +85,14 @@ impl EchoLane {
             Some(Ok(answer)) => {
                 let outcome = if answer == line { SAME } else { ANOTHER };
                 let body_bytes = answer.len() as u64;
-                let reply = Reply { outcome, headers: None, body: answer.into_bytes(), body_bytes };
+                let reply = Reply {
+                    outcome,
+                    headers: None,
+                    body: answer.into_bytes(),
+                    body_bytes,
+                    messages: None,
+                    said: None,
+                };
                 let verdict = ParsedReply::new(&reply, None, |_| None).verdict(
                     action,
                     duration,

@@ -9,6 +9,7 @@ pub(super) static ECHO: ProtocolNames = ProtocolNames {
     versions: &["echo"],
     is_good: |outcome| outcome == SAME,
     outcome: |outcome| (if outcome == SAME { "the same" } else { "another text" }).to_owned(),
+    written: |outcome| outcome.to_string(),
 };
 
 /// The outcome of an answer that is what was sent.

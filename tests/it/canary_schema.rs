@@ -81,6 +81,23 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Extract.header", shown()),
         ("Extract.cookie", shown()),
         ("Step.file", shown()),
+        ("Step.grpc", shown()),
+        ("Grpc.protos[]", shown()),
+        ("Grpc.import_paths[]", shown()),
+        ("Grpc.descriptors", shown()),
+        (
+            "Step.message",
+            vec![
+                json!({"grpc": "shop.v1.Orders/Get", "message": {"id": "{{ S }}", "delayMs": "{{ S }}"}}),
+                json!({"grpc": "shop.v1.Orders/Get", "message": {"id": "{{ S }}"}, "metadata": {"x-a": "{{ S }}"}}),
+            ],
+        ),
+        (
+            "Step.messages",
+            vec![
+                json!({"grpc": "shop.v1.Orders/Chat", "messages": [{"id": "{{ S }}"}, {"state": "{{ S }}"}]}),
+            ],
+        ),
         ("FilePart.file", shown()),
         ("FilePart.type", shown()),
         ("FilePart.filename", shown()),
@@ -619,6 +636,8 @@ fn is_left_out(path: &str, key: &str, auth: &str) -> bool {
     key != "auth_url" && !kept.contains(&key)
 }
 
+const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grpc/shop.proto");
+
 /// A scenario that fails at every place that can hold a secret, each in its own workload.
 fn failing_scenario(auth: &str) -> Value {
     let (mut variables, mut workloads) = (Map::new(), Vec::new());
@@ -643,7 +662,7 @@ fn failing_scenario(auth: &str) -> Value {
     }
     workload("last".to_owned(), vec![json!({"get": "/scrape"})]);
     json!({"title": "t", "deployment": "d.yaml", "variables": variables, "workloads": workloads,
-        "trace": {"settle": "10ms"}})
+        "trace": {"settle": "10ms"}, "grpc": {"protos": [PROTO]}})
 }
 
 /// A service that sends back whatever it gets, in every part of an answer.

@@ -36,6 +36,8 @@ pub(crate) enum Act {
     Answer(usize),
     /// Answers with this status, these headers and this body, and trailers behind it.
     Full(u16, Vec<(&'static str, String)>, Vec<u8>),
+    /// Answers with this status, these headers, this body and these trailers; without the last two, the head ends it.
+    Trailed(u16, Vec<(&'static str, String)>, Vec<u8>, Vec<(&'static str, String)>),
     /// 103, then the answer.
     Interim,
     /// Resets the stream.
@@ -235,6 +237,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "what each act does, in their order")]
 async fn handle(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -262,14 +265,19 @@ async fn handle(
     shared.seen.lock().unwrap().push(seen);
     match act {
         _ if to_head => {
-            answer(&mut respond, 200, &[("content-length", "99".to_owned())], Vec::new(), false).await
+            answer(&mut respond, 200, &[("content-length", "99".to_owned())], Vec::new(), &[]).await
         }
-        Act::Answer(length) => answer(&mut respond, 200, &[], vec![b'x'; length], false).await,
-        Act::Full(status, headers, body) => answer(&mut respond, status, &headers, body, true).await,
+        Act::Answer(length) => answer(&mut respond, 200, &[], vec![b'x'; length], &[]).await,
+        Act::Full(status, headers, body) => {
+            answer(&mut respond, status, &headers, body, &[("x-trailer", "t".to_owned())]).await;
+        }
+        Act::Trailed(status, headers, body, trailers) => {
+            answer(&mut respond, status, &headers, body, &trailers).await;
+        }
         Act::Interim => {
             let interim = Response::builder().status(103).header("link", "</x>").body(()).unwrap();
             let _ = respond.send_informational(interim);
-            answer(&mut respond, 200, &[], b"{}".to_vec(), false).await;
+            answer(&mut respond, 200, &[], b"{}".to_vec(), &[]).await;
         }
         Act::Reset(reason) => respond.send_reset(reason),
         Act::ResetInBody(reason) => {
@@ -283,7 +291,7 @@ async fn handle(
             std::future::pending().await
         }
         Act::Early => {
-            answer(&mut respond, 413, &[], b"no".to_vec(), false).await;
+            answer(&mut respond, 413, &[], b"no".to_vec(), &[]).await;
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             respond.send_reset(Reason::NO_ERROR);
         }
@@ -293,7 +301,7 @@ async fn handle(
             std::future::pending().await
         }
         Act::AnswerAndGoAway => {
-            answer(&mut respond, 200, &[], b"{}".to_vec(), false).await;
+            answer(&mut respond, 200, &[], b"{}".to_vec(), &[]).await;
             let _ = control.send(Control::Goodbye).await;
         }
         Act::Close => {
@@ -304,7 +312,7 @@ async fn handle(
             let (answered, pong) = oneshot::channel();
             let _ = control.send(Control::Ping(answered)).await;
             let _ = pong.await;
-            answer(&mut respond, 200, &[], b"pong".to_vec(), false).await;
+            answer(&mut respond, 200, &[], b"pong".to_vec(), &[]).await;
         }
         Act::Hang => std::future::pending().await,
     }
@@ -323,26 +331,29 @@ async fn answer(
     status: u16,
     headers: &[(&'static str, String)],
     body: Vec<u8>,
-    trailers: bool,
+    trailers: &[(&'static str, String)],
 ) {
     let mut response = Response::builder().status(status);
     for (name, value) in headers {
         response = response.header(*name, value);
     }
-    let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), body.is_empty()) else { return };
+    let is_whole = body.is_empty() && (trailers.is_empty() || status == 204);
+    let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), is_whole) else { return };
     let mut body = Bytes::from(body);
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
         let Some(Ok(room)) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else { return };
         let part = body.split_to(room.min(body.len()));
-        let last = body.is_empty() && !trailers;
+        let last = body.is_empty() && trailers.is_empty();
         if stream.send_data(part, last).is_err() {
             return;
         }
     }
-    if trailers {
+    if !trailers.is_empty() {
         let mut map = HeaderMap::new();
-        map.insert("x-trailer", "t".parse().unwrap());
+        for (name, value) in trailers {
+            map.append(*name, value.parse().unwrap());
+        }
         let _ = stream.send_trailers(map);
     }
 }

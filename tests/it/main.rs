@@ -41,6 +41,7 @@ mod faults;
 mod few_processes;
 mod flow;
 mod gates;
+mod grpc;
 mod h2_server;
 mod hostile_words;
 mod http2;

@@ -262,6 +262,8 @@ fn is_accepted(kind: &str) {
     bench.write("client.key", key.serialize_pem());
     bench.write("osprofiler-key", "key-of-the-file");
     bench.write("photo.png", "an image");
+    bench.write("shop.proto", include_str!("../grpc/shop.proto"));
+    bench.write("shop.binpb", include_bytes!("../grpc/shop.binpb"));
     bench.write("log-in.yaml", "defaults: { user: ada }\nsteps: [{ get: \"/log-in/{{ user }}\" }]\n");
     bench.write("staging-token", "token-of-the-file");
     let (examples, schema) = (examples(kind), schema(kind));

@@ -218,6 +218,7 @@ fn a_file_with_every_key_is_valid() {
     bench.write("people.tsv", "name\tsize\nada\t1\n");
     bench.write("proxy.txt", "http://proxy.example:3128");
     bench.write("upload.bin", "content");
+    bench.write("shop.proto", include_str!("../grpc/shop.proto"));
     bench.write("steps.yaml", "steps: [{ action: greet, get: \"/{{ who }}\" }]\n");
     bench.write("everything.yaml", DEPLOYMENT);
     bench.write("scenario.yaml", SCENARIO);
@@ -225,7 +226,7 @@ fn a_file_with_every_key_is_valid() {
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
     everything.yaml: a valid deployment with 3 targets
-    scenario.yaml: a valid scenario with 8 workloads and 27 actions
+    scenario.yaml: a valid scenario with 8 workloads and 31 actions
     ");
     assert_eq!(ended.stderr, "");
 }
@@ -272,6 +273,7 @@ fn the_example_with_every_key_misses_none() {
                     "slow_query",
                     "slowdown",
                     "token",
+                    "descriptors",
                     "iteration",
                     "runner",
                     "sla",

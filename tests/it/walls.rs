@@ -22,7 +22,7 @@ const OF_A_LOAD: [&str; 10] = [
 ];
 
 /// A crate, and what must not be in its tree.
-const NEVER: [(&str, &[&str]); 12] = [
+const NEVER: [(&str, &[&str]); 13] = [
     ("bench-base", &["osprofiler", "tokio", "http"]),
     ("bench-text", &["osprofiler", "tokio", "http"]),
     ("bench-measure", &OF_A_LOAD),
@@ -34,6 +34,7 @@ const NEVER: [(&str, &[&str]); 12] = [
     ("bench-import", &OF_A_LOAD),
     ("bench-receive", &["bench-results", "bench-plan", "bench-iteration", "bench-runner"]),
     ("bench-runner", &["bench-results", "bench-report", "bench-harness"]),
+    ("bench-grpc", &OF_A_LOAD),
     ("bench-openstack", &["bench-results", "bench-report", "bench-harness"]),
 ];
 

@@ -1,13 +1,14 @@
-//! Before the load: targets that are services of the cloud's catalog.
+//! Before the load: targets that are services of the cloud's catalog, and the types of gRPC's messages.
 //!
 //! The catalog comes with the token. So bench logs in first, and plans again with the URLs that it then knows: the plan of
-//! a load never has a URL that may change.
+//! a load never has a URL that may change. It plans again too when services have said what their messages are.
 
 use std::sync::Arc;
 
 use crate::cloud::ISSUER;
 use crate::error::HarnessError;
 use crate::event::warn;
+use crate::reflection;
 use client::plain::PlainClient;
 use client::tls;
 use config::Document;
@@ -29,8 +30,14 @@ pub(super) struct ReplanInputs {
     pub(super) traces: Option<(u32, u32)>,
 }
 
-/// True if the plan has a target whose URL is not known yet, or contexts, which need the whole catalog.
+/// True if the plan has a target whose URL is not known yet, contexts, which need the whole catalog, or calls whose
+/// messages are not known.
 pub(super) fn is_needed(plan: &Plan) -> bool {
+    wants_catalog(plan) || !plan.services_awaited().is_empty()
+}
+
+/// True if something is to be looked up in the cloud's catalog.
+fn wants_catalog(plan: &Plan) -> bool {
     let mut targets = plan.deployment.targets.iter();
     plan.wants_contexts()
         || plan.deployment.lookup.is_needed()
@@ -49,19 +56,25 @@ impl ReplanInputs {
 }
 
 impl RunExecution {
-    /// Logs in and plans again. The plan is new and complete, and the token still unused.
-    pub(super) async fn look_up(&self, awaiting: ReplanInputs) -> Result<(Plan, Token), HarnessError> {
+    /// Logs in and asks services, as far as that is needed, and plans again. The plan is new and complete, and the token
+    /// still unused.
+    pub(super) async fn look_up(
+        &self,
+        awaiting: ReplanInputs,
+    ) -> Result<(Plan, Option<Token>), HarnessError> {
         let ReplanInputs { document, mut deployment, warnings, traces } = awaiting;
-        let Auth::Keystone(credentials) = &deployment.auth else {
-            return Err(HarnessError::input("only Keystone has a catalog of services"));
+        let replanned = |deployment: &ResolvedDeployment| {
+            planned(&self.options, &document, deployment.clone(), self.task.as_ref())
         };
-        let wants_tls = deployment.auth.wants_tls();
-        let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
-        let client = PlainClient::through(&tls, &deployment.dns, &deployment.proxies)
-            .map_err(HarnessError::unreachable)?;
-        let token = ISSUER.issue(&client, credentials).await.map_err(HarnessError::unreachable)?;
-        deployment.look_up(Arc::clone(&token.catalog)).map_err(HarnessError::faults)?;
-        let mut plan = planned(&self.options, &document, deployment, self.task.as_ref())?;
+        let mut token = None;
+        if wants_catalog(&self.plan) {
+            token = Some(look_up_targets(&mut deployment).await?);
+        }
+        let mut plan = replanned(&deployment)?;
+        if !plan.services_awaited().is_empty() {
+            deployment.schemas = reflection::schemas(&plan).await?;
+            plan = replanned(&deployment)?;
+        }
         let is_new = |warning: &&String| !self.plan.warnings.contains(warning);
         warn(&self.events, &plan.warnings.iter().filter(is_new).cloned().collect::<Vec<_>>());
         plan.warnings.extend(warnings);
@@ -75,4 +88,18 @@ impl RunExecution {
         plan.draw_arrivals(self.identity.data_seed);
         Ok((plan, token))
     }
+}
+
+/// Logs in, and gives targets the URLs that the catalog has for them.
+async fn look_up_targets(deployment: &mut ResolvedDeployment) -> Result<Token, HarnessError> {
+    let Auth::Keystone(credentials) = &deployment.auth else {
+        return Err(HarnessError::input("only Keystone has a catalog of services"));
+    };
+    let wants_tls = deployment.auth.wants_tls();
+    let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
+    let client = PlainClient::through(&tls, &deployment.dns, &deployment.proxies)
+        .map_err(HarnessError::unreachable)?;
+    let token = ISSUER.issue(&client, credentials).await.map_err(HarnessError::unreachable)?;
+    deployment.look_up(Arc::clone(&token.catalog)).map_err(HarnessError::faults)?;
+    Ok(token)
 }

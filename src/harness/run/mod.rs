@@ -207,7 +207,7 @@ impl RunExecution {
             self.cloud.awaiting.take().map(|awaiting| self.unless(interrupt, self.look_up(*awaiting)));
         let looked_up = looked_up.transpose().map(|found| {
             if let Some((plan, token)) = found {
-                (self.plan, self.cloud.token) = (Arc::new(plan), Some(token));
+                (self.plan, self.cloud.token) = (Arc::new(plan), token);
             }
         });
         let prepared = looked_up.and_then(|()| self.unless(interrupt, self.prepare()));

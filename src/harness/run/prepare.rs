@@ -9,7 +9,7 @@ use crate::error::HarnessError;
 use crate::event::Event;
 use crate::files;
 use crate::run_name;
-use client::options::{Settings, Version};
+use client::options::Settings;
 use client::plain::PlainClient;
 use client::pool;
 use client::tls;
@@ -39,20 +39,20 @@ impl RunExecution {
         let deployment = &self.plan.deployment;
         let mut origins = Vec::new();
         for action in all_steps(&self.plan).flat_map(actions) {
-            let origin = &action.call.base().origin;
+            let origin = (&action.call.base().origin, action.call.version());
             if !origins.contains(&origin) {
                 origins.push(origin);
             }
         }
         let wants_tls = deployment.auth.wants_tls()
             || self.options.watch.wants_tls()
-            || origins.iter().any(|origin| origin.tls)
+            || origins.iter().any(|(origin, _)| origin.tls)
             || self.plan.http.guard.allows_others()
             || self.plan.wants_contexts();
         let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let http = Settings::new(&tls, self.plan.http.clone());
-        for origin in origins {
-            let answered = pool::probe(origin, Version::Auto, &http, PROBE_LIMIT).await;
+        for (origin, version) in origins {
+            let answered = pool::probe(origin, version, &http, PROBE_LIMIT).await;
             answered.map_err(|error| self.does_not_answer(origin, error))?;
         }
         if let Some(connection) = self.collector() {

@@ -16,7 +16,6 @@ use base::units::format_ns;
 use client::cookies::Jar;
 use client::decode;
 use client::headers::HeaderBlock;
-use client::options::Version;
 use client::pool::Pool;
 use client::{Request, take_cut_off};
 use measure::errors::FailureClass;
@@ -24,6 +23,7 @@ use measure::observation::{Exchange, Observation};
 use measure::phases::Phases;
 use measure::protocol::Protocol;
 use plan::action::Action;
+use plan::call::grpc::GrpcCall;
 use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::{TemplateError, Variables};
@@ -69,7 +69,7 @@ impl HttpLane {
         self.pool.leave();
     }
 
-    /// Sends a request and judges its answer.
+    /// Sends a request and judges its answer, which may be that of a call of gRPC.
     ///
     /// # Errors
     /// A template that fails: nothing was sent.
@@ -79,7 +79,7 @@ impl HttpLane {
         state: &mut CallState,
         pass: &Pass<'_>,
         branch: &Branch,
-        (action, call): (&Action, &HttpCall),
+        (action, call, grpc): (&Action, &HttpCall, Option<&GrpcCall>),
         variables: &mut Variables,
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
@@ -123,13 +123,17 @@ impl HttpLane {
             redirects_max: call.redirects_max,
             body_bytes_max: call.body_bytes_max,
             cookies: pass.cookies.filter(|_| call.cookies),
-            keep_headers: observed.is_some() || action.needs_headers(),
-            keep_body: observed.is_some() || action.needs_body(),
-            keep_trailers: false,
-            version: Version::Auto,
-            is_refused: &|status| !action.accepts(status.as_u16()),
+            keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some(),
+            keep_body: observed.is_some() || action.needs_body() || grpc.is_some(),
+            keep_trailers: grpc.is_some(),
+            version: call.version,
+            is_refused: &|status| grpc.is_some() || !action.accepts(status.as_u16()),
         };
-        let request_seen = observed.map(|_| Box::new(observe::sent(&request)));
+        let request_seen = observed.map(|_| {
+            let mut sent = Box::new(observe::sent(&request));
+            grpc.into_iter().for_each(|call| super::grpc::show(&mut sent, call));
+            sent
+        });
         let answer = {
             let sending = pin!(self.pool.send(&request, &mut state.phases));
             state.deadline.limit(pass.limit(action, sent), sending).await
@@ -145,7 +149,10 @@ impl HttpLane {
         state.seen = None;
         let mut outcomes = observed.map(|_| Vec::new());
         let (mut reply, verdict) = match answer {
-            Some(Ok(answer)) => (Some(Reply::from(answer)), Ok(())),
+            Some(Ok(answer)) => match grpc {
+                None => (Some(Reply::from(answer)), Ok(())),
+                Some(call) => super::grpc::reply(answer, (action, observed.is_some()), call),
+            },
             Some(Err(error)) => (None, Err((error.class(), error.to_string()))),
             None => {
                 let message = pass.timed_out(ended, || timed_out(action, call, &state.phases));
@@ -153,17 +160,21 @@ impl HttpLane {
             }
         };
         let verdict = match &mut reply {
-            Some(reply) => decompress(reply, action, call).and_then(|()| {
+            Some(reply) if verdict.is_ok() => decompress(reply, action, call).and_then(|()| {
                 let seen = (&mut state.seen, &mut outcomes);
                 ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
             }),
-            None => verdict,
+            _ => verdict,
         };
         let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
             Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),
             None => (class, message),
         });
-        if verdict.is_err() && call.authorised && !foreign && reply.as_ref().is_some_and(is_unauthorized) {
+        if verdict.is_err()
+            && call.authorised
+            && !foreign
+            && reply.as_ref().is_some_and(|reply| is_unauthorized(action, reply))
+        {
             sender.credentials.refused(fixed.generation);
         }
         if let (Some(observed), Some(request)) = (observed, request_seen) {
@@ -173,7 +184,7 @@ impl HttpLane {
                 depth: branch.depth,
                 action: action.name.to_string(),
                 attempt,
-                protocol: Protocol::Http,
+                protocol: action.call.protocol(),
                 request: *request,
                 redirects: self.pool.take_redirects(),
                 answer,
@@ -240,8 +251,12 @@ fn decompress(reply: &mut Reply, action: &Action, call: &HttpCall) -> Verdict {
 }
 
 #[inline]
-fn is_unauthorized(answer: &Reply) -> bool {
-    answer.outcome == StatusCode::UNAUTHORIZED.as_u16()
+fn is_unauthorized(action: &Action, answer: &Reply) -> bool {
+    answer.outcome
+        == match action.call.protocol() {
+            Protocol::Grpc => super::grpc::UNAUTHENTICATED,
+            _ => StatusCode::UNAUTHORIZED.as_u16(),
+        }
 }
 
 /// A cloud's words for a quota that is used up.

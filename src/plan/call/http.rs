@@ -6,7 +6,7 @@ use http::{HeaderName, Method};
 use base::complaint::Complaint;
 use base::masking::{self, masked};
 use client::decode;
-use client::options::BODY_BYTES_MAX;
+use client::options::{BODY_BYTES_MAX, Version};
 use client::url::{self, BaseUrl};
 use config::body::Lines;
 use config::step::{self, credentials::Credentials};
@@ -51,6 +51,8 @@ pub struct HttpCall {
     pub decompress: bool,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: u64,
+    /// The version of HTTP that it needs; `Auto` for what the run uses.
+    pub version: Version,
 }
 
 impl HttpCall {
@@ -79,6 +81,7 @@ impl HttpCall {
             BodyTemplate::Text(_) => details.push("body".to_owned()),
             BodyTemplate::File(_) => details.push("file".to_owned()),
             BodyTemplate::Multipart(_) => details.push("multipart body".to_owned()),
+            BodyTemplate::Messages(_) => details.push("messages".to_owned()),
         }
         if !self.authorised {
             details.push("no credentials added".to_owned());
@@ -91,7 +94,7 @@ impl HttpCall {
 }
 
 /// The headers that have both lines with templates and lines without.
-fn mixed(headers: &[(HeaderName, CompiledText)]) -> Vec<HeaderName> {
+pub(super) fn mixed(headers: &[(HeaderName, CompiledText)]) -> Vec<HeaderName> {
     let changes = |(_, text): &&(HeaderName, CompiledText)| text.literal().is_none();
     let mut mixed: Vec<HeaderName> = headers.iter().filter(changes).map(|(name, _)| name.clone()).collect();
     mixed.retain(|name| headers.iter().any(|(other, text)| other == name && text.literal().is_some()));
@@ -117,6 +120,7 @@ impl Compiler<'_> {
         (key, method, written): (&str, &Method, &str),
         node: &YamlNode,
     ) -> Option<HttpCall> {
+        self.without_grpc(node);
         let place = at(node, &[key]);
         let label = label(step, (key, method, written));
         let written = url::without_fragment(written);
@@ -154,6 +158,7 @@ impl Compiler<'_> {
             redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
             decompress: step.decompress.or(self.http.decompress).unwrap_or(true),
             body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
+            version: Version::Auto,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Requests as commands for curl, which a shell can run.
+//! Requests as commands for curl, or for grpcurl, which a shell can run.
 //!
 //! A secret is a shell variable instead, unless it is to be revealed. What a terminal would obey, or would not show, is
 //! written as octal digits for `printf`.
@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::{scheme_of, secrets_of};
 use base::masking::{names_secret, secret_spans};
 use measure::observation::{Exchange, Observation};
+use measure::protocol::Protocol;
 use text::named_secrets::named_secrets;
 use text::shell::{self, octal, quoted};
 
@@ -132,6 +133,9 @@ fn shell_name(text: &str) -> String {
 
 fn command(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
     let sent = &exchange.request;
+    if exchange.protocol == Protocol::Grpc {
+        return grpcurl(exchange, connecting, names);
+    }
     let mut parts = vec!["curl --silent --show-error --globoff --path-as-is".to_owned()];
     parts.extend(options(exchange, connecting, names));
     match sent.method.as_str() {
@@ -151,6 +155,47 @@ fn command(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretV
         parts.push("--data-binary @-".to_owned());
     }
     format!("{pipe}{}", parts.join(" \\\n  "))
+}
+
+/// Headers that grpcurl writes itself.
+const OF_GRPCURL: [&str; 8] = [
+    "host",
+    "content-type",
+    "te",
+    "user-agent",
+    "grpc-timeout",
+    "grpc-encoding",
+    "grpc-accept-encoding",
+    "accept",
+];
+
+/// A call of gRPC as a command for grpcurl.
+fn grpcurl(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
+    let sent = &exchange.request;
+    let mut parts = vec!["grpcurl".to_owned()];
+    if sent.tls {
+        parts.extend(connecting.insecure.then(|| "-insecure".to_owned()));
+        parts.extend(connecting.ca.iter().map(|path| format!("-cacert {}", quoted(path.as_bytes()))));
+        if let Some((certificate, key)) = &connecting.identity {
+            parts.push(format!("-cert {}", quoted(certificate.as_bytes())));
+            parts.push(format!("-key {}", quoted(key.as_bytes())));
+        }
+    } else {
+        parts.push("-plaintext".to_owned());
+    }
+    for (name, value) in sent.headers.iter().filter(|(name, _)| !OF_GRPCURL.contains(&name.as_str())) {
+        parts.push(format!("-H {}", header(name, value, exchange, names)));
+    }
+    if !sent.body.is_empty() {
+        parts.push(format!("-d {}", word(&sent.body, exchange, BODY, names)));
+    }
+    match &sent.socket {
+        Some(path) => parts.push(format!("-unix {}", quoted(path.as_bytes()))),
+        None => parts.push(word(sent.authority.as_bytes(), exchange, "the host", names)),
+    }
+    let method = sent.path.trim_start_matches('/');
+    parts.push(word(method.as_bytes(), exchange, "the method", names));
+    parts.join(" \\\n  ")
 }
 
 /// How to connect.

@@ -23,6 +23,7 @@ pub(super) fn literal_body(call: &HttpCall) -> Result<Option<BodyContent>, Templ
         BodyTemplate::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
         BodyTemplate::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
         BodyTemplate::File(file) => Some(one_part(file.part.clone())),
+        BodyTemplate::Messages(messages) => messages.literal().cloned().map(BodyContent::from),
         BodyTemplate::Multipart(multipart) if is_literal(multipart) => {
             Some(render_multipart(multipart, &Variables::with_computed(Arc::default(), Vec::new()))?)
         }
@@ -40,6 +41,7 @@ pub(super) fn render_body(call: &HttpCall, variables: &Variables) -> Result<Body
         BodyTemplate::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
         BodyTemplate::Text(body) => body.render(variables, &mut text)?,
         BodyTemplate::File(file) => return compressed(call, one_part(file.part.clone())),
+        BodyTemplate::Messages(messages) => return messages.render(variables).map(BodyContent::from),
         BodyTemplate::Multipart(multipart) => {
             return compressed(call, render_multipart(multipart, variables)?);
         }
@@ -56,7 +58,7 @@ pub(super) fn content_type(body: &BodyTemplate) -> Option<HeaderValue> {
         BodyTemplate::Multipart(multipart) => {
             HeaderValue::from_str(&format!("multipart/form-data; boundary={}", multipart.boundary)).ok()
         }
-        BodyTemplate::Empty | BodyTemplate::Text(_) => None,
+        BodyTemplate::Empty | BodyTemplate::Text(_) | BodyTemplate::Messages(_) => None,
     }
 }
 

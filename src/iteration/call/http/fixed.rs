@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
 use client::body::BodyContent;
 use client::headers::HeaderBlock;
 use client::url::push_escaped_path;
 use plan::action::Action;
+use plan::body::BodyTemplate;
 use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::TemplateError;
@@ -92,6 +93,9 @@ fn headers(
     }
     if let Some((name, value)) = credentials.and_then(CurrentCredentials::header) {
         map.insert(name, value);
+    }
+    if matches!(call.body, BodyTemplate::Messages(_)) {
+        map.remove(ACCEPT);
     }
     call.headers.iter().for_each(|(name, _)| drop(map.remove(name)));
     for (name, value) in call.headers.iter().filter(|(name, _)| !call.changes(name)) {

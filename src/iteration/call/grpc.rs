@@ -1,0 +1,122 @@
+//! Reads the answers to calls of gRPC. The request that carries a call is sent like any other.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use base::masking::masked;
+use client::Answer;
+use client::error::ClientError;
+use grpc::answer::{self, CallStatus, MessagesError};
+use grpc::frames;
+use grpc::message;
+use measure::errors::FailureClass;
+use measure::observation::SentRequest;
+use plan::action::Action;
+use plan::call::grpc::GrpcCall;
+use text::charset;
+
+use crate::compare::{Fault, Verdict};
+use crate::reply::Reply;
+
+/// The status of a service that does not know who calls.
+pub(super) const UNAUTHENTICATED: u16 = 16;
+
+/// What an answer says, as it is checked; without an outcome if it says none.
+pub(super) fn reply(
+    answer: Answer,
+    (action, is_observed): (&Action, bool),
+    call: &GrpcCall,
+) -> (Option<Reply>, Verdict) {
+    let Answer { status, headers, body, body_bytes, trailers, .. } = answer;
+    let header = |name: &str| {
+        let value = headers.as_ref()?.get(name)?;
+        Some(charset::of_field(value.as_bytes()))
+    };
+    let status = match CallStatus::of(status, header, trailers.as_deref()) {
+        Ok(status) => status,
+        Err(reason) => return (None, Err((FailureClass::Protocol, not_grpc(&reason)))),
+    };
+    let encoding = header("grpc-encoding").map(Cow::into_owned);
+    let limit = call.request.body_bytes_max;
+    let read = match status.is_of_http {
+        true => Ok((0, None)),
+        false => {
+            read(call, &body, is_observed || action.needs_body(), (encoding.as_deref(), limit, status.code))
+        }
+    };
+    let headers = with_trailers(headers, trailers);
+    let mut reply = Reply {
+        outcome: status.code,
+        headers,
+        body: Vec::new(),
+        body_bytes,
+        messages: None,
+        said: Some(masked(&status.words(call.method.as_ref())).into_owned()),
+    };
+    match read {
+        Ok((messages, json)) => {
+            reply.messages = Some(messages);
+            reply.body = json.map(|json| json.to_string().into_bytes()).unwrap_or_default();
+            (Some(reply), Ok(()))
+        }
+        Err(fault) => (Some(reply), Err(fault)),
+    }
+}
+
+fn not_grpc(reason: &str) -> String {
+    format!("not valid gRPC: {reason}")
+}
+
+/// The number of messages, and the messages themselves if they are needed.
+fn read(
+    call: &GrpcCall,
+    body: &[u8],
+    is_needed: bool,
+    (encoding, limit, status): (Option<&str>, u64, u16),
+) -> Result<(u64, Option<Value>), Fault> {
+    let wrong = |error| match error {
+        MessagesError::Broken(reason) => (FailureClass::Protocol, not_grpc(&reason)),
+        MessagesError::TooLarge(limit) => {
+            let error = ClientError::BodyTooLarge { limit };
+            (error.class(), error.to_string())
+        }
+    };
+    let messages = answer::count(body).map_err(wrong)?;
+    let Some(method) = &call.method else { return Ok((messages, None)) };
+    if status == 0 && messages != 1 && !method.is_server_streaming() {
+        let reason = format!("the answer to {} has {messages} messages, not one", method.name());
+        return Err((FailureClass::Protocol, not_grpc(&reason)));
+    }
+    let json = is_needed.then(|| answer::messages_as_json(method, body, encoding, limit));
+    Ok((messages, json.transpose().map_err(wrong)?))
+}
+
+/// Metadata of the head and of the end together.
+fn with_trailers(
+    headers: Option<Box<HeaderMap>>,
+    trailers: Option<Arc<HeaderMap>>,
+) -> Option<Box<HeaderMap>> {
+    let (mut headers, trailers) = match (headers, trailers) {
+        (Some(headers), Some(trailers)) => (headers, trailers),
+        (headers, _) => return headers,
+    };
+    for (name, value) in trailers.iter() {
+        headers.append(name, value.clone());
+    }
+    Some(headers)
+}
+
+/// Shows the messages of a request as JSON.
+pub(super) fn show(request: &mut SentRequest, call: &GrpcCall) {
+    let Some(method) = &call.method else { return };
+    let texts = frames::split(&request.body).filter_map(|message| {
+        let message = message.ok()?;
+        let unpacked = message.unpacked(Some("gzip"), u64::MAX).ok()?;
+        let content = unpacked.as_deref().unwrap_or(message.content);
+        message::decode(method.input(), content).ok().map(|json| json.to_string())
+    });
+    request.body = texts.collect::<Vec<_>>().join("\n").into_bytes().into();
+}
