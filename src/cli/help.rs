@@ -14,12 +14,13 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 19] = [
+const TOPICS: [(&str, &str, &str); 20] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
         include_str!("../../scenarios/writing.md"),
     ),
+    ("grpc", "calls of gRPC", include_str!("../../scenarios/grpc.md")),
     ("data", "templates, rows from files, the seed", include_str!("../../scenarios/data.md")),
     (
         "begin",

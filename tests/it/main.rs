@@ -74,6 +74,7 @@ mod rally_files;
 mod read_again;
 mod real_causes;
 mod real_functions;
+mod real_grpc;
 mod real_keystone;
 mod real_middleware;
 mod real_mistral;

@@ -1,0 +1,247 @@
+//! Calls of gRPC to real services: grpcio for Python and @grpc/grpc-js for Node, traced by OpenTelemetry as their users do
+//! it (`tests/real/grpc.sh`, `tests/grpc`). Each test starts its own, on a free port.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Bench, free_address, service};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grpc");
+
+/// A service, which ends with this.
+struct GrpcService {
+    child: Child,
+    port: u16,
+}
+
+impl GrpcService {
+    fn start(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().strip_prefix("listening ").and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| {
+            let mut said = String::new();
+            let _ = child.kill();
+            let _ = child.stderr.take().unwrap().read_to_string(&mut said);
+            panic!("the service does not listen: {line}{said}")
+        });
+        Self { child, port }
+    }
+
+    /// The service in Python, with these options.
+    fn python(options: &[&str]) -> Option<Self> {
+        let python = setting("PYTHON")?;
+        let mut command = Command::new(python);
+        Some(Self::start(command.arg(format!("{FOLDER}/server.py")).arg(proto()).args(options)))
+    }
+
+    /// The service in Node; its spans go to this URL.
+    fn node(spans: Option<&str>) -> Option<Self> {
+        let modules = setting("NODE")?;
+        let mut command = Command::new("node");
+        command.env("NODE_PATH", modules).arg(format!("{FOLDER}/server.js")).arg(proto()).args(spans);
+        Some(Self::start(&mut command))
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for GrpcService {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn setting(name: &str) -> Option<String> {
+    service(&format!("BENCH_TEST_GRPC_{name}"), "what tests/real/grpc.sh printed")
+}
+
+fn proto() -> String {
+    format!("{FOLDER}/shop.proto")
+}
+
+/// Calls of all four kinds, each checked.
+const STEPS: &str = "runner: { constant: { times: 40, concurrency: 4 } }
+sla: { thresholds: ['count(errors) == 0', 'p95(wait action \"get\") < 30s'] }
+iteration:
+  - action: get
+    grpc: shop.v1.Orders/Get
+    message: { id: 'o-{{ iteration }}' }
+    expect:
+      status: OK
+      message: { $.id: 'o-{{ iteration }}', $.number: 18446744073709551615, $.balance: -9223372036854775808, $.state: PAID, '$.labels.a': b }
+    extract: { card: { json: $.card }, last: { header: x-last } }
+  - { action: list, grpc: shop.v1.Orders/List, message: { count: 3 }, expect: { messages: 3, message: { '$[2].id': '2' } } }
+  - { action: add, grpc: shop.v1.Orders/Add, messages: [{ price: 1 }, { price: 2.5 }], expect: { message: { $.price: 3.5 } } }
+  - { action: chat, grpc: shop.v1.Orders/Chat, messages: [{ id: '{{ card }}' }, { id: '{{ last }}' }], expect: { message: { '$[0].id': '4711', '$[1].id': tail } } }
+  - { action: gone, grpc: shop.v1.Orders/Get, message: { id: gone }, expect: { status: NOT_FOUND } }";
+
+/// Runs calls of all four kinds: the results.
+#[track_caller]
+fn all_are_right(url: &str, deployment: &str, scenario: &str) -> Value {
+    let bench = Bench::new();
+    bench.load(url, deployment, &format!("{scenario}{STEPS}"));
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let results = bench.results();
+    let workload = &results["workloads"][0];
+    assert_eq!(workload["iterations"]["ok"], 40, "{}", workload["errors"]);
+    for action in workload["actions"].as_array().unwrap() {
+        assert_eq!(action["http2"], 40, "{action:#}");
+    }
+    results
+}
+
+#[test]
+fn real_services_say_what_their_messages_are() {
+    for service in [GrpcService::python(&[]), GrpcService::python(&["--gzip"]), GrpcService::node(None)] {
+        let Some(service) = service else { continue };
+        all_are_right(&service.url(), "", "");
+    }
+}
+
+#[test]
+fn real_services_without_reflection_need_their_files() {
+    let Some(service) = GrpcService::python(&["--no-reflection"]) else { return };
+    let bench = Bench::new();
+    bench.load(&service.url(), "", STEPS);
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(65);
+    assert!(ended.stderr.contains("it has no server reflection"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("grpc: { protos: [shop.proto] }"), "{}", ended.stderr);
+    for files in [format!("protos: ['{}']", proto()), format!("descriptors: '{FOLDER}/shop.binpb'")] {
+        all_are_right(&service.url(), "", &format!("grpc: {{ {files} }}\n"));
+    }
+}
+
+#[test]
+fn real_calls_over_tls_and_unix_sockets() {
+    let bench = Bench::new();
+    let path = |name: &str| bench.path().join(name).display().to_string();
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    bench.write("cert.pem", made.cert.pem());
+    bench.write("key.pem", made.signing_key.serialize_pem());
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let tls = format!("tls: {{ ca: '{cert}', cert: '{cert}', key: '{key}' }}");
+    for (options, tls) in [
+        (vec!["--tls", &cert, &key], format!("tls: {{ ca: '{cert}' }}")),
+        (vec!["--tls", &cert, &key, "--client-ca", &cert], tls),
+    ] {
+        let Some(service) = GrpcService::python(&options) else { return };
+        let results = all_are_right(&format!("grpcs://127.0.0.1:{}", service.port), &tls, "");
+        let tls_ms = &results["workloads"][0]["actions"][0]["phases"]["tls_ms"];
+        assert!(tls_ms.as_f64() > Some(0.0), "{tls_ms}");
+    }
+    let socket = path("orders.sock");
+    let Some(_service) = GrpcService::python(&["--unix", &socket]) else { return };
+    all_are_right(&format!("unix:{socket}"), "", "");
+}
+
+#[test]
+fn real_calls_carry_metadata_and_a_deadline() {
+    let Some(service) = GrpcService::python(&[]) else { return };
+    let bench = Bench::new();
+    let steps = "runner: { serial: { times: 2 } }
+iteration:
+  - action: told
+    grpc: shop.v1.Orders/Get
+    message: { id: metadata }
+    metadata: { x-user: 'u{{ iteration }}', x-raw-bin: AQI= }
+    timeout: 7s
+    expect: { message: { \"$.labels['x-user']\": 'u{{ iteration }}', \"$.labels['x-raw-bin']\": AQI= } }
+    extract: { left: { json: $.labels.deadline }, raw: { header: x-raw-bin } }
+  - { action: late, grpc: shop.v1.Orders/Get, message: { id: a, delay_ms: 5000 }, timeout: 100ms }";
+    bench.load(&service.url(), "", steps);
+    let ended = bench.run(&["run", "scenario.yaml", "--once", "--verbose"]);
+    let left = ended.stdout.lines().find_map(|line| line.trim().strip_prefix("left = "));
+    let left: f64 = left.unwrap_or_else(|| panic!("{}", ended.stdout)).parse().unwrap();
+    assert!(left > 0.0 && left <= 7.0, "{left}");
+    assert!(ended.stdout.contains("> {\"id\":\"metadata\"}"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("timed out after 100 ms"), "{}", ended.stderr);
+    let curl = bench.run(&["run", "scenario.yaml", "--once", "--curl"]).stdout;
+    let call = "grpcurl \\\n  -plaintext \\\n  -H 'x-raw-bin: AQI=' \\\n  -H 'x-user: u0' \\\n  -d '{\"id\":\"metadata\"}' \\\n";
+    assert!(curl.contains(call) && curl.contains("'shop.v1.Orders/Get'"), "{curl}");
+}
+
+#[test]
+fn real_faults_are_said_with_their_status() {
+    let Some(service) = GrpcService::python(&[]) else { return };
+    for (id, message) in [
+        ("gone", "answered NOT_FOUND: no such order: äöü; google.rpc.ErrorInfo ("),
+        ("denied", "answered PERMISSION_DENIED: not yours: 100%, expected OK"),
+        ("crash", "answered UNKNOWN: Exception calling application"),
+        ("large", "raise `max_body`"),
+    ] {
+        let bench = Bench::new();
+        let step = format!("{{ grpc: shop.v1.Orders/Get, message: {{ id: {id} }}, max_body: 1MiB }}");
+        bench.load(
+            &service.url(),
+            "",
+            &format!("runner: {{ serial: {{ times: 2 }} }}\niteration: [ {step} ]"),
+        );
+        bench.run(&["run", "scenario.yaml"]);
+        let error = &bench.results()["workloads"][0]["errors"][0];
+        assert!(error["message"].as_str().unwrap().contains(message), "{id}: {error:#}");
+    }
+}
+
+#[test]
+fn real_services_are_called_and_written_down_by_their_address() {
+    let Some(service) = GrpcService::python(&[]) else { return };
+    let bench = Bench::new();
+    let address = format!("grpc://127.0.0.1:{}", service.port);
+    let call = format!("{address}/shop.v1.Orders/Get");
+    let ended =
+        bench.run(&["run", &call, "--data", "{\"id\": \"{{ iteration }}\"}", "-n", "20"]).expect_code(0);
+    assert!(ended.stdout.contains("20 iterations"), "{}", ended.stdout);
+    let bench = Bench::new();
+    let ended = bench.run(&["init", &address]).expect_code(0);
+    assert!(ended.stdout.contains("4 requests an iteration"), "{}", ended.stdout);
+    bench.run(&["run", "load.yaml", "-n", "20", "-c", "2"]);
+    let errors = &bench.results()["workloads"][0]["errors"];
+    assert!(errors.as_array().unwrap().is_empty(), "{errors:#}");
+    let wrong = bench.run(&["run", &format!("{address}/shop.v1.Order/Get")]);
+    assert!(wrong.stderr.contains("did you mean `shop.v1.Orders`?"), "{}", wrong.stderr);
+}
+
+/// Python calls Node for each order; `delay_ms` of some iterations makes Node slow.
+#[test]
+fn real_causes_behind_grpc_are_named_across_two_languages() {
+    let receiver = free_address();
+    let spans = format!("http://{receiver}/v1/traces");
+    let Some(stock) = GrpcService::node(Some(&spans)) else { return };
+    let next = format!("127.0.0.1:{}", stock.port);
+    let Some(orders) = GrpcService::python(&["--spans", &spans, "--next", &next]) else { return };
+    for (slow_ms, expected) in [(60, Some("count stock")), (0, None)] {
+        let bench = Bench::new();
+        let steps = format!(
+            "warm_up: {{ times: 20 }}
+runner: {{ constant: {{ times: 300, concurrency: 2 }} }}
+iteration:
+  - action: get
+    grpc: shop.v1.Orders/Get
+    message: {{ id: '{{{{ iteration }}}}' }}
+    metadata: {{ x-next-ms: '{{{{ {slow_ms} if iteration % 10 == 0 else 0 }}}}' }}"
+        );
+        bench.load(&orders.url(), &format!("profiler: {{ receive: \"{receiver}\" }}"), &steps);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let results = bench.results();
+        let comparison = &results["workloads"][0]["comparison"];
+        let kinds = comparison["kinds"].as_array().cloned().unwrap_or_default();
+        let named = kinds.iter().find(|kind| kind["guilty"] == true);
+        let name = named.map(|kind| (kind["service"].as_str().unwrap(), kind["name"].as_str().unwrap()));
+        match expected {
+            Some(expected) => assert_eq!(name, Some(("stock", expected)), "{comparison:#}\n{}", ended.stdout),
+            None => assert_eq!(name, None, "{comparison:#}"),
+        }
+        let tree = comparison["tree"].as_array().unwrap();
+        for service in ["orders", "stock"] {
+            assert!(tree.iter().any(|node| node["service"] == service), "{service}: {comparison:#}");
+        }
+    }
+}
