@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use base::complaint::Complaint;
-use prost_reflect::prost_types::FileDescriptorProto;
+use prost::Message as _;
+use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
 use text::similar::did_you_mean;
 
@@ -43,14 +44,24 @@ impl ServiceSchema {
     /// # Errors
     /// Bytes that are none, or a set without a file that it needs.
     pub fn from_descriptor_set(bytes: &[u8]) -> Result<Self, String> {
-        DescriptorPool::decode(bytes).map(Self).map_err(|error| error.to_string())
+        let set = FileDescriptorSet::decode(bytes).map_err(|error| error.to_string())?;
+        Self::from_files(set.file)
     }
 
     /// From the files of which a server consists, in any order.
     ///
     /// # Errors
     /// A set without a file that it needs, or with contradictions.
-    pub fn from_files(files: Vec<FileDescriptorProto>) -> Result<Self, String> {
+    pub fn from_files(mut files: Vec<FileDescriptorProto>) -> Result<Self, String> {
+        for file in &mut files {
+            let syntax = file.syntax.as_deref().unwrap_or("proto2");
+            match syntax {
+                "proto2" | "proto3" => {}
+                // On the wire, a file of an edition is one of proto2 unless it says otherwise.
+                "editions" => file.syntax = Some("proto2".to_owned()),
+                other => return Err(format!("{} has the unknown syntax `{other}`", file.name())),
+            }
+        }
         let mut pool = DescriptorPool::new();
         pool.add_file_descriptor_protos(files).map_err(|error| error.to_string())?;
         Ok(Self(pool))
@@ -190,5 +201,34 @@ impl Method {
     #[must_use]
     pub fn schema(&self) -> ServiceSchema {
         ServiceSchema(self.0.parent_pool().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_an_edition_are_read_and_unknown_syntaxes_named() {
+        let file = |syntax: &str| FileDescriptorProto {
+            name: Some("a.proto".to_owned()),
+            syntax: Some(syntax.to_owned()),
+            ..FileDescriptorProto::default()
+        };
+        for syntax in ["proto2", "proto3", "editions"] {
+            assert!(ServiceSchema::from_files(vec![file(syntax)]).is_ok(), "{syntax}");
+        }
+        let error = ServiceSchema::from_files(vec![file("proto4")]).unwrap_err();
+        assert_eq!(error, "a.proto has the unknown syntax `proto4`");
+    }
+
+    #[test]
+    fn a_method_is_named_in_three_ways() {
+        for name in ["a.b.C/D", "/a.b.C/D", "a.b.C.D"] {
+            assert_eq!(split_name(name), Ok(("a.b.C", "D")), "{name}");
+        }
+        for name in ["", "C", "/C", "a b/C", "a.C/", "/", "a..C/D", "a.C/D/E", "a.C/1"] {
+            assert!(split_name(name).is_err(), "{name}");
+        }
     }
 }

@@ -17,6 +17,10 @@ use bench::client::pool::Pool;
 use bench::client::simulated::{self as network, NetworkModel, Peer, PeerEvent, PeerTransmission};
 use bench::client::tls::{self, TlsOptions};
 use bench::client::url::BaseUrl;
+use bench::grpc::answer::{CallStatus, messages_as_json};
+use bench::grpc::message;
+use bench::grpc::reflection::{self, KnownFiles, ReflectionAnswer};
+use bench::grpc::schema::ServiceSchema;
 use bench::harness::event;
 use bench::harness::files::validate_with;
 use bench::harness::options::{Environment, YamlFile};
@@ -43,7 +47,7 @@ use bench::text::template::{Engine, Variables};
 pub(crate) type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [FuzzTarget; 15] = [
+pub(crate) const TARGETS: [FuzzTarget; 16] = [
     ("log", log),
     ("results", results),
     ("scenario", scenario),
@@ -54,6 +58,7 @@ pub(crate) const TARGETS: [FuzzTarget; 15] = [
     ("otlp", otlp),
     ("http", http_answer),
     ("http2", http2_answer),
+    ("grpc", grpc_answer),
     ("har", har_archive),
     ("openapi", openapi_document),
     ("curl", curl_command),
@@ -296,6 +301,40 @@ fn http2_answer(bytes: &[u8]) {
     }
     if let (Some(seen), Some(other)) = (seen, ask_h2(bytes)) {
         assert_eq!(seen, other, "h2 reads another answer");
+    }
+}
+
+/// What a service of gRPC sends: a body, as messages of a known type and as what its reflection says; a status; and JSON as a
+/// message. What was read as a message is the same message when it is written and read again.
+fn grpc_answer(bytes: &[u8]) {
+    const BYTES_MAX: u64 = 1 << 20;
+    let schema = ServiceSchema::from_descriptor_set(include_bytes!("../grpc/shop.binpb")).unwrap();
+    for name in ["shop.v1.Orders/Chat", "shop.v1.Orders/Get"] {
+        let method = schema.method(name).unwrap();
+        let Ok(json) = messages_as_json(&method, bytes, Some("gzip"), BYTES_MAX) else { continue };
+        for json in json.as_array().into_iter().flatten() {
+            let written = message::encode(method.output(), &json.to_string()).unwrap();
+            assert_eq!(message::decode(method.output(), &written).as_ref(), Ok(json));
+        }
+    }
+    if let Ok(ReflectionAnswer::Files(files)) = reflection::read(bytes, Some("gzip")) {
+        let mut known = KnownFiles::default();
+        if known.add(&files).is_ok() && known.missing().is_none() {
+            let _ = known.schema();
+        }
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let (status, details) = text.split_once('\n').unwrap_or((&text, ""));
+    let header = |name: &str| match name {
+        "grpc-status" => Some(status.into()),
+        _ => Some(details.into()),
+    };
+    if let Ok(status) = CallStatus::of(http::StatusCode::OK, header, None) {
+        let _ = status.words(schema.method("shop.v1.Orders/Get").ok().as_ref());
+    }
+    let input = schema.method("shop.v1.Orders/Chat").unwrap().input();
+    if let Err(misfit) = message::encode(input, &text) {
+        let _ = misfit.to_string();
     }
 }
 
