@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
@@ -26,7 +27,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 pub(super) struct Head {
     pub(super) status: StatusCode,
     /// Only if requested.
-    pub(super) headers: Option<Box<HeaderMap>>,
+    pub(super) headers: Option<Arc<HeaderMap>>,
     pub(super) framing: Framing,
     /// Whether the connection may serve another request.
     pub(super) keep_alive: bool,
@@ -104,7 +105,7 @@ pub(super) fn head(
         StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
     let fields = fields(response.headers);
     let (framing, keep_alive) = fields.decide(status, to_head, response.version == Some(1))?;
-    let headers = keep.wants(fields.sets_cookies).then(|| Box::new(header_map(response.headers)));
+    let headers = keep.wants(fields.sets_cookies).then(|| Arc::new(header_map(response.headers)));
     Ok(Some(Head { status, headers, framing, keep_alive, length }))
 }
 

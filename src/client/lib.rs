@@ -117,7 +117,7 @@ pub struct Answer {
     /// The status.
     pub status: http::StatusCode,
     /// The headers, if kept, or if they set cookies.
-    pub headers: Option<Box<HeaderMap>>,
+    pub headers: Option<Arc<HeaderMap>>,
     /// The body or its beginning, if kept.
     pub body: Vec<u8>,
     /// The length of the body.

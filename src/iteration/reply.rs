@@ -1,6 +1,7 @@
 //! What came back for a call, whatever its protocol: checks and extractions read nothing else.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AsHeaderName;
@@ -13,7 +14,7 @@ pub(super) struct Reply {
     /// The number with which it says how it went; see [`measure::protocol`].
     pub(super) outcome: u16,
     /// Its headers, if kept.
-    pub(super) headers: Option<Box<HeaderMap>>,
+    pub(super) headers: Option<Arc<HeaderMap>>,
     /// Its body or the beginning of it, if kept.
     pub(super) body: Vec<u8>,
     /// The length of the body.

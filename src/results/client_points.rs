@@ -270,7 +270,8 @@ mod tests {
         for request in ["grpc shop.v1.Orders/Get", "grpc shop.v1.Orders.Get"] {
             let mut info = json!({});
             add_rpc(&mut info, request);
-            let expected = json!({"rpc.system": "grpc", "rpc.service": "shop.v1.Orders", "rpc.method": "Get"});
+            let expected =
+                json!({"rpc.system": "grpc", "rpc.service": "shop.v1.Orders", "rpc.method": "Get"});
             assert_eq!(info, expected, "{request}");
         }
     }

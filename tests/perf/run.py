@@ -226,10 +226,10 @@ def goose(options):
     return load
 
 
-def h2load(url, seconds):
+def h2load(url, seconds, *flags):
     requests = 20_000 * seconds
     cpu_s, peak_kb, output = run(
-        [need("h2load"), "-t1", f"-c{CONNECTIONS}", "-m1", f"-n{requests}", url + "/"])
+        [need("h2load"), "-t1", f"-c{CONNECTIONS}", "-m1", f"-n{requests}", *flags, url])
     done = int(re.search(r"(\d+) succeeded", output)[1])
     return {"cpu_us": cpu_s / done * 1e6, "peak_kb": peak_kb}
 
@@ -270,10 +270,11 @@ def show(label, ours, peer_name, peer, ratio, ratios, goal, unit="µs"):
           f"ratio {ratio:5.2f} ({spread})  goal {goal:.2f}  {verdict}", flush=True)
 
 
-def against(options, bench, url, peer_name, peer, goal, label, top="", extra=()):
+def against(options, bench, url, peer_name, peer, goal, label, top="", iteration=None):
     seconds = options.seconds
     ours, theirs, ratio, ratios, mine = pairs(
-        options, lambda: bench.load(closed(seconds), url, *extra, top=top), lambda: peer(url, seconds), "load_us", "cpu_us")
+        options, lambda: bench.load(closed(seconds), url, iteration=iteration, top=top), lambda: peer(url + "/", seconds),
+        "load_us", "cpu_us")
     show(label, ours, peer_name, theirs, ratio, ratios, goal)
     whole = statistics.median(one["cpu_us"] for one in mine)
     print(f"  {'  with results and report':44} {whole:8.2f} µs   {'':{len(peer_name)}} {'':11}   "
@@ -519,6 +520,38 @@ def figure_11(options, bench, urls):
 @figure(12, "processor time a request against goose, HTTP/1.1; ours signed and recorded")
 def figure_12(options, bench, urls):
     against(options, bench, urls["http"], "goose", goose(options), 0.70, "50 connections")
+
+
+@contextlib.contextmanager
+def grpc_service(folder):
+    """A server whose answer to any call is an order with the id `a`; and a file with the body of a call."""
+    home = Path(tempfile.mkdtemp(dir=folder))
+    (home / "www/shop.v1.Orders").mkdir(parents=True)
+    (home / "www/shop.v1.Orders/Get").write_bytes(b"\0\0\0\0\x03\x0a\x01a")
+    (home / "call").write_bytes(b"\0\0\0\0\x05\x0a\x03o-1")
+    port = free_port()
+    process = subprocess.Popen(
+        ["taskset", "-c", SERVER_CPU, need("nghttpd"), "--no-tls", "--address=127.0.0.1", f"--htdocs={home}/www",
+         "--trailer=grpc-status: 0", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}", home / "call"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@figure(13, "processor time of a unary call of gRPC against h2load, which sends the same bytes; ours signed and recorded")
+def figure_13(options, bench, urls):
+    need("h2load")
+    with grpc_service(bench.folder) as (url, body):
+        def peer(_, seconds):
+            flags = [f"--data={body}", "--header=content-type: application/grpc", "--header=te: trailers"]
+            return h2load(f"{url}/shop.v1.Orders/Get", seconds, *flags)
+
+        call = "  - { action: get, grpc: shop.v1.Orders/Get, message: { id: o-1 } }\n"
+        types = f"grpc: {{ protos: ['{ROOT}/tests/grpc/shop.proto'] }}\n"
+        against(options, bench, url, "h2load", peer, 1.00, "unary gRPC in clear", iteration=call + types)
 
 
 def build(options):

@@ -1,6 +1,8 @@
 //! The fields of an answer over HTTP/2: its head or its trailers, and what the standard forbids there (RFC 9113, sections
 //! 8.1 to 8.3).
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::decoder::ENTRY_BYTES;
@@ -16,7 +18,7 @@ use crate::quick_head::is_token;
 pub(super) struct AnswerHead {
     pub(super) status: StatusCode,
     /// Only if requested.
-    pub(super) headers: Option<Box<HeaderMap>>,
+    pub(super) headers: Option<Arc<HeaderMap>>,
     /// The length that the body must have.
     pub(super) length: Option<u64>,
 }
@@ -127,7 +129,7 @@ impl<'a> AnswerFields<'a> {
         }
         let status = self.status.ok_or_else(|| broken("it has no `:status`".to_owned()))?;
         let length = self.known.length().map_err(|reason| broken(reason.to_owned()))?;
-        let headers = self.keep.wants(self.known.sets_cookies).then(|| Box::new(self.headers));
+        let headers = self.keep.wants(self.known.sets_cookies).then(|| Arc::new(self.headers));
         Ok(AnswerHead { status, headers, length })
     }
 

@@ -47,6 +47,8 @@ pub(super) struct KnownHead {
     pub(super) block: Box<[u8]>,
     pub(super) changes: u64,
     pub(super) status: StatusCode,
+    /// If they were kept.
+    pub(super) headers: Option<Arc<HeaderMap>>,
     pub(super) length: Option<u64>,
 }
 

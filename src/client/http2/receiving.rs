@@ -177,10 +177,11 @@ impl Multiplexer {
         let keep_headers = stream.wish.headers_kept(ends);
         if let Some(known) = &self.known_head
             && known.changes == self.decoder.changes()
-            && keep_headers != KeepHeaders::Always
+            && (keep_headers != KeepHeaders::Always || known.headers.is_some())
             && *known.block == *block
         {
-            let head = AnswerHead { status: known.status, headers: None, length: known.length };
+            let headers = known.headers.as_ref().filter(|_| keep_headers == KeepHeaders::Always).cloned();
+            let head = AnswerHead { status: known.status, headers, length: known.length };
             stream.take_head(Ok(head), ends);
             return Ok(());
         }
@@ -194,8 +195,8 @@ impl Multiplexer {
             && changes == self.decoder.changes()
             && !sets_cookies
         {
-            let (status, length) = (head.status, head.length);
-            self.known_head = Some(KnownHead { block: block.into(), changes, status, length });
+            let (status, headers, length) = (head.status, head.headers.clone(), head.length);
+            self.known_head = Some(KnownHead { block: block.into(), changes, status, headers, length });
         }
         stream.take_head(head, ends);
         Ok(())

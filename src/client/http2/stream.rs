@@ -60,7 +60,7 @@ pub(super) enum StreamFailure {
 #[derive(Debug)]
 pub(super) struct CollectedAnswer {
     pub(super) status: StatusCode,
-    pub(super) headers: Option<Box<HeaderMap>>,
+    pub(super) headers: Option<Arc<HeaderMap>>,
     pub(super) body: Vec<u8>,
     pub(super) body_bytes: u64,
     /// Only if requested.

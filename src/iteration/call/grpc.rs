@@ -47,14 +47,14 @@ pub(super) fn reply(
             read(call, &body, is_observed || action.needs_body(), (encoding.as_deref(), limit, status.code))
         }
     };
-    let headers = with_trailers(headers, trailers);
+    let headers = if action.needs_headers() || is_observed { with_trailers(headers, trailers) } else { None };
     let mut reply = Reply {
         outcome: status.code,
         headers,
         body: Vec::new(),
         body_bytes,
         messages: None,
-        said: Some(masked(&status.words(call.method.as_ref())).into_owned()),
+        said: (status.code != 0).then(|| masked(&status.words(call.method.as_ref())).into_owned()),
     };
     match read {
         Ok((messages, json)) => {
@@ -96,15 +96,16 @@ fn read(
 
 /// Metadata of the head and of the end together.
 fn with_trailers(
-    headers: Option<Box<HeaderMap>>,
+    headers: Option<Arc<HeaderMap>>,
     trailers: Option<Arc<HeaderMap>>,
-) -> Option<Box<HeaderMap>> {
+) -> Option<Arc<HeaderMap>> {
     let (mut headers, trailers) = match (headers, trailers) {
         (Some(headers), Some(trailers)) => (headers, trailers),
         (headers, _) => return headers,
     };
+    let all = Arc::make_mut(&mut headers);
     for (name, value) in trailers.iter() {
-        headers.append(name, value.clone());
+        all.append(name, value.clone());
     }
     Some(headers)
 }
