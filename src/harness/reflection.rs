@@ -46,12 +46,12 @@ pub(super) async fn schemas(plan: &Plan) -> Result<Vec<(Origin, ServiceSchema)>,
             let _ = headers.push(name, value.as_bytes());
         }
     }
-    let mut asker = Asker::new(&Settings::new(&tls, plan.http.clone()), headers);
+    let mut service = ReflectionClient::new(&Settings::new(&tls, plan.http.clone()), headers);
     let mut schemas: Vec<(Origin, ServiceSchema)> = Vec::new();
     for (origin, _) in &awaited {
         if !schemas.iter().any(|(of, _)| of == *origin) {
             let services = awaited.iter().filter(|(of, _)| of == origin).map(|(_, service)| *service);
-            let schema = asker.schema(origin, services.collect()).await?;
+            let schema = service.schema(origin, services.collect()).await?;
             schemas.push(((*origin).clone(), schema));
         }
     }
@@ -59,7 +59,7 @@ pub(super) async fn schemas(plan: &Plan) -> Result<Vec<(Origin, ServiceSchema)>,
 }
 
 /// What questions are sent with.
-struct Asker {
+struct ReflectionClient {
     pool: Pool,
     headers: HeaderBlock,
     /// Which of [`PATHS`] the current service knows.
@@ -74,15 +74,15 @@ pub(super) async fn schema_of(origin: &Origin, tls: &TlsOptions) -> Result<Servi
     headers.push_valid(&TE, b"trailers");
     let guard = Guard::new(vec![origin.clone()], Vec::new(), Vec::new());
     let options = HttpOptions { guard, ..HttpOptions::default() };
-    let mut asker = Asker::new(&Settings::new(&tls, options), headers);
-    let ReflectionAnswer::Services(known) = asker.ask(origin, &Question::Services).await? else {
+    let mut service = ReflectionClient::new(&Settings::new(&tls, options), headers);
+    let ReflectionAnswer::Services(known) = service.ask(origin, &Question::Services).await? else {
         return Err(HarnessError::unreachable(format!("{}: it does not list its services", origin.shown())));
     };
     let own = known.iter().map(String::as_str).filter(|name| !name.starts_with("grpc."));
-    asker.schema(origin, own.collect()).await
+    service.schema(origin, own.collect()).await
 }
 
-impl Asker {
+impl ReflectionClient {
     fn new(settings: &Arc<Settings>, headers: HeaderBlock) -> Self {
         Self { pool: Pool::new(settings), headers, version: 0 }
     }

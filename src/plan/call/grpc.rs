@@ -27,20 +27,8 @@ use crate::headers::{header, hide_secrets_of, holds_secret};
 use crate::messages::Messages;
 
 /// Keys of requests of HTTP that mean nothing here.
-const OF_HTTP: [&str; 12] = [
-    "headers",
-    "query",
-    "json",
-    "form",
-    "body",
-    "file",
-    "multipart",
-    "cookies",
-    "redirects",
-    "decompress",
-    "max_head",
-    "stream",
-];
+const OF_HTTP: [&str; 10] =
+    ["headers", "query", "json", "form", "body", "file", "multipart", "cookies", "redirects", "decompress"];
 /// Keys of calls of gRPC that mean nothing for others.
 const OF_GRPC: [&str; 3] = ["message", "messages", "metadata"];
 /// Metadata that bench writes itself.
