@@ -177,6 +177,12 @@ impl UrlRun {
                 .remedy("leave it out: the method stands in the URL"));
         }
         let name = path.trim_start_matches('/');
+        if name.is_empty() {
+            return Err(HarnessError::usage("this URL names no method").remedy(format!(
+                "write it as {}/package.Service/Method; `bench init` lists them",
+                self.url
+            )));
+        }
         let complaint = |complaint: Complaint| {
             HarnessError::usage(complaint.what)
                 .remedy("write the URL as grpc://host:port/package.Service/Method")

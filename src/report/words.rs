@@ -8,6 +8,7 @@ use super::probe::is_on_missing_traces;
 pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};
 pub use base::visible::{code_point, is_deceptive, visible};
 use measure::generator::Generator;
+use measure::protocol::Protocol;
 use results::model::{Distribution, Profiling, ReceivedSpans, Results, Time, TraceState, Workload};
 
 /// True when iterations waited before they started, so that response and service times differ.
@@ -18,6 +19,17 @@ pub fn waited(workload: &Workload) -> bool {
         (Some(lag_ms), Some(total_ms)) => lag_ms > total_ms / 100.0,
         _ => false,
     }
+}
+
+/// True for a status of gRPC: those end at 16, and HTTP's begin at 100.
+pub(super) fn is_of_grpc(status: u16) -> bool {
+    status < 100
+}
+
+/// A status as its protocol writes it: `404`, `NOT_FOUND`.
+pub(super) fn status(status: u16) -> String {
+    let protocol = if is_of_grpc(status) { Protocol::Grpc } else { Protocol::Http };
+    (protocol.names().written)(status)
 }
 
 /// What reports show instead of a percentile that falls among iterations that failed, never started or were cut off.

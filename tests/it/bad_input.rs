@@ -1278,8 +1278,11 @@ fn files_that_are_not_there_or_no_files() {
         ),
         (&["validate", "dir"], "cannot read dir: is a directory"),
         (&["run", "localhost:1/a"], "as in `bench run http://localhost:1/a`"),
-        (&["run", "www.example.com"], "a URL begins with http:// or https://"),
-        (&["run", "ftp://h:1/a"], "a URL begins with http:// or https://, as in `bench run http://h:1/a`"),
+        (&["run", "www.example.com"], "a URL begins with http://, https:// or grpc://"),
+        (
+            &["run", "ftp://h:1/a"],
+            "a URL begins with http://, https:// or grpc://, as in `bench run http://h:1/a`",
+        ),
         (&["run", "none.yaml"], "cannot read none.yaml"),
         (&["run", "good.yaml", "-d", "none.yaml"], "cannot read none.yaml"),
         (&["run", "none.yaml", "-d", "nothing.yaml"], "cannot read nothing.yaml"),

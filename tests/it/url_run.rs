@@ -298,14 +298,22 @@ fn a_scenario_of_whole_urls_needs_no_deployment() {
 #[test]
 fn what_bench_does_not_speak_is_said() {
     let bench = Bench::new();
-    for url in ["ws://h/x", "wss://h/x", "grpc://h:1", "ftp://h/x", "redis://h"] {
+    for url in ["ws://h/x", "wss://h/x", "ftp://h/x", "redis://h"] {
         let ended = bench.run(&["run", url]).expect_code(65);
         let scheme = url.split(':').next().unwrap();
         assert!(
-            ended.stderr.contains(&format!("does not speak {scheme}; a URL begins with http:// or https://")),
+            ended.stderr.contains(&format!(
+                "does not speak {scheme}; a URL begins with http://, https:// or grpc://"
+            )),
             "{}",
             ended.stderr
         );
+    }
+    for (url, message) in
+        [("grpc://h:1", "this URL names no method"), ("grpc://h:1/Get", "`Get` is not a method of a service")]
+    {
+        let ended = bench.run(&["run", url]).expect_code(64);
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
     }
 }
 

@@ -528,7 +528,7 @@ fn action(action: &results::model::ActionTiming) -> ActionView {
         start: text::duration(action.start_ms),
         duration: text::duration(action.duration_ms),
         status: match action.status {
-            Some(status) => status.to_string(),
+            Some(status) => words::status(status),
             None if action.group => "group".to_owned(),
             None => "no answer".to_owned(),
         },

@@ -98,7 +98,7 @@ struct ActionView {
     phases: Vec<PhaseBar>,
     described: String,
     longest: String,
-    statuses: Vec<(u16, String, &'static str)>,
+    statuses: Vec<(String, String, &'static str)>,
     connections: String,
     bytes: String,
     spark: Option<Spark>,
@@ -368,7 +368,7 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
         statuses: action
             .status
             .iter()
-            .map(|(code, count)| (*code, text::count(*count), status_class(*code)))
+            .map(|(code, count)| (words::status(*code), text::count(*count), status_class(*code)))
             .collect(),
         connections: text::count(action.connections_opened),
         bytes: text::bytes(action.bytes_received),
@@ -377,7 +377,8 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
 }
 
 fn status_class(code: u16) -> &'static str {
-    if code < 400 { "plain" } else { "bad" }
+    let is_good = if words::is_of_grpc(code) { code == 0 } else { code < 400 };
+    if is_good { "plain" } else { "bad" }
 }
 
 /// `None` where there is no course to see.

@@ -361,7 +361,7 @@ pub struct Action {
     pub response_time: Distribution,
     /// The mean of each phase of the requests that answered, in milliseconds.
     pub phases: Phases,
-    /// How often each status code was answered.
+    /// How often each status code was answered: HTTP's from 100 on, and gRPC's up to 16.
     pub status: BTreeMap<u16, u64>,
     /// Bytes of answers' bodies.
     pub bytes_received: u64,
