@@ -91,7 +91,7 @@ impl FramedMessage<'_> {
                 "a message is compressed, but `grpc-encoding` does not say how".to_owned(),
             )),
             Some(other) => Err(FrameError::Broken(format!(
-                "a message is compressed with `{other}`; bench reads gzip, which it asks for"
+                "a message is compressed with `{other}`; bench reads only gzip"
             ))),
         }
     }
