@@ -20,7 +20,7 @@ const TOPICS: [(&str, &str, &str); 20] = [
         "how a scenario is written: runners, actions, checks, steps",
         include_str!("../../scenarios/writing.md"),
     ),
-    ("grpc", "calls of gRPC", include_str!("../../scenarios/grpc.md")),
+    ("grpc", "gRPC calls", include_str!("../../scenarios/grpc.md")),
     ("data", "templates, rows from files, the seed", include_str!("../../scenarios/data.md")),
     (
         "begin",

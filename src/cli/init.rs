@@ -8,7 +8,7 @@ use super::import::{OutputArguments, say};
 
 /// Write a first scenario and its deployment, with comments that show what to add.
 ///
-/// For a URL: one GET with a small load and thresholds. For a service of gRPC: a call of each of its methods. For an OpenAPI document: its operations that change nothing.
+/// For a URL: one GET with a small load and thresholds. For a gRPC service: a call of each of its methods. For an OpenAPI document: its operations that change nothing.
 /// Without either: the demo that is built into bench.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArguments {

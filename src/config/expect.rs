@@ -31,11 +31,11 @@ pub struct Expect {
     /// written as `{equals: MAP}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<BTreeMap<String, Condition>>,
-    /// The same as `json`, for the message of an answer of gRPC. Of a method that answers with a stream, the body is the
+    /// The same as `json`, for the message of a gRPC answer. Of a method that answers with a stream, the body is the
     /// list of its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<BTreeMap<String, Condition>>,
-    /// The number of messages in an answer of gRPC, or a comparison such as `{ge: 1}`.
+    /// The number of messages in a gRPC answer, or a comparison such as `{ge: 1}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Condition>,
     /// Variables with the value that each must have after `extract`, or comparisons.
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for Status {
             .map(status_range)
             .collect::<Option<Vec<_>>>()
             .map(Self)
-            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a class such as 2xx, or the name of a status of gRPC such as NOT_FOUND"))
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a class such as 2xx, or the name of a gRPC status such as NOT_FOUND"))
     }
 }
 
@@ -110,7 +110,7 @@ schema!(Status, "Status", |_| {
             { "type": "integer", "minimum": 100, "maximum": 599 },
             { "type": "string", "enum": statuses } ] });
     json_schema!({
-        "description": "A status, a class such as 2xx, the name of a status of gRPC, or a list of them.",
+        "description": "A status, a class such as 2xx, the name of a gRPC status, or a list of them.",
         "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
             { "type": "string", "enum": statuses },

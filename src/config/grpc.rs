@@ -38,7 +38,7 @@ pub fn status_name(number: u16) -> Option<&'static str> {
     STATUSES.get(usize::from(number)).copied()
 }
 
-/// Where the types of the messages of gRPC come from. Without any of these, `bench` asks each service for them before the
+/// Where the types of the gRPC messages come from. Without any of these, `bench` asks each service for them before the
 /// load (server reflection).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +47,7 @@ pub struct Grpc {
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protos: Option<Vec<String>>,
-    /// The folders in which imports of `.proto` files are looked for (default: those of the files).
+    /// The folders to search for the files that `.proto` files import (default: the folders of `protos`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import_paths: Option<Vec<String>>,
     /// A descriptor set, as `protoc --descriptor_set_out=FILE --include_imports` writes it, in place of `protos`.

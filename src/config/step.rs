@@ -50,10 +50,10 @@ pub struct Step {
     /// Send a request with any other method, such as `PURGE /cache`: the method and the path, or a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Call this method of gRPC, such as `shop.v1.Payments/Charge`.
+    /// Call this gRPC method, such as `shop.v1.Payments/Charge`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc: Option<String>,
-    /// The message of a call of gRPC, in protobuf's JSON mapping (default: an empty message). Strings in it may contain
+    /// The message of a gRPC call, in protobuf's JSON mapping (default: an empty message). Strings in it may contain
     /// templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(default, deserialize_with = "digits::some", skip_serializing_if = "Option::is_none")]
     pub messages: Option<Value>,
-    /// The metadata of a call of gRPC. A list sends a name several times. Values whose name ends in `-bin` are base64.
+    /// The metadata of a gRPC call. A list sends a name several times. Values whose name ends in `-bin` are base64.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Lines<String>>>,

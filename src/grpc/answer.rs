@@ -86,7 +86,7 @@ impl CallStatus {
         let code = status_number(code).unwrap_or_default();
         Self {
             code,
-            message: format!("the answer is not of gRPC: HTTP status {status}"),
+            message: format!("the answer is not gRPC: HTTP status {status}"),
             is_of_http: true,
             details: None,
         }

@@ -167,7 +167,7 @@ fn well_known(name: &str) -> Value {
     }
 }
 
-/// The text of an error without its line and column: those of the rendered text, which the user has not written.
+/// Removes line and column from an error: they count in the rendered text, which the user did not write.
 fn without_position(error: &str) -> &str {
     error.split_once(" at line ").map_or(error, |(text, _)| text)
 }

@@ -145,7 +145,7 @@ pub fn split_name(name: &str) -> Result<(&str, &str), Complaint> {
     }
 }
 
-/// The folders in which imports of `.proto` files are looked for: those that are given, or those of the files.
+/// The folders to search for imported `.proto` files: the given ones, or else the folders of the files.
 #[must_use]
 pub fn import_paths(files: &[PathBuf], given: &[PathBuf]) -> Vec<PathBuf> {
     if !given.is_empty() {

@@ -1,4 +1,4 @@
-//! A first scenario with its deployment, for a URL, a service of gRPC, an OpenAPI document or the embedded demo.
+//! A first scenario with its deployment, for a URL, a gRPC service, an OpenAPI document or the embedded demo.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub fn init(options: &InitOptions) -> Result<ImportedFiles, HarnessError> {
     write(&draft, options.output.as_deref(), &name, options.force)
 }
 
-/// Asks a service of gRPC for its methods.
+/// Asks a gRPC service for its methods.
 fn of_grpc(url: &str) -> Result<Draft, HarnessError> {
     let base = BaseUrl::parse(url)
         .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;

@@ -1,10 +1,10 @@
-//! Asks services of gRPC for the types of their messages (server reflection), before the load.
+//! Asks gRPC services for the types of their messages (server reflection), before the load.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use http::header::{CONTENT_TYPE, TE};
+use http::{HeaderMap, Method};
 
 use base::clock::now;
 use client::body::BodyContent;
@@ -31,22 +31,16 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// The largest answer.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 const UNIMPLEMENTED: u16 = 12;
+/// How to do without reflection.
+const NAME_FILES: &str = "name the service's .proto files in the scenario: `grpc: { protos: [shop.proto] }`";
 
 /// What the services that a plan calls say of their messages.
 pub(super) async fn schemas(plan: &Plan) -> Result<Vec<(Origin, ServiceSchema)>, HarnessError> {
     let awaited = plan.services_awaited();
     let wants_tls = awaited.iter().any(|(origin, _)| origin.tls);
     let tls = tls::config(&plan.deployment.tls, wants_tls).map_err(HarnessError::input)?;
-    let mut headers = HeaderBlock::default();
-    headers.push_valid(&CONTENT_TYPE, b"application/grpc");
-    headers.push_valid(&TE, b"trailers");
-    for (name, value) in &files::default_headers(Some(&plan.deployment)) {
-        if *name != CONTENT_TYPE && *name != TE {
-            // They were checked with the deployment.
-            let _ = headers.push(name, value.as_bytes());
-        }
-    }
-    let mut service = ReflectionClient::new(&Settings::new(&tls, plan.http.clone()), headers);
+    let headers = files::default_headers(Some(&plan.deployment));
+    let mut service = ReflectionClient::new(&Settings::new(&tls, plan.http.clone()), &headers);
     let mut schemas: Vec<(Origin, ServiceSchema)> = Vec::new();
     for (origin, _) in &awaited {
         if !schemas.iter().any(|(of, _)| of == *origin) {
@@ -56,6 +50,11 @@ pub(super) async fn schemas(plan: &Plan) -> Result<Vec<(Origin, ServiceSchema)>,
         }
     }
     Ok(schemas)
+}
+
+/// What to say of a service whose reflection fails.
+fn failed(origin: &Origin, reason: &str) -> HarnessError {
+    HarnessError::unreachable(format!("{}: {reason}", origin.shown())).remedy(NAME_FILES)
 }
 
 /// What questions are sent with.
@@ -69,27 +68,31 @@ struct ReflectionClient {
 /// What a service says of its messages that nothing else is known of.
 pub(super) async fn schema_of(origin: &Origin, tls: &TlsOptions) -> Result<ServiceSchema, HarnessError> {
     let tls = tls::config(tls, origin.tls).map_err(HarnessError::input)?;
-    let mut headers = HeaderBlock::default();
-    headers.push_valid(&CONTENT_TYPE, b"application/grpc");
-    headers.push_valid(&TE, b"trailers");
     let guard = Guard::new(vec![origin.clone()], Vec::new(), Vec::new());
     let options = HttpOptions { guard, ..HttpOptions::default() };
-    let mut service = ReflectionClient::new(&Settings::new(&tls, options), headers);
+    let mut service = ReflectionClient::new(&Settings::new(&tls, options), &files::default_headers(None));
     let ReflectionAnswer::Services(known) = service.ask(origin, &Question::Services).await? else {
-        return Err(HarnessError::unreachable(format!("{}: it does not list its services", origin.shown())));
+        return Err(failed(origin, "it does not list its services"));
     };
     let own = known.iter().map(String::as_str).filter(|name| !name.starts_with("grpc."));
     service.schema(origin, own.collect()).await
 }
 
 impl ReflectionClient {
-    fn new(settings: &Arc<Settings>, headers: HeaderBlock) -> Self {
+    /// `deployment`: the headers of every request, which were checked with the deployment.
+    fn new(settings: &Arc<Settings>, deployment: &HeaderMap) -> Self {
+        let mut headers = HeaderBlock::default();
+        headers.push_valid(&CONTENT_TYPE, b"application/grpc");
+        headers.push_valid(&TE, b"trailers");
+        for (name, value) in deployment.iter().filter(|(name, _)| ![&CONTENT_TYPE, &TE].contains(name)) {
+            let _ = headers.push(name, value.as_bytes());
+        }
         Self { pool: Pool::new(settings), headers, version: 0 }
     }
 
     /// The types of these services of a target.
     async fn schema(&mut self, origin: &Origin, services: Vec<&str>) -> Result<ServiceSchema, HarnessError> {
-        let failed = |reason: String| HarnessError::unreachable(format!("{}: {reason}", origin.shown()));
+        let failed = |reason: String| failed(origin, &reason);
         self.version = 0;
         let mut files = KnownFiles::default();
         for service in services {
@@ -132,7 +135,7 @@ impl ReflectionClient {
     }
 
     async fn ask(&mut self, origin: &Origin, question: &Question) -> Result<ReflectionAnswer, HarnessError> {
-        let failed = |reason: String| HarnessError::unreachable(format!("{}: {reason}", origin.shown()));
+        let failed = |reason: String| failed(origin, &reason);
         loop {
             let answer = self.send(origin, question).await?;
             let header = |name: &str| {
@@ -152,7 +155,7 @@ impl ReflectionClient {
                         "{} does not say what its messages are: it has no server reflection",
                         origin.shown()
                     ))
-                    .remedy("name its .proto files in the scenario: `grpc: { protos: [shop.proto] }`"));
+                    .remedy(NAME_FILES));
                 }
                 _ => return Err(failed(format!("server reflection answered {}", status.words(None)))),
             }
@@ -182,7 +185,7 @@ impl ReflectionClient {
         let sent = tokio::time::timeout(LIMIT, self.pool.send(&request, &mut phases)).await;
         let late = |_| {
             let seconds = LIMIT.as_secs();
-            HarnessError::unreachable(format!("{}: reflection had no answer in {seconds} s", origin.shown()))
+            failed(origin, &format!("server reflection had no answer in {seconds} s"))
         };
         sent.map_err(late)?.map_err(HarnessError::unreachable)
     }

@@ -75,7 +75,7 @@ impl UrlRun {
         matches!(scheme.as_deref(), Some("http" | "https" | "grpc" | "grpcs"))
     }
 
-    /// True if it is a call of gRPC.
+    /// True if it is a gRPC call.
     #[must_use]
     pub fn is_grpc(text: &str) -> bool {
         text.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("grpc")) && Self::is_url(text)
@@ -170,10 +170,10 @@ impl UrlRun {
         self.around(title, step, shape, deployment)
     }
 
-    /// The step of a call of gRPC.
+    /// The step of a gRPC call.
     fn call(&self, path: &str) -> Result<Map<String, Value>, HarnessError> {
         if self.method.is_some() {
-            return Err(HarnessError::usage("`--method` is of HTTP, and this is a call of gRPC")
+            return Err(HarnessError::usage("`--method` is of HTTP, and this is a gRPC call")
                 .remedy("leave it out: the method stands in the URL"));
         }
         let name = path.trim_start_matches('/');

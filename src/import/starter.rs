@@ -81,7 +81,7 @@ pub fn from_url(url: &str) -> Result<Draft, ImportError> {
     Ok(draft)
 }
 
-/// A method of a service of gRPC.
+/// A method of a gRPC service.
 #[derive(Clone, Debug)]
 pub struct GrpcMethod {
     /// Its name with its service, such as `shop.v1.Orders/Get`.
@@ -95,7 +95,7 @@ pub struct GrpcMethod {
 /// The most methods that are called; more are left out.
 const METHODS_MAX: usize = 20;
 
-/// A call of each method of a service of gRPC.
+/// A call of each method of a gRPC service.
 ///
 /// # Errors
 /// No methods.

@@ -17,7 +17,7 @@ use super::compiler::{ACTION_TIMEOUT, Compiler};
 use super::condition::{Expect, Extract};
 use super::tag_steps::tags;
 
-/// The smallest status of HTTP; those of gRPC are below.
+/// The smallest HTTP status; gRPC statuses are smaller.
 const HTTP_STATUS_MIN: u16 = 100;
 
 /// A call, with the checks on its answer and the values to extract.
@@ -120,15 +120,15 @@ impl Compiler<'_> {
         let is_foreign = |range: &StatusRange| (range.to < HTTP_STATUS_MIN) != is_grpc;
         if expect.status.as_ref().is_some_and(|status| status.0.iter().any(is_foreign)) {
             let (of, help) = match is_grpc {
-                true => ("HTTP", "write the name of a status of gRPC, such as NOT_FOUND"),
-                false => ("gRPC", "write a number, such as 404"),
+                true => ("an HTTP", "write the name of a gRPC status, such as NOT_FOUND"),
+                false => ("a gRPC", "write a number, such as 404"),
             };
             let span = at(node, &["status"]).span.clone();
-            self.texts.faults.push(Fault::error(span, format!("this is a status of {of}")).help(help));
+            self.texts.faults.push(Fault::error(span, format!("this is {of} status")).help(help));
         }
         let messages = [("message", expect.message.is_some()), ("messages", expect.messages.is_some())];
         for (key, _) in messages.into_iter().filter(|(_, there)| *there && !is_grpc) {
-            let fault = Fault::error(key_span(node, key), format!("`{key}` belongs to a call of gRPC"));
+            let fault = Fault::error(key_span(node, key), format!("`{key}` belongs to a gRPC call"));
             self.texts.faults.push(fault.help("check the body with `json` or `body`"));
         }
     }

@@ -43,7 +43,7 @@ pub enum BodyTemplate {
     File(BodyFile),
     /// Fields, sent as multipart/form-data.
     Multipart(Multipart),
-    /// Messages of gRPC.
+    /// gRPC messages.
     Messages(Messages),
 }
 

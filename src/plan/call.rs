@@ -25,7 +25,7 @@ use http::HttpCall;
 pub enum ProtocolCall {
     /// A request of HTTP.
     Http(Box<HttpCall>),
-    /// A call of gRPC.
+    /// A gRPC call.
     Grpc(Box<GrpcCall>),
     /// The toy protocol of tests.
     #[cfg(feature = "simulation")]
@@ -78,7 +78,7 @@ impl ProtocolCall {
         }
     }
 
-    /// The service of gRPC that is called, and where it is, if its messages are not known yet.
+    /// The gRPC service that is called, and where it is, if its messages are not known yet.
     pub(super) fn awaited_service(&self) -> Option<(&Origin, &str)> {
         match self {
             Self::Grpc(call) => call.awaited_service().map(|service| (&call.request.base.origin, service)),

@@ -24,7 +24,7 @@ pub(super) struct Compiler<'a> {
     pub(super) referred: ReferredVariables<'a>,
     /// The HTTP options of actions that do not set their own.
     pub(super) http: http::Http,
-    /// What is known of the messages of gRPC.
+    /// What is known of the gRPC messages.
     pub(super) schemas: KnownSchemas,
     /// Where the steps are nested.
     pub(super) nesting: Nesting,

@@ -53,7 +53,7 @@ pub struct ResolvedDeployment {
     pub targets: Vec<(String, BaseUrl)>,
     /// How services are looked up in the cloud's catalog.
     pub lookup: Lookup,
-    /// The types of the messages of services of gRPC, as far as they were asked for them.
+    /// The types of the messages of gRPC services, as far as they were asked for them.
     pub schemas: Vec<(Origin, ServiceSchema)>,
     /// Other hosts that templates, responses and redirects may name.
     pub targets_allowed: Vec<HostPattern>,

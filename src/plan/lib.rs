@@ -118,7 +118,7 @@ impl Plan {
         self.workloads.iter().any(|workload| workload.contexts.is_some())
     }
 
-    /// The services of gRPC whose messages are not known yet, and where they are.
+    /// The gRPC services whose messages are not known yet, and where they are.
     #[must_use]
     pub fn services_awaited(&self) -> Vec<(&Origin, &str)> {
         let lists =

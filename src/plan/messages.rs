@@ -1,4 +1,4 @@
-//! The messages of gRPC that a call sends, compiled: encoded once if nothing in them changes.
+//! The gRPC messages that a call sends, compiled: encoded once if nothing in them changes.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;

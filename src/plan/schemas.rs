@@ -75,7 +75,8 @@ fn of_files(written: &Grpc, folder: &Path, node: &YamlNode) -> Result<ServiceSch
         }
     };
     read.map_err(|reason| {
-        let help = "paths are relative to the scenario, and imports are looked for in `import_paths`";
+        let help =
+            "paths are relative to the scenario, and imported files are searched for in `import_paths`";
         Fault::error(place.span.clone(), reason).help(help)
     })
 }

@@ -87,7 +87,7 @@ impl Compiler<'_> {
             ([], []) => {
                 let fault = Fault::error(node.span.clone(), "a step without a request");
                 self.texts.faults.push(fault.help(format!(
-                    "add one of get, head, post, put, patch, delete, options, request, or one of {}",
+                    "add one of get, head, post, put, patch, delete, options, request, grpc, or one of {}",
                     flow::KINDS.map(|(kind, _)| kind).join(", ")
                 )));
                 None

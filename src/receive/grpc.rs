@@ -29,7 +29,7 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 /// A flag of compression and four bytes of length.
 const PREFIX_BYTES: usize = 5;
 
-/// Whether a request is a call of gRPC.
+/// Whether a request is a gRPC call.
 pub(super) fn is_call(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     let rest = value.strip_prefix(b"application/grpc");

@@ -21,7 +21,7 @@ pub fn waited(workload: &Workload) -> bool {
     }
 }
 
-/// True for a status of gRPC: those end at 16, and HTTP's begin at 100.
+/// True for a gRPC status: those end at 16, and HTTP's begin at 100.
 pub(super) fn is_of_grpc(status: u16) -> bool {
     status < 100
 }

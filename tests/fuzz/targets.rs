@@ -304,7 +304,7 @@ fn http2_answer(bytes: &[u8]) {
     }
 }
 
-/// What a service of gRPC sends: a body, as messages of a known type and as what its reflection says; a status; and JSON as a
+/// What a gRPC service sends: a body, as messages of a known type and as what its reflection says; a status; and JSON as a
 /// message. What was read as a message is the same message when it is written and read again.
 fn grpc_answer(bytes: &[u8]) {
     const BYTES_MAX: u64 = 1 << 20;

@@ -1,5 +1,4 @@
-//! Calls of gRPC: what is sent, and what is said of answers that are not what they must be. Real servers are in
-//! `real_grpc.rs`.
+//! gRPC calls: what bench sends, and what it says about invalid answers. `real_grpc.rs` has real servers.
 
 use std::io::Write as _;
 
@@ -152,7 +151,7 @@ fn answers_that_are_not_what_they_must_be_are_failures() {
             &plain,
             Act::Trailed(502, Vec::new(), b"<html>".to_vec(), Vec::new()),
             "status",
-            "answered UNAVAILABLE: the answer is not of gRPC: HTTP status 502 Bad Gateway, expected OK",
+            "answered UNAVAILABLE: the answer is not gRPC: HTTP status 502 Bad Gateway, expected OK",
         ),
         (
             "head alone",
@@ -192,7 +191,7 @@ fn a_stream_is_a_list_of_messages() {
     let stream = [framed(0, ORDER), framed(0, b"\x0a\x01b")].concat();
     let server = H2Server::start(move |_| answer(stream.clone(), status("0")));
     let steps =
-        "  - { grpc: shop.v1.Orders/List, expect: { messages: { ge: 2 }, message: { '$[1].id': b } } }
+        "  - { grpc: shop.v1.Orders/List, expect: { messages: { ge: 2 }, message: { '$[-1].id': b } } }
   - { grpc: shop.v1.Orders/Chat, messages: [ { id: a }, { id: '{{ iteration }}' } ], expect: { messages: 2 } }
   - { grpc: shop.v1.Orders/Chat, action: none, messages: [] }
   - { grpc: shop.v1.Orders/List, action: few, expect: { messages: 3 } }";
@@ -235,7 +234,7 @@ fn what_does_not_fit_is_named_with_its_place() {
         ("{ grpc: shop.v1.Orders/Get, message: { idd: a } }", "unrecognized field name 'idd'", ":6"),
         ("{ grpc: shop.v1.Orders/Get, messages: [ {} ] }", "this method takes one message", "message: {…}"),
         ("{ grpc: shop.v1.Orders/Get, headers: { a: b } }", "`headers` belongs to HTTP", "`metadata`"),
-        ("{ get: /, message: {} }", "`message` belongs to a call of gRPC", "add `grpc:"),
+        ("{ get: /, message: {} }", "`message` belongs to a gRPC call", "add `grpc:"),
         (
             "{ grpc: shop.v1.Orders/Get, metadata: { te: a } }",
             "`te` is written by bench itself",
@@ -246,9 +245,9 @@ fn what_does_not_fit_is_named_with_its_place() {
             "is not base64",
             "write its bytes as base64",
         ),
-        ("{ grpc: shop.v1.Orders/Get, expect: { status: 404 } }", "this is a status of HTTP", "NOT_FOUND"),
-        ("{ get: /, expect: { status: OK } }", "this is a status of gRPC", "such as 404"),
-        ("{ get: /, expect: { messages: 1 } }", "`messages` belongs to a call of gRPC", "`json`"),
+        ("{ grpc: shop.v1.Orders/Get, expect: { status: 404 } }", "this is an HTTP status", "NOT_FOUND"),
+        ("{ get: /, expect: { status: OK } }", "this is a gRPC status", "such as 404"),
+        ("{ get: /, expect: { messages: 1 } }", "`messages` belongs to a gRPC call", "`json`"),
         ("{ grpc: shop.v1.Orders/Get, expect: { status: FINE } }", "cannot be `FINE`", "NOT_FOUND"),
     ] {
         let scenario = format!(

@@ -1,4 +1,4 @@
-//! Calls of gRPC to real services: grpcio for Python and @grpc/grpc-js for Node, traced by OpenTelemetry as their users do
+//! gRPC calls to real services: grpcio for Python and @grpc/grpc-js for Node, traced by OpenTelemetry as their users do
 //! it (`tests/real/grpc.sh`, `tests/grpc`). Each test starts its own, on a free port.
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -117,7 +117,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A message of gRPC.
+/// A gRPC message.
 fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     [&[flag], &(message.len() as u32).to_be_bytes()[..], message].concat()
 }

@@ -541,7 +541,7 @@ def grpc_service(folder):
         process.wait()
 
 
-@figure(13, "processor time of a unary call of gRPC against h2load, which sends the same bytes; ours signed and recorded")
+@figure(13, "processor time of a unary gRPC call against h2load, which sends the same bytes; ours signed and recorded")
 def figure_13(options, bench, urls):
     need("h2load")
     with grpc_service(bench.folder) as (url, body):

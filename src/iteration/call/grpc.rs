@@ -1,4 +1,4 @@
-//! Reads the answers to calls of gRPC. The request that carries a call is sent like any other.
+//! Reads the answers to gRPC calls. The request that carries a call is sent like any other.
 
 use std::borrow::Cow;
 use std::sync::Arc;

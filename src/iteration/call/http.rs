@@ -69,7 +69,7 @@ impl HttpLane {
         self.pool.leave();
     }
 
-    /// Sends a request and judges its answer, which may be that of a call of gRPC.
+    /// Sends a request and judges its answer, which may be that of a gRPC call.
     ///
     /// # Errors
     /// A template that fails: nothing was sent.

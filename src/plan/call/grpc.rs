@@ -1,4 +1,4 @@
-//! A call of gRPC: a request of HTTP/2 whose body is messages of a known type.
+//! A gRPC call: a request of HTTP/2 whose body is messages of a known type.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ use crate::messages::Messages;
 /// Keys of requests of HTTP that mean nothing here.
 const OF_HTTP: [&str; 10] =
     ["headers", "query", "json", "form", "body", "file", "multipart", "cookies", "redirects", "decompress"];
-/// Keys of calls of gRPC that mean nothing for others.
+/// Keys of gRPC calls that mean nothing for others.
 const OF_GRPC: [&str; 3] = ["message", "messages", "metadata"];
 /// Metadata that bench writes itself.
 const RESERVED: [&str; 3] = ["content-type", "te", "user-agent"];
 
-/// A call of gRPC.
+/// A gRPC call.
 pub struct GrpcCall {
     /// The request that carries it.
     pub request: HttpCall,
@@ -177,12 +177,12 @@ impl Compiler<'_> {
         headers
     }
 
-    /// Reports keys of calls of gRPC beside a request of HTTP.
+    /// Reports keys of gRPC calls beside a request of HTTP.
     pub(super) fn without_grpc(&mut self, node: &YamlNode) {
         self.refuse_keys(
             &OF_GRPC,
             node,
-            "belongs to a call of gRPC",
+            "belongs to a gRPC call",
             "add `grpc: package.Service/Method`, or remove it",
         );
     }

@@ -169,7 +169,7 @@ const OF_GRPCURL: [&str; 8] = [
     "accept",
 ];
 
-/// A call of gRPC as a command for grpcurl.
+/// A gRPC call as a command for grpcurl.
 fn grpcurl(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
     let sent = &exchange.request;
     let mut parts = vec!["grpcurl".to_owned()];
