@@ -14,13 +14,18 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 20] = [
+const TOPICS: [(&str, &str, &str); 21] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
         include_str!("../../scenarios/writing.md"),
     ),
     ("grpc", "gRPC calls", include_str!("../../scenarios/grpc.md")),
+    (
+        "streams",
+        "server-sent events, JSON lines, first event and gaps",
+        include_str!("../../scenarios/streams.md"),
+    ),
     ("data", "templates, rows from files, the seed", include_str!("../../scenarios/data.md")),
     (
         "begin",

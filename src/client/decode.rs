@@ -30,13 +30,7 @@ pub fn decoded(
     body: &[u8],
     bytes_max: u64,
 ) -> Result<Option<Vec<u8>>, ClientError> {
-    let Some(headers) = headers else { return Ok(None) };
-    let mut codings = Vec::new();
-    for value in headers.get_all(CONTENT_ENCODING) {
-        let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-        let named = value.split(',').map(str::trim).filter(|coding| !matches!(*coding, "" | "identity"));
-        codings.extend(named.map(str::to_owned));
-    }
+    let codings = codings(headers);
     if codings.is_empty() || body.is_empty() {
         return Ok(None);
     }
@@ -52,10 +46,24 @@ pub fn decoded(
     Ok(current)
 }
 
+/// The codings that were applied to a body, in their order.
+pub(super) fn codings(headers: Option<&HeaderMap>) -> Vec<String> {
+    let mut codings = Vec::new();
+    for value in headers.into_iter().flat_map(|headers| headers.get_all(CONTENT_ENCODING)) {
+        let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        let named = value.split(',').map(str::trim).filter(|coding| !matches!(*coding, "" | "identity"));
+        codings.extend(named.map(str::to_owned));
+    }
+    codings
+}
+
+/// A body that its coding does not allow.
+pub(super) fn damaged(coding: &str, error: &io::Error) -> ClientError {
+    ClientError::Protocol(format!("its body cannot be decoded (content encoding: {coding}): {error}"))
+}
+
 fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientError> {
-    let damaged = |error: io::Error| {
-        ClientError::Protocol(format!("its body cannot be decoded (content encoding: {coding}): {error}"))
-    };
+    let damaged = |error: io::Error| damaged(coding, &error);
     match coding {
         // It reads all members, and fails where something else follows.
         "gzip" | "x-gzip" => unfold(|| Ok(flate2::bufread::MultiGzDecoder::new(input)), bytes_max, damaged),
@@ -80,7 +88,7 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
 }
 
 /// RFC 1950: the method is deflate, and the first two bytes are a multiple of 31.
-fn has_zlib_head(input: &[u8]) -> bool {
+pub(super) fn has_zlib_head(input: &[u8]) -> bool {
     matches!(input, [first, second, ..]
         if first & 0x0f == 8 && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31))
 }

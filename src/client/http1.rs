@@ -24,6 +24,7 @@ use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::{INTERIM_MAX, Limits, Settings};
 use super::proxy::unauthorized;
+use super::reading::{END_WAIT, Reading};
 use super::retransmits::{Span, Wire};
 use super::{Answer, Request};
 use measure::phases::Phases;
@@ -223,7 +224,7 @@ impl Http1 {
             Ok(whole) => Ok(whole),
         };
         let answer = self.read_answer(request, &mut first_at).await;
-        let ended_at = if answer.is_ok() { self.read_at } else { now() };
+        let ended_at = answer.as_ref().map_or_else(|_| now(), |(answer, _)| answer.ended);
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
         self.asked_at = None;
@@ -231,13 +232,12 @@ impl Http1 {
         let span = Span { started: request.started, written: sent_at, ended: ended_at };
         self.wire.note(|| self.stream.ends(), span, bytes, &mut phases.retransmits);
         match answer {
-            Ok((mut answer, keep_alive)) => {
+            Ok((answer, keep_alive)) => {
                 if let Some(ProxyRoute { addresses: [to, proxy], .. }) = self.proxied.as_deref()
                     && answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
                 {
                     return Err(unauthorized(to, proxy));
                 }
-                answer.ended = ended_at;
                 // Bytes after the answer do not belong to any request.
                 self.usable = keep_alive && matches!(written, Ok(true)) && self.unused().is_empty();
                 buffers::give(&mut self.input);
@@ -346,27 +346,29 @@ impl Http1 {
         first_at: &mut Option<Instant>,
     ) -> Result<(Answer, bool), Http1Failure> {
         let head = self.read_head(request, first_at).await?;
+        let reading = Reading::begin(request.reader, head.status, head.headers.as_deref())?;
         let mut body = Body {
             kept: Vec::new(),
             length: 0,
-            keep: request.bytes_kept(head.status),
+            keep: reading.map_or_else(|| request.bytes_kept(head.status), |reading| reading.kept_bytes_max()),
             limit: request.body_bytes_max,
+            reading,
         };
-        match head.framing {
-            Framing::None => {}
+        let is_whole = match head.framing {
+            Framing::None => true,
             Framing::Length(length) => self.read_length(length, &mut body).await?,
             Framing::Chunked => self.read_chunks(&mut body).await?,
             Framing::Close => self.read_to_end(&mut body).await?,
-        }
+        };
         let answer = Answer {
             status: head.status,
             headers: head.headers,
+            ended: body.enough_at().unwrap_or(self.read_at),
             body: body.kept,
             body_bytes: body.length,
             trailers: None,
-            ended: request.started,
         };
-        Ok((answer, head.keep_alive))
+        Ok((answer, head.keep_alive && is_whole))
     }
 
     /// The final head; interim answers are skipped.
@@ -401,44 +403,64 @@ impl Http1 {
         }
     }
 
-    async fn read_length(&mut self, length: u64, body: &mut Body) -> Result<(), Http1Failure> {
+    /// These read a body: to its end, or until its reader has enough and no end comes, which they tell by `false`.
+    async fn read_length(&mut self, length: u64, body: &mut Body<'_>) -> Result<bool, Http1Failure> {
         if length > body.limit {
             return Err(Http1Failure::Answer(ClientError::BodyTooLarge { limit: body.limit }));
         }
         let mut left = length;
         loop {
             let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.unused().len());
-            body.take(&self.unused()[..here])?;
+            body.take(&self.unused()[..here], self.read_at)?;
             self.at += here;
             left -= here as u64;
             if left == 0 {
-                return Ok(());
+                return Ok(true);
             }
-            self.read().await?;
+            if !self.read_for(body).await? {
+                return Ok(false);
+            }
         }
     }
 
-    async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Http1Failure> {
+    async fn read_chunks(&mut self, body: &mut Body<'_>) -> Result<bool, Http1Failure> {
         let mut chunks = Chunks::new(self.limits.trailer_bytes_max);
         loop {
-            let taken = chunks.take(self.unused(), |data| body.take(data))?;
+            let at = self.read_at;
+            let taken = chunks.take(self.unused(), |data| body.take(data, at))?;
             self.at += taken;
             if chunks.is_done() {
-                return Ok(());
+                return Ok(true);
             }
-            self.read().await?;
+            if !self.read_for(body).await? {
+                return Ok(false);
+            }
         }
     }
 
-    async fn read_to_end(&mut self, body: &mut Body) -> Result<(), Http1Failure> {
+    async fn read_to_end(&mut self, body: &mut Body<'_>) -> Result<bool, Http1Failure> {
         loop {
-            body.take(self.unused())?;
+            body.take(self.unused(), self.read_at)?;
             self.at = self.input.len();
+            // The connection ends with the answer in any case.
+            if body.enough_at().is_some() {
+                return Ok(false);
+            }
             // TLS without its own end is an error: the answer may have been cut off (RFC 9112, section 9.8).
             if self.read_some().await? == 0 {
-                return Ok(());
+                return Ok(true);
             }
         }
+    }
+
+    /// Reads more of a body; false if its reader has enough, and nothing more comes in time.
+    #[inline]
+    async fn read_for(&mut self, body: &Body<'_>) -> io::Result<bool> {
+        let Some(enough_at) = body.enough_at() else { return self.read().await.map(|()| true) };
+        // A separate future, because it is rare.
+        let left = END_WAIT.saturating_sub(now().saturating_duration_since(enough_at));
+        let end = Box::pin(tokio::time::timeout(left, self.read())).await;
+        Ok(matches!(end, Ok(Ok(()))))
     }
 
     /// What was read and not used yet.
@@ -517,22 +539,32 @@ impl From<ClientError> for Http1Failure {
 }
 
 /// A body while it is received.
-struct Body {
+struct Body<'a> {
     kept: Vec<u8>,
     length: u64,
     /// How many bytes to keep.
     keep: usize,
     limit: u64,
+    reading: Option<Reading<'a>>,
 }
 
-impl Body {
+impl Body<'_> {
+    /// When its reader had enough.
+    fn enough_at(&self) -> Option<Instant> {
+        self.reading.as_ref()?.enough_at
+    }
+
+    /// Takes a piece that arrived `at`.
     #[inline]
-    fn take(&mut self, data: &[u8]) -> Result<(), ClientError> {
+    fn take(&mut self, data: &[u8], at: Instant) -> Result<(), ClientError> {
         self.length += data.len() as u64;
         if self.length > self.limit {
             return Err(ClientError::BodyTooLarge { limit: self.limit });
         }
         super::keep(&mut self.kept, data, self.keep);
-        Ok(())
+        match &mut self.reading {
+            Some(reading) => reading.take(data, at),
+            None => Ok(()),
+        }
     }
 }

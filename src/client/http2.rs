@@ -12,6 +12,7 @@ mod encoder;
 mod frame;
 mod huffman;
 mod multiplexer;
+mod pieces;
 mod receiving;
 mod static_table;
 mod stream;
@@ -36,6 +37,7 @@ use super::buffers;
 use super::connect::{OpenedConnection, Stream};
 use super::error::{ClientError, when};
 use super::options::Limits;
+use super::reading::END_WAIT;
 use super::retransmits::{Ends, Span, Wire};
 use super::{Answer, Request};
 use code::Http2Code;
@@ -43,6 +45,7 @@ use frame::ConnectionFault;
 use measure::phases::Phases;
 use measure::protocol::HTTP2;
 use multiplexer::{Multiplexer, WAITING_BYTES_MAX};
+use pieces::AnswerReading;
 use receiving::NO_HTTP2;
 use stream::{CollectedAnswer, StreamFailure};
 
@@ -181,7 +184,7 @@ impl Http2 {
         let started = if phases.opened { now() } else { request.started };
         let _in_flight = InFlightGuard::new(&self.in_flight);
         let asked = PendingRequest::new(&self.wire, request);
-        let mut times = StreamTimes { started, sent: None, first: None };
+        let mut times = StreamTimes { started, sent: None, first: None, enough: None };
         let outcome = self.talk(request, &mut times).await;
         let ended = times.note(phases);
         self.idle_since.set(ended);
@@ -223,9 +226,20 @@ impl Http2 {
             // A separate future, because it is rare.
             Box::pin(self.upload(stream.id, &mut rest)).await?;
         }
-        poll_fn(|cx| self.poll_answer(cx, stream.id, &mut times.sent)).await;
+        let mut reading = AnswerReading::of(request);
+        poll_fn(|cx| self.poll_answer(cx, stream.id, (&mut times.sent, &mut reading))).await;
+        times.enough = reading.enough_at();
+        if times.enough.is_some() {
+            // A separate future, because it is rare.
+            let end =
+                poll_fn(|cx| self.poll_answer(cx, stream.id, (&mut times.sent, &mut AnswerReading::none())));
+            let _ = Box::pin(tokio::time::timeout(END_WAIT, end)).await;
+        }
         times.first = self.driven.borrow().multiplexer.first(stream.id);
-        let taken = self.driven.borrow_mut().multiplexer.take(stream.id);
+        let taken = self.driven.borrow_mut().multiplexer.take(stream.id, times.enough.is_some());
+        if let Some(fault) = reading.into_fault() {
+            return Err(ExchangeFailure::Answer(fault));
+        }
         match taken {
             Some(answer) => answer.map_err(ExchangeFailure::Stream),
             None => Err(ExchangeFailure::Connection),
@@ -293,8 +307,14 @@ impl Http2 {
         }
     }
 
-    /// Ready when the answer is there, or there will be none. Notes when the request was sent.
-    fn poll_answer(&self, cx: &mut Context<'_>, id: u32, sent: &mut Option<Instant>) -> Poll<()> {
+    /// Ready when the answer is there, when its reader has enough, or when there will be none. Notes when the request was
+    /// sent.
+    fn poll_answer(
+        &self,
+        cx: &mut Context<'_>,
+        id: u32,
+        (sent, reading): (&mut Option<Instant>, &mut AnswerReading<'_>),
+    ) -> Poll<()> {
         let mut driven = self.driven.borrow_mut();
         let driven = &mut *driven;
         if sent.is_none() && driven.multiplexer.is_whole(id) {
@@ -307,8 +327,13 @@ impl Http2 {
         if !driven.multiplexer.has_ended(id) {
             driven.drive(id, cx);
         }
-        if driven.ended.is_some() || driven.multiplexer.has_ended(id) {
+        driven.multiplexer.hand_over(id, reading);
+        if driven.ended.is_some() || driven.multiplexer.has_ended(id) || reading.is_over() {
             return Poll::Ready(());
+        }
+        // The server may be told that it may send more.
+        if !driven.multiplexer.unsent().is_empty() {
+            driven.write_or_end(cx);
         }
         driven.multiplexer.wait(id, cx.waker());
         Poll::Pending
@@ -516,7 +541,7 @@ struct StreamGuard<'a> {
 impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
         let mut driven = self.connection.driven.borrow_mut();
-        drop(driven.multiplexer.take(self.id));
+        drop(driven.multiplexer.take(self.id, false));
         let driven = &mut *driven;
         // What is left is sent with the next request.
         if driven.ended.is_none()
@@ -592,18 +617,20 @@ struct StreamTimes {
     started: Instant,
     sent: Option<Instant>,
     first: Option<Instant>,
+    /// When its reader had enough.
+    enough: Option<Instant>,
 }
 
 impl StreamTimes {
     /// Records the phases; returns the time at which the answer ended.
     fn note(&self, phases: &mut Phases) -> Instant {
-        let ended = now();
+        let ended = self.enough.unwrap_or_else(now);
         let first = self.first.unwrap_or(ended);
         // An answer may begin before the whole request is sent.
         let sent = self.sent.unwrap_or(ended).min(first);
         phases.send_ns = saturating_nanos(sent.saturating_duration_since(self.started));
         phases.wait_ns = saturating_nanos(first.saturating_duration_since(sent));
-        phases.receive_ns = saturating_nanos(ended - first);
+        phases.receive_ns = saturating_nanos(ended.saturating_duration_since(first));
         ended
     }
 }

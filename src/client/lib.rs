@@ -13,6 +13,7 @@ pub mod client_credentials;
 pub mod connect;
 pub mod cookies;
 pub mod decode;
+pub mod decode_pieces;
 mod dns;
 pub mod error;
 mod fields;
@@ -26,6 +27,7 @@ pub mod plain;
 pub mod pool;
 pub mod proxy;
 mod quick_head;
+pub mod reading;
 mod redirect;
 mod resolve;
 mod retransmits;
@@ -49,6 +51,7 @@ use body::BodyContent;
 use cookies::Jar;
 use headers::HeaderBlock;
 use options::Version;
+use reading::BodyReader;
 pub use retransmits::take_cut_off;
 
 /// A request of the load path.
@@ -80,6 +83,8 @@ pub struct Request<'a> {
     pub keep_body: bool,
     /// Whether to keep trailers. An answer over HTTP/2 that ends with its head has its headers kept instead.
     pub keep_trailers: bool,
+    /// Who reads the body while it arrives, if anybody does.
+    pub reader: Option<&'a dyn BodyReader>,
     /// The version of HTTP that it needs; `Auto` for what the run uses.
     pub version: Version,
     /// True for a status that is a failure: the first [`BEGINNING_BYTES`] of such an answer's body are kept in any case.

@@ -35,7 +35,7 @@ pub struct Expect {
     /// list of its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<BTreeMap<String, Condition>>,
-    /// The number of messages in a gRPC answer, or a comparison such as `{ge: 1}`.
+    /// The number of messages in a gRPC answer, or of events in a stream, or a comparison such as `{ge: 1}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Condition>,
     /// Variables with the value that each must have after `extract`, or comparisons.

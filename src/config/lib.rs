@@ -31,6 +31,7 @@ pub mod schema;
 pub mod shown;
 pub mod sla;
 pub mod step;
+pub mod stream;
 pub mod target;
 
 use std::collections::{BTreeSet, HashSet};

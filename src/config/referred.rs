@@ -29,9 +29,9 @@ pub const PREFIX: &str = "__";
 pub(super) const TEXTS: [&str; 11] =
     ["get", "head", "post", "put", "patch", "delete", "options", "url", "body", "log", "fail"];
 /// The keys whose value is a map of texts.
-const MAPS: [&str; 3] = ["headers", "query", "form"];
+const MAPS: [&str; 4] = ["headers", "query", "form", "metadata"];
 /// The keys whose value may be anything.
-const VALUES: [&str; 3] = ["json", "set", "with"];
+const VALUES: [&str; 5] = ["json", "message", "messages", "set", "with"];
 /// The keys of a document that hold steps or lists of workloads, which hold steps.
 const STEPS: [&str; 5] = ["setup", "teardown", "iteration", "workloads", "steps"];
 
@@ -63,6 +63,7 @@ impl ReferenceTaker<'_> {
                     name if MAPS.contains(&name) => self.values_of(value),
                     name if VALUES.contains(&name) => self.anywhere(value),
                     "expect" => self.expect(value),
+                    "stream" => self.stream(value),
                     _ => self.steps(value),
                 }
             }
@@ -74,7 +75,22 @@ impl ReferenceTaker<'_> {
         for (key, value) in entries {
             match key.name.as_str() {
                 "body" => self.anywhere(value),
-                "headers" | "json" => self.values_of(value),
+                "headers" | "json" | "message" => self.values_of(value),
+                _ => {}
+            }
+        }
+    }
+
+    /// Conditions on the events of a stream.
+    fn stream(&mut self, node: &mut YamlNode) {
+        let YamlValue::Map(entries) = &mut node.kind else { return };
+        for (key, value) in entries {
+            match (key.name.as_str(), &mut value.kind) {
+                ("each", _) => self.values_of(value),
+                ("until", YamlValue::Map(entries)) => {
+                    let json = entries.iter_mut().filter(|(key, _)| key.name == "json");
+                    json.for_each(|(_, value)| self.values_of(value));
+                }
                 _ => {}
             }
         }
@@ -165,6 +181,21 @@ mod tests {
             (
                 "{ expect: { body: { equals: { env: A } } } }",
                 format!(r#"{{"expect":{{"body":{{"equals":"{one}"}}}}}}"#),
+            ),
+            ("{ message: { env: { env: A } } }", format!(r#"{{"message":{{"env":"{one}"}}}}"#)),
+            ("{ messages: [{ a: { env: A } }] }", format!(r#"{{"messages":[{{"a":"{one}"}}]}}"#)),
+            ("{ metadata: { env: { env: A } } }", format!(r#"{{"metadata":{{"env":"{one}"}}}}"#)),
+            (
+                "{ expect: { message: { $.a: { env: A } } } }",
+                format!(r#"{{"expect":{{"message":{{"$.a":"{one}"}}}}}}"#),
+            ),
+            (
+                "{ stream: { each: { $.a: { ge: { env: A } } } } }",
+                format!(r#"{{"stream":{{"each":{{"$.a":{{"ge":"{one}"}}}}}}}}"#),
+            ),
+            (
+                "{ stream: { until: { json: { $.a: { env: A } } } } }",
+                format!(r#"{{"stream":{{"until":{{"json":{{"$.a":"{one}"}}}}}}}}"#),
             ),
             (
                 "{ choice: [{ steps: [{ get: { env: A } }] }] }",

@@ -178,6 +178,7 @@ impl ReflectionClient {
             keep_headers: true,
             keep_body: true,
             keep_trailers: true,
+            reader: None,
             version: Version::Http2,
             is_refused: &|_| true,
         };

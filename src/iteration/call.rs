@@ -5,6 +5,7 @@
 mod echo;
 mod grpc;
 pub mod http;
+mod message_times;
 
 use plan::action::Action;
 use plan::call::ProtocolCall;

@@ -251,6 +251,7 @@ impl Lane {
         let ended = futures_util::future::join_all(running.collect::<Vec<_>>()).await;
         for lane in &mut self.beside {
             self.actions.append(&mut lane.actions);
+            self.streams.append(&mut lane.streams);
         }
         variables.merge(ended.iter().map(|(_, own)| own).zip(sets));
         let (mut stopped, ended) = (false, ended.into_iter().map(|(ended, _)| ended));

@@ -134,15 +134,25 @@ impl<'a> ParsedReply<'a> {
     }
 
     fn check_json(&self, expect: &Expect, variables: &Variables) -> Verdict {
-        if expect.json.is_empty() {
+        self.check_paths(&expect.json, variables)
+    }
+
+    /// Checks values in the JSON of the body.
+    pub(super) fn check_paths(&self, paths: &[(Path, ValueCondition)], variables: &Variables) -> Verdict {
+        if paths.is_empty() {
             return Ok(());
         }
         let json = self.json()?;
-        for (path, condition) in &expect.json {
+        for (path, condition) in paths {
             let found = self.at_path(json, path).map_or(ActualValue::Nothing, ActualValue::Json);
             self.compare(condition, &Subject::Path(path), found, variables)?;
         }
         Ok(())
+    }
+
+    /// The whole number at a path in the JSON of the body, if there is one.
+    pub(super) fn whole_number(&self, path: &Path) -> Option<u64> {
+        self.at_path(self.json().ok()?, path)?.as_u64()
     }
 
     /// Checks variables after the extraction.
@@ -355,6 +365,9 @@ impl<'a> ParsedReply<'a> {
                     let place = format!("line {} column {}", error.line(), error.column());
                     let reason = format!("the JSON has more than {JSON_DEPTH_MAX} levels, at {place}");
                     return (LIMIT, ClientError::Limit(reason).to_string());
+                }
+                if self.answer.event.is_some() {
+                    return (FailureClass::Check, format!("the event is not JSON: {error}"));
                 }
                 let content_type = self.answer.header(http::header::CONTENT_TYPE).unwrap_or("none".into());
                 // Some servers compress even without a request for it.

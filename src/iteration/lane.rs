@@ -8,6 +8,7 @@ use measure::errors::{FailureClass, FailureEvidence};
 use measure::observation::Observation;
 use measure::phases::Phases;
 use measure::sample::{ActionSample, CompletionStatus};
+use measure::streams::StreamSample;
 use plan::action::Action;
 use text::template::{Variables, allowance};
 
@@ -20,6 +21,7 @@ pub(super) struct Lane {
     callers: Callers,
     /// The iteration's measurements so far.
     pub(super) actions: Vec<ActionSample>,
+    pub(super) streams: Vec<StreamSample>,
     pub(super) state: CallState,
     /// The lanes of steps that run at the same time.
     pub(super) beside: Vec<Lane>,
@@ -37,6 +39,7 @@ impl Lane {
         Self {
             callers: Callers::new(context),
             actions: Vec::new(),
+            streams: Vec::new(),
             state: CallState::default(),
             beside: Vec::new(),
         }
@@ -46,6 +49,7 @@ impl Lane {
     #[inline]
     pub(super) fn begin_iteration(&mut self) {
         self.actions.clear();
+        self.streams.clear();
         self.state.under_way.clear();
         self.state.seen = None;
         self.beside.iter_mut().for_each(Self::begin_iteration);
@@ -75,6 +79,7 @@ impl Lane {
         for lane in &mut self.beside {
             lane.cut_off();
             self.actions.append(&mut lane.actions);
+            self.streams.append(&mut lane.streams);
         }
         let phases = std::mem::take(&mut self.state.phases);
         while let Some((action, since)) = self.state.under_way.pop() {
@@ -114,6 +119,11 @@ impl Lane {
             .under_way
             .pop()
             .unwrap_or_else(|| (before.sample(pass, action, branch.point, ended), ended));
+        if let Some(streamed) = self.state.streamed.take() {
+            // Of a poll, the last attempt counts.
+            self.streams.retain(|earlier| earlier.point != sample.point);
+            self.streams.push(StreamSample { point: sample.point, ..streamed });
+        }
         let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
         let sample = ActionSample {
             duration_ns: saturating_nanos(duration),

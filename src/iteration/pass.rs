@@ -15,6 +15,7 @@ use measure::errors::{FailureClass, FailureEvidence};
 use measure::observation::Observation;
 use measure::phases::{Phases, Retransmits};
 use measure::sample::{ActionSample, CompletionStatus};
+use measure::streams::StreamSample;
 use osprofiler::derived::DerivedProfiler;
 use osprofiler::signing::BaseSigner;
 use plan::action::Action;
@@ -112,6 +113,8 @@ pub(super) struct CallState {
     /// The phases of its last request so far.
     pub(super) phases: Phases,
     pub(super) deadline: Deadline,
+    /// What its answer was, if it came as a stream.
+    pub(super) streamed: Option<StreamSample>,
     /// What was seen in the last answer, if it failed.
     pub(super) seen: Option<Box<FailureEvidence>>,
 }
@@ -157,7 +160,7 @@ impl EarlierAttempts {
     ) -> u32 {
         let sample = self.sample(pass, action, branch.point, sent);
         push_frugally(&mut state.under_way, (sample, self.began.unwrap_or(sent)));
-        state.phases = Phases::default();
+        (state.phases, state.streamed) = (Phases::default(), None);
         sample.requests
     }
 

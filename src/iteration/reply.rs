@@ -21,11 +21,26 @@ pub(super) struct Reply {
     pub(super) body_bytes: u64,
     /// How many messages it has, if its protocol has messages.
     pub(super) messages: Option<u64>,
+    /// The number of the event that is its body, if it is an event of a stream.
+    pub(super) event: Option<u64>,
     /// How it says that it went, if it says more than the outcome.
     pub(super) said: Option<String>,
 }
 
 impl Reply {
+    /// Without headers and body.
+    pub(super) fn new(outcome: u16) -> Self {
+        Self {
+            outcome,
+            headers: None,
+            body: Vec::new(),
+            body_bytes: 0,
+            messages: None,
+            event: None,
+            said: None,
+        }
+    }
+
     /// The value of a header, if there is one and headers were kept. Lines of the same name are one list (RFC 9110,
     /// section 5.3): `Vary: a` and `Vary: b` mean `Vary: a, b`.
     pub(super) fn header(&self, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
@@ -40,6 +55,6 @@ impl Reply {
 
 impl From<Answer> for Reply {
     fn from(Answer { status, headers, body, body_bytes, .. }: Answer) -> Self {
-        Self { outcome: status.as_u16(), headers, body, body_bytes, messages: None, said: None }
+        Self { headers, body, body_bytes, ..Self::new(status.as_u16()) }
     }
 }

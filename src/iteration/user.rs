@@ -122,6 +122,7 @@ impl VirtualUser {
         self.variables = Some(variables);
         self.sample.duration_ns = saturating_nanos(now() - started);
         self.sample.actions = std::mem::take(&mut self.lane.actions);
+        self.sample.streams = std::mem::take(&mut self.lane.streams);
         self.began = None;
         self.lane.end_iteration();
         let failure = match ended {
@@ -147,6 +148,7 @@ impl VirtualUser {
         self.sample.ended = CompletionStatus::Aborted;
         self.lane.cut_off();
         self.sample.actions = std::mem::take(&mut self.lane.actions);
+        self.sample.streams = std::mem::take(&mut self.lane.streams);
         Some(&mut self.sample)
     }
 
@@ -195,6 +197,7 @@ impl VirtualUser {
     fn begin(&mut self, assignment: &Assignment<'_>, start_ns: Nanos) {
         // The memory of the last iteration's actions, which an idle user holds once.
         self.lane.actions = std::mem::take(&mut self.sample.actions);
+        self.lane.streams = std::mem::take(&mut self.sample.streams);
         self.lane.begin_iteration();
         self.sample = IterationSample {
             workload: assignment.workload,

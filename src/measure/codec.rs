@@ -9,15 +9,15 @@ use crate::phases::{Phases, Retransmits};
 use crate::protocol::Protocol;
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
-use super::rows::{IterationHead, Rows};
+use super::rows::{BLOCK_GAPS, BLOCK_ROWS_MAX, IterationHead, Rows};
 use super::sample::{ActionSample, CompletionStatus};
+use super::streams::{GAPS_OF_ITERATION_MAX, GapCounts, StreamSample};
 
-/// The most iterations of a block.
-pub const BLOCK_ROWS_MAX: usize = 8192;
-/// A block with this many requests is full; the last iteration may exceed this.
-pub const BLOCK_REQUESTS: usize = 16 * 1024;
 /// The first version of the log whose requests may speak another protocol than HTTP.
 const FIRST_OF_PROTOCOLS: u16 = 5;
+/// The most streams, and different gaps in them, that a reader accepts in a block.
+const STREAMS_MAX: usize = REQUESTS_MAX;
+const GAPS_MAX: usize = BLOCK_GAPS + GAPS_OF_ITERATION_MAX;
 /// The most requests that a reader accepts in a block.
 const REQUESTS_MAX: usize = 1 << 18;
 
@@ -34,21 +34,23 @@ const ITERATION_RESENT: u64 = 1 << (USER_SHIFT + u32::BITS);
 const ITERATION_POINT: u64 = 1;
 const FIRST_POINT: u64 = 2;
 
-const HEAD_COLUMNS: usize = 8;
+const HEAD_COLUMNS: usize = 9;
 const ACTION_COLUMNS: usize = 20;
+const STREAM_COLUMNS: usize = 5;
+const GAP_COLUMNS: usize = 2;
 const OFFSET_COLUMN: usize = 2;
 const DURATION_COLUMN: usize = 3;
 
 /// Appends a block, its rows in order of their numbers.
 ///
-/// At most [`BLOCK_ROWS_MAX`] rows, and [`BLOCK_REQUESTS`] requests plus the requests of one iteration.
+/// At most [`BLOCK_ROWS_MAX`] rows, and what [`Rows::fill_a_block`] says plus one iteration.
 pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     scratch.order(rows);
     put(rows.len() as u64, output);
     put(rows.requests() as u64, output);
     let mut previous = IterationHead::default();
     scratch.columns(HEAD_COLUMNS, rows.len());
-    for (head, first) in &scratch.order {
+    for (head, first, _) in &scratch.order {
         let actions = &rows.actions[*first..][..head.actions as usize];
         let end_ns = actions.last().map_or(0, |last| last.offset_ns.wrapping_add(last.duration_ns));
         let flags = head.ended as u64
@@ -64,13 +66,14 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
             zigzag(head.duration_ns.wrapping_sub(end_ns)),
             u64::from(head.error),
             u64::from(head.actions),
+            u64::from(head.streams),
         ];
         scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         previous = *head;
     }
     write_columns(&scratch.columns[..HEAD_COLUMNS], output);
     scratch.columns(ACTION_COLUMNS, rows.requests());
-    for (head, first) in &scratch.order {
+    for (head, first, _) in &scratch.order {
         let mut after_ns = 0;
         for (position, action) in (0..).zip(&rows.actions[*first..][..head.actions as usize]) {
             let values = action_values(action, position, after_ns);
@@ -79,6 +82,75 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
         }
     }
     write_columns(&scratch.columns[..ACTION_COLUMNS], output);
+    if !rows.streams.is_empty() {
+        encode_streams(rows, scratch, output);
+    }
+}
+
+fn encode_streams(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
+    let in_order = |order: &[(IterationHead, usize, usize)]| -> Vec<usize> {
+        order.iter().flat_map(|(head, _, first)| *first..*first + head.streams as usize).collect()
+    };
+    let streams: Vec<&StreamSample> =
+        in_order(&scratch.order).into_iter().filter_map(|at| rows.streams.get(at)).collect();
+    scratch.columns(STREAM_COLUMNS, streams.len());
+    for stream in &streams {
+        let values = [
+            u64::from(stream.point),
+            stream.messages,
+            stream.first_ns,
+            stream.tokens,
+            stream.gaps.stored().len() as u64,
+        ];
+        scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+    }
+    write_columns(&scratch.columns[..STREAM_COLUMNS], output);
+    scratch.columns(GAP_COLUMNS, 0);
+    for (bucket, count) in streams.iter().flat_map(|stream| stream.gaps.stored()) {
+        scratch.columns[0].push(u64::from(*bucket));
+        scratch.columns[1].push(u64::from(*count));
+    }
+    put(scratch.columns[0].len() as u64, output);
+    write_columns(&scratch.columns[..GAP_COLUMNS], output);
+}
+
+fn decode_streams(input: &mut &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
+    let count = rows.heads.iter().map(|head| head.streams as usize).sum();
+    if count == 0 {
+        return Some(());
+    }
+    if count > STREAMS_MAX {
+        return None;
+    }
+    scratch.columns(STREAM_COLUMNS, count);
+    read_columns(input, &mut scratch.columns[..STREAM_COLUMNS], count)?;
+    let mut streams = Vec::new();
+    for row in 0..count {
+        let column = |index: usize| scratch.columns[index][row];
+        let sample = StreamSample {
+            point: u32::try_from(column(0)).ok()?,
+            messages: column(1),
+            first_ns: column(2),
+            tokens: column(3),
+            gaps: GapCounts::default(),
+        };
+        streams.push((sample, usize::try_from(column(4)).ok()?));
+    }
+    let gaps = usize::try_from(get(input)?).ok().filter(|gaps| *gaps <= GAPS_MAX)?;
+    scratch.columns(GAP_COLUMNS, gaps);
+    read_columns(input, &mut scratch.columns[..GAP_COLUMNS], gaps)?;
+    let pairs = scratch.columns[0].iter().zip(&scratch.columns[1]);
+    let mut pairs =
+        pairs.map(|(bucket, count)| Some((u16::try_from(*bucket).ok()?, u32::try_from(*count).ok()?)));
+    for (mut sample, different) in streams {
+        let own: Vec<_> = pairs.by_ref().take(different).collect::<Option<_>>()?;
+        if own.len() != different {
+            return None;
+        }
+        sample.gaps = GapCounts::from_stored(own)?;
+        rows.push_streams(&[sample]);
+    }
+    pairs.next().is_none().then_some(())
 }
 
 fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; ACTION_COLUMNS] {
@@ -145,20 +217,21 @@ fn read_columns(input: &mut &[u8], columns: &mut [Vec<u64>], count: usize) -> Op
 #[derive(Default)]
 pub struct Scratch {
     columns: Vec<Vec<u64>>,
-    /// The rows in the order in which they are written, with the index of their first request.
-    order: Vec<(IterationHead, usize)>,
+    /// The rows in the order in which they are written, with the indices of their first request and stream.
+    order: Vec<(IterationHead, usize, usize)>,
 }
 
 impl Scratch {
     /// Orders rows by their numbers, so that differences are small, although workers finish in any order.
     fn order(&mut self, rows: &Rows) {
         self.order.clear();
-        let mut first = 0;
+        let (mut first, mut first_stream) = (0, 0);
         for head in &rows.heads {
-            self.order.push((*head, first));
+            self.order.push((*head, first, first_stream));
             first += head.actions as usize;
+            first_stream += head.streams as usize;
         }
-        self.order.sort_by_key(|(head, _)| (head.workload, head.number));
+        self.order.sort_by_key(|(head, ..)| (head.workload, head.number));
     }
 
     fn columns(&mut self, count: usize, rows: usize) {
@@ -180,6 +253,7 @@ pub fn decode(mut input: &[u8], version: u16, scratch: &mut Scratch, rows: &mut 
         ..FIRST_OF_PROTOCOLS => decode_actions::<earlier::HttpOnly>(&mut input, requests, scratch, rows)?,
         _ => decode_actions::<CurrentLayout>(&mut input, requests, scratch, rows)?,
     }
+    decode_streams(&mut input, scratch, rows)?;
     input.is_empty().then_some(())
 }
 
@@ -246,6 +320,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         duration_ns: unzigzag(column(5)),
         error: u32::try_from(column(6)).ok()?,
         actions: u32::try_from(column(7)).ok()?,
+        streams: u32::try_from(column(8)).ok()?,
         workload: u16::try_from(column(1)).ok()?,
         ended: CompletionStatus::from_u8((flags & ENDED_MASK) as u8)?,
         warm_up: flags & WARM_UP != 0,
@@ -263,7 +338,7 @@ fn decode_actions<L: Layout>(
     read_columns(input, &mut scratch.columns[..L::COLUMNS], requests)?;
     let columns = &scratch.columns;
     let mut row = 0;
-    let Rows { heads, actions } = rows;
+    let Rows { heads, actions, .. } = rows;
     for head in heads {
         let mut after_ns = 0_u64;
         for position in 0..u64::from(head.actions) {
@@ -411,11 +486,19 @@ mod tests {
         }
     }
     prop_compose! {
+        fn stream()(point: u32, messages: u64, first_ns: u64, tokens: u64, gaps in proptest::collection::vec(0..1_u64 << 40, 0..9)) -> StreamSample {
+            let mut sample = StreamSample { point, messages, first_ns, tokens, ..StreamSample::default() };
+            gaps.into_iter().for_each(|gap_ns| sample.gaps.add(gap_ns));
+            sample
+        }
+    }
+    prop_compose! {
         fn sample()(workload: u16, number: u64, start_ns in 0..1_u64 << 50, late_ns in 0..1_u64 << 30,
             duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32, user: u32,
+            streams in proptest::collection::vec(stream(), 0..3),
             actions in proptest::collection::vec(action(), 0..4)) -> IterationSample {
             IterationSample { workload, number, warm_up, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
-                ended: CompletionStatus::from_u8(ended).unwrap(), error, user, actions }
+                ended: CompletionStatus::from_u8(ended).unwrap(), error, user, actions, streams }
         }
     }
 

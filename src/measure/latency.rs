@@ -109,6 +109,16 @@ impl Latency {
         self.add_to_bucket(bucket_of(value_ns), &Slowest { count: 1, value_ns, sample });
     }
 
+    /// Adds several samples of the same value, all of one iteration.
+    pub fn record_several(&mut self, value_ns: Nanos, times: u64, sample: SampleId) {
+        self.add_to_count(leading::<HISTOGRAM_BITS>(value_ns.clamp(1, VALUE_NS_MAX)), times);
+        self.sum_ns += u128::from(value_ns) * u128::from(times);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        self.over_range += if value_ns > VALUE_NS_MAX { times } else { 0 };
+        self.add_to_bucket(bucket_of(value_ns), &Slowest { count: times, value_ns, sample });
+    }
+
     #[inline]
     fn add_to_count(&mut self, index: usize, count: u64) {
         if index >= self.counts.len() {
@@ -345,14 +355,14 @@ fn bounds() -> &'static Bounds {
 
 /// A value's number of bits and its leading bits, as one number that grows with it.
 #[inline]
-fn leading<const BITS: u32>(value: u64) -> usize {
+pub(crate) fn leading<const BITS: u32>(value: u64) -> usize {
     // One bit more than these is there in every value that is not small.
     let above = (value | 1 << BITS).ilog2() - BITS;
     ((above as usize) << BITS) + (value >> above) as usize
 }
 
 /// The smallest value for which [`leading`] gives this.
-fn smallest_with<const BITS: u32>(leading: usize) -> u64 {
+pub(crate) fn smallest_with<const BITS: u32>(leading: usize) -> u64 {
     let above = (leading >> BITS).saturating_sub(1);
     ((leading - (above << BITS)) as u64) << above
 }

@@ -22,3 +22,4 @@ pub mod ranked;
 pub mod recorder;
 pub mod rows;
 pub mod sample;
+pub mod streams;

@@ -6,9 +6,19 @@ use base::clock::Nanos;
 
 use super::latency::SampleId;
 use super::sample::{ActionSample, CompletionStatus, IterationSample};
+use super::streams::{GAPS_OF_ITERATION_MAX, GapCounts, StreamSample};
 
 /// The most requests of an iteration that are kept.
 pub const REQUESTS_OF_ITERATION_MAX: usize = 100_000;
+
+/// What a stream takes in memory, but for its gaps.
+const STREAM_BYTES: usize = size_of::<StreamSample>();
+/// The most iterations of a block of the log.
+pub(super) const BLOCK_ROWS_MAX: usize = 8192;
+/// A block with this many requests is full; the last iteration may exceed this.
+const BLOCK_REQUESTS: usize = 16 * 1024;
+/// The same for different gaps between the messages of streams.
+pub(super) const BLOCK_GAPS: usize = 1 << 16;
 
 /// An iteration without its requests. All offsets count from the run's anchor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub struct IterationHead {
     pub error: u32,
     /// How many requests it has.
     pub actions: u32,
+    /// How many of them were answered by a stream.
+    pub streams: u32,
     /// Its virtual user's number plus 1, if that decides which rows of data it got; 0 otherwise.
     pub user: u32,
     /// The workload's index.
@@ -89,6 +101,7 @@ impl IterationSample {
             duration_ns: self.duration_ns,
             error: self.error,
             actions: self.actions.len() as u32,
+            streams: self.streams.len() as u32,
             user: self.user,
             workload: self.workload,
             ended: self.ended,
@@ -104,9 +117,17 @@ pub struct SampleRow<'a> {
     pub head: &'a IterationHead,
     /// Its requests, in order.
     pub actions: &'a [ActionSample],
+    /// Their streams, in no order.
+    pub streams: &'a [StreamSample],
 }
 
 impl SampleRow<'_> {
+    /// The stream that answered an action, if one did.
+    #[must_use]
+    pub fn stream_of(&self, action: &ActionSample) -> Option<&StreamSample> {
+        self.streams.iter().find(|stream| stream.point == action.point)
+    }
+
     /// The same as a sample that owns its requests.
     #[must_use]
     pub fn to_sample(&self) -> IterationSample {
@@ -121,6 +142,7 @@ impl SampleRow<'_> {
             error: self.head.error,
             user: self.head.user,
             actions: self.actions.to_vec(),
+            streams: self.streams.to_vec(),
         }
     }
 }
@@ -130,6 +152,9 @@ impl SampleRow<'_> {
 pub struct Rows {
     pub(super) heads: Vec<IterationHead>,
     pub(super) actions: Vec<ActionSample>,
+    pub(super) streams: Vec<StreamSample>,
+    /// How many different gaps the streams have.
+    gaps: usize,
 }
 
 impl Rows {
@@ -139,6 +164,7 @@ impl Rows {
         Self {
             heads: Vec::with_capacity(other.heads.len()),
             actions: Vec::with_capacity(other.actions.len()),
+            ..Self::default()
         }
     }
 
@@ -148,18 +174,36 @@ impl Rows {
         let actions = &sample.actions[..sample.actions.len().min(REQUESTS_OF_ITERATION_MAX)];
         self.heads.push(IterationHead { actions: actions.len() as u32, ..sample.head() });
         self.actions.extend_from_slice(actions);
+        if !sample.streams.is_empty() {
+            self.push_streams(&sample.streams);
+        }
+    }
+
+    pub(super) fn push_streams(&mut self, streams: &[StreamSample]) {
+        let before = self.gaps;
+        for stream in streams {
+            let mut stream = stream.clone();
+            if self.gaps - before + stream.gaps.len() > GAPS_OF_ITERATION_MAX {
+                stream.gaps = GapCounts::default();
+            }
+            self.gaps += stream.gaps.len();
+            self.streams.push(stream);
+        }
     }
 
     /// Appends a row of another table.
     pub fn push_row(&mut self, row: SampleRow<'_>) {
         self.heads.push(*row.head);
         self.actions.extend_from_slice(row.actions);
+        self.push_streams(row.streams);
     }
 
     /// Appends all rows of another table.
     pub fn extend(&mut self, other: &Self) {
         self.heads.extend_from_slice(&other.heads);
         self.actions.extend_from_slice(&other.actions);
+        self.streams.extend_from_slice(&other.streams);
+        self.gaps += other.gaps;
     }
 
     /// Moves all times by this much; none is before the anchor.
@@ -174,6 +218,8 @@ impl Rows {
     pub fn clear(&mut self) {
         self.heads.clear();
         self.actions.clear();
+        self.streams.clear();
+        self.gaps = 0;
     }
 
     /// The number of iterations.
@@ -194,11 +240,28 @@ impl Rows {
         self.actions.len()
     }
 
+    /// True if they fill a block of the log.
+    #[must_use]
+    pub fn fill_a_block(&self) -> bool {
+        self.heads.len() >= BLOCK_ROWS_MAX || self.actions.len() >= BLOCK_REQUESTS || self.gaps >= BLOCK_GAPS
+    }
+
+    /// True if these and `more` fit into a block.
+    #[must_use]
+    pub fn share_a_block(&self, more: &Self) -> bool {
+        self.heads.len() + more.heads.len() <= BLOCK_ROWS_MAX
+            && self.actions.len() + more.actions.len() <= BLOCK_REQUESTS
+            && self.gaps + more.gaps <= BLOCK_GAPS
+    }
+
     /// The memory that the rows use, in bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.heads.len() * size_of::<IterationHead>() + self.actions.len() * size_of::<ActionSample>()
+        self.heads.len() * size_of::<IterationHead>()
+            + self.actions.len() * size_of::<ActionSample>()
+            + self.streams.len() * STREAM_BYTES
+            + self.gaps * size_of::<(u16, u32)>()
     }
 
     /// The iterations without their requests, in order.
@@ -209,11 +272,14 @@ impl Rows {
 
     /// The iterations, in order.
     pub fn iter(&self) -> impl Iterator<Item = SampleRow<'_>> {
-        let mut rest = self.actions.as_slice();
+        let (mut rest, mut rest_of_streams) = (self.actions.as_slice(), self.streams.as_slice());
         self.heads.iter().map(move |head| {
             let (actions, after) = rest.split_at((head.actions as usize).min(rest.len()));
             rest = after;
-            SampleRow { head, actions }
+            let (streams, after) =
+                rest_of_streams.split_at((head.streams as usize).min(rest_of_streams.len()));
+            rest_of_streams = after;
+            SampleRow { head, actions, streams }
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::phases::Phases;
 use crate::protocol::Protocol;
+use crate::streams::StreamSample;
 use base::clock::Nanos;
 
 /// How an iteration or a request ended.
@@ -60,6 +61,8 @@ pub struct IterationSample {
     pub user: u32,
     /// Its requests, in order.
     pub actions: Vec<ActionSample>,
+    /// What came back as streams, in no order.
+    pub streams: Vec<StreamSample>,
 }
 
 impl IterationSample {

@@ -126,9 +126,17 @@ impl Compiler<'_> {
             let span = at(node, &["status"]).span.clone();
             self.texts.faults.push(Fault::error(span, format!("this is {of} status")).help(help));
         }
-        let messages = [("message", expect.message.is_some()), ("messages", expect.messages.is_some())];
-        for (key, _) in messages.into_iter().filter(|(_, there)| *there && !is_grpc) {
-            let fault = Fault::error(key_span(node, key), format!("`{key}` belongs to a gRPC call"));
+        let has_messages = is_grpc || step.stream.is_some();
+        let keys = [
+            ("message", expect.message.is_some() && !is_grpc, "belongs to a gRPC call"),
+            (
+                "messages",
+                expect.messages.is_some() && !has_messages,
+                "belongs to a gRPC call, or to a `stream`",
+            ),
+        ];
+        for (key, _, what) in keys.into_iter().filter(|(_, is_foreign, _)| *is_foreign) {
+            let fault = Fault::error(key_span(node, key), format!("`{key}` {what}"));
             self.texts.faults.push(fault.help("check the body with `json` or `body`"));
         }
     }

@@ -8,6 +8,7 @@
 pub mod echo;
 pub mod grpc;
 pub mod http;
+pub mod stream;
 
 use ::http::Method;
 
@@ -73,6 +74,17 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.signed,
             Self::Grpc(call) => call.request.signed,
+            #[cfg(feature = "simulation")]
+            Self::Echo(_) => false,
+        }
+    }
+
+    /// Whether it is answered by a stream of messages. Of a gRPC call whose types are not known yet, it may be.
+    #[must_use]
+    pub fn may_be_streamed(&self) -> bool {
+        match self {
+            Self::Http(call) => call.stream.is_some(),
+            Self::Grpc(call) => call.method.is_none() || call.answers_with_a_stream(),
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
         }

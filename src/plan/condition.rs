@@ -1,5 +1,6 @@
 //! Checks on a response and values to take from it, compiled.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use regex::Regex;
 use serde_json_path::JsonPath;
 
 use base::masking::names_secret;
+use config::condition;
 use config::expect::{self, StatusRange};
 use text::diagnostics::Fault;
 use text::digits;
@@ -125,15 +127,25 @@ impl TextCompiler<'_> {
             expect.messages = Some(self.expectation(condition, Test::Equals, at(node, &["messages"])));
         }
         for (key, paths) in [("json", &config.json), ("message", &config.message)] {
-            for (path, value) in paths.iter().flatten() {
-                let place = at(node, &[key, path]);
-                let span = key_span(at(node, &[key]), path);
-                let (path, condition) =
-                    (self.json_path(path, span), self.expectation(value, Test::Equals, place));
-                expect.json.extend(path.map(|path| (path, condition)));
-            }
+            expect.json.extend(self.json_conditions(paths.as_ref(), at(node, &[key])));
         }
         expect
+    }
+
+    /// Conditions on values in JSON, by their paths.
+    pub(super) fn json_conditions(
+        &mut self,
+        paths: Option<&BTreeMap<String, condition::Condition>>,
+        node: &YamlNode,
+    ) -> Vec<(Path, ValueCondition)> {
+        let mut conditions = Vec::new();
+        for (path, value) in paths.into_iter().flatten() {
+            let (place, span) = (at(node, &[path]), key_span(node, path));
+            let (path, condition) =
+                (self.json_path(path, span), self.expectation(value, Test::Equals, place));
+            conditions.extend(path.map(|path| (path, condition)));
+        }
+        conditions
     }
 
     /// Compiles the conditions on variables, which may be those that the action itself extracts.
@@ -201,7 +213,7 @@ impl TextCompiler<'_> {
         Some(Extract { variable: Arc::from(name), place, default, secret })
     }
 
-    fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<Path> {
+    pub(super) fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<Path> {
         // The parser takes exponential time for nested filters, and stack space for each bracket.
         let count = |c: char| text.matches(c).count();
         if text.len() > JSON_PATH_BYTES_MAX

@@ -25,6 +25,8 @@ pub struct NamedStep {
     pub label: String,
     /// The tags of an action; a group has none.
     pub tags: Tags,
+    /// Whether it is answered by a stream of messages.
+    pub is_streamed: bool,
 }
 
 /// The actions among `steps` and in the steps within them, in the order of the file.
@@ -46,7 +48,8 @@ pub fn named(steps: &[PlanStep]) -> Vec<NamedStep> {
     visit(steps, &mut |step| match step {
         PlanStep::Action(action) => {
             let (name, tags) = (Arc::clone(&action.name), action.tags.clone());
-            found.push(NamedStep { name, label: action.label.clone(), tags });
+            let is_streamed = action.call.may_be_streamed();
+            found.push(NamedStep { name, label: action.label.clone(), tags, is_streamed });
         }
         PlanStep::Flow(flow) => found.extend(flow.named()),
         PlanStep::Think(_) => {}
@@ -60,6 +63,7 @@ pub fn names(rows: &[NamedStep]) -> ActionNames {
     ActionNames {
         actions: rows.iter().map(|row| row.name.to_string()).collect(),
         tags: rows.iter().map(|row| row.tags.clone()).collect(),
+        streams: (0..).zip(rows).filter(|(_, row)| row.is_streamed).map(|(number, _)| number).collect(),
     }
 }
 

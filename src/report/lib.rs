@@ -35,6 +35,7 @@ mod seed;
 mod shards;
 mod slow_part;
 pub mod slowest;
+mod streams;
 mod tags;
 pub mod terminal;
 mod texts;

@@ -31,7 +31,7 @@ pub(super) fn table(workload: &Workload) -> Option<DocumentTable> {
     Some(table)
 }
 
-fn times(times: &Distribution) -> impl Iterator<Item = Cell> {
+pub(super) fn times(times: &Distribution) -> impl Iterator<Item = Cell> {
     let at = |wanted: f64| words::percentile(times, wanted, "-");
     let longest = if times.count == 0 { "-".to_owned() } else { duration(times.max_ms) };
     PERCENTILES.iter().map(move |(_, wanted)| Cell::from(at(*wanted))).chain([longest.into()])

@@ -25,6 +25,7 @@ use super::load::LoadBuilder;
 use super::model::Counts;
 use super::network::RetransmitCounts;
 use super::series::SeriesBuilder;
+use super::streams::StreamStats;
 
 /// The number of slowest iterations of a run that are kept.
 pub const SLOWEST_MAX: usize = 10;
@@ -171,6 +172,8 @@ pub struct ActionStats {
     pub opened: u64,
     /// Requests that went over HTTP/2.
     pub http2: u64,
+    /// What came as streams, if anything did.
+    pub streams: Option<Box<StreamStats>>,
     /// Service times over time.
     pub series: SeriesBuilder,
 }
@@ -412,6 +415,9 @@ impl WorkloadStats {
             self.repeated.add(action);
             if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {
                 stats.add(action, head, id);
+                if let Some(stream) = row.stream_of(action).filter(|_| action.ended.is_measured()) {
+                    stats.streams.get_or_insert_with(|| Box::new(StreamStats::new())).add(stream, id);
+                }
             }
         }
     }
@@ -441,6 +447,7 @@ impl ActionStats {
             body_bytes: 0,
             opened: 0,
             http2: 0,
+            streams: None,
             series: SeriesBuilder::default(),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
 use uuid::Uuid;
 
 use measure::errors::{Failure, FailureEvidence};
@@ -14,21 +13,17 @@ use measure::sample::{CompletionStatus, IterationSample};
 use text::times::rfc3339;
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
+use super::distributions::{distribution, judged, milliseconds};
 use super::largest::keep_first;
 use super::load::WorkloadFigures;
 use super::model::{
-    Action, ActionTiming, Bucket, Distribution, ErrorClass, FORMAT, IterationOutcome, IterationRow,
-    MergedShard, OfferedLoad, Outcome, Percentile, PercentileOfAll, PercentilesOfDue, Phases, Probe,
-    Profiling, Results, Run, RunStatus, Series, SlowIteration, TaggedRequests, TraceState, VERSION, Verdict,
-    Workload,
+    Action, ActionTiming, ErrorClass, FORMAT, IterationOutcome, IterationRow, MergedShard, OfferedLoad,
+    Outcome, Phases, Probe, Profiling, Results, Run, RunStatus, Series, SlowIteration, TaggedRequests,
+    TraceState, VERSION, Verdict, Workload,
 };
 use super::network;
 use super::record;
 use super::tags::{self, TagStats};
-
-/// The percentiles in results.
-pub const PERCENTILES: [f64; 12] =
-    [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
@@ -241,7 +236,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
             .actions
             .iter()
             .zip(&names.actions)
-            .map(|(stats, names)| action(stats, names, never, ids))
+            .map(|(stats, names)| action(stats, names, (never, duration_s), ids))
             .collect(),
         tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, never, ids)).collect(),
         errors: errors(aggregate, stats, ids),
@@ -255,8 +250,13 @@ fn within(mut series: Series, times: &Latency) -> Series {
     series
 }
 
-/// `never` is the number of its workload's iterations that never started.
-fn action(stats: &ActionStats, (name, request): &(String, String), never: u64, ids: &RunIds) -> Action {
+/// `never` is the number of its workload's iterations that never started, and `duration_s` how long that took.
+fn action(
+    stats: &ActionStats,
+    (name, request): &(String, String),
+    (never, duration_s): (u64, f64),
+    ids: &RunIds,
+) -> Action {
     let cut_off = stats.requests.aborted;
     Action {
         name: name.clone(),
@@ -271,6 +271,7 @@ fn action(stats: &ActionStats, (name, request): &(String, String), never: u64, i
         bytes_received: stats.body_bytes,
         connections_opened: stats.opened,
         http2: stats.http2,
+        streams: stats.streams.as_ref().map(|streams| streams.model(duration_s, ids)),
         series: stats.series.clone().finish(),
     }
 }
@@ -389,57 +390,6 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
         lacks_spans: false,
         cause: None,
     }
-}
-
-/// The distribution of what completed, and the percentiles of everything that thresholds judge: of that, what `failed`, and
-/// what has no time because it never started or was cut off.
-fn judged(latency: &Latency, failed: &Latency, without_time: u64, ids: &RunIds) -> Distribution {
-    let is_all = failed.count() == 0 && without_time == 0;
-    let at = |percentile| latency.percentile_failures_last_ns(failed, without_time, percentile);
-    let of_all = || PercentilesOfDue {
-        count: latency.count() + without_time,
-        percentiles: PERCENTILES
-            .iter()
-            .map(|&percentile| PercentileOfAll { percentile, value_ms: at(percentile).map(milliseconds) })
-            .collect(),
-    };
-    Distribution { of_all: (!is_all).then(of_all), ..distribution(latency, ids) }
-}
-
-fn distribution(latency: &Latency, ids: &RunIds) -> Distribution {
-    if latency.count() == 0 {
-        return Distribution::default();
-    }
-    Distribution {
-        count: latency.count(),
-        min_ms: milliseconds(latency.min_ns()),
-        mean_ms: latency.mean_ns() / NS_PER_MS,
-        stddev_ms: latency.stddev_ns() / NS_PER_MS,
-        max_ms: milliseconds(latency.max_ns()),
-        over_range: latency.over_range(),
-        percentiles: PERCENTILES
-            .iter()
-            .map(|&percentile| Percentile {
-                percentile,
-                value_ms: milliseconds(latency.percentile_ns(percentile)),
-            })
-            .collect(),
-        of_all: None,
-        histogram: base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap_or_default()),
-        buckets: latency
-            .buckets()
-            .map(|bucket| Bucket {
-                from_ms: bucket.from_ns / NS_PER_MS,
-                to_ms: bucket.to_ns / NS_PER_MS,
-                count: bucket.count,
-                trace_id: ids.trace_id(bucket.exemplar),
-            })
-            .collect(),
-    }
-}
-
-fn milliseconds(nanos: u64) -> f64 {
-    nanos as f64 / NS_PER_MS
 }
 
 fn seconds(nanos: u64) -> f64 {

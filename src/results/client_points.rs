@@ -90,9 +90,14 @@ pub fn records(log: &RunLog, sample: &IterationSample, known: SampleReferences<'
         if action.protocol == Protocol::Grpc {
             add_rpc(&mut info, &request);
         }
-        client.add(ACTION, &id, &parent, time_ns, info, Some(stop_info(action, addresses)));
+        let stream = sample.streams.iter().find(|stream| stream.point == action.point);
+        let mut stop = stop_info(action, addresses);
+        if let Some(stream) = stream {
+            stop["messages"] = stream.messages.into();
+        }
+        client.add(ACTION, &id, &parent, time_ns, info, Some(stop));
         if action.requests == 1 {
-            client.phases(place, action, start_ns, &id);
+            client.phases((place, stream.is_some()), action, start_ns, &id);
         }
     }
     client.records
@@ -187,8 +192,15 @@ impl<'a> Client<'a> {
         self.log.ids().point_id(self.sample, number).to_string()
     }
 
-    /// The phases of a request in order, without the waiting, which the services' points cover.
-    fn phases(&mut self, place: u32, action: &ActionSample, start_ns: u64, parent: &str) {
+    /// The phases of a request in order, without the waiting, which the services' points cover. While a stream is received,
+    /// its service works on what comes next, so that is waiting, too.
+    fn phases(
+        &mut self,
+        (place, is_streamed): (u32, bool),
+        action: &ActionSample,
+        start_ns: u64,
+        parent: &str,
+    ) {
         let phases = &action.phases;
         let mut at_ns = start_ns;
         let all = [
@@ -198,7 +210,7 @@ impl<'a> Client<'a> {
             ("TLS", phases.tls_ns),
             ("send", phases.send_ns),
             ("", phases.wait_ns),
-            ("receive", phases.receive_ns),
+            (if is_streamed { "" } else { "receive" }, phases.receive_ns),
         ];
         for (number, (name, ns)) in (1_u32..).zip(all) {
             let end_ns = at_ns.saturating_add(ns);

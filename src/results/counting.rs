@@ -21,7 +21,7 @@ use terms::threshold::{Clock, Metric, MetricSubject, Operator, Statistic, Thresh
 
 use super::batched::BatchedSeries;
 use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
-use super::phase_times::phase_ns;
+use super::phase_times::each_phase_ns;
 use super::rally_sums::RallySums;
 
 pub use super::slice::Slice;
@@ -210,6 +210,10 @@ impl WorkloadCounts {
             Metric::Time(_, times) => {
                 let key = SeriesKey { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
                 match times.clock {
+                    Clock::Phase(phase) if phase.is_of_streams() => {
+                        let actions = self.names.streaming_members(times.subject.as_ref());
+                        (!actions.is_empty()).then_some(SeriesKey { actions: Some(actions), ..key })
+                    }
                     Clock::Phase(_) if times.subject.is_none() => {
                         let all =
                             (0..self.names.actions.len()).filter_map(|number| u16::try_from(number).ok());
@@ -301,16 +305,19 @@ impl Series {
                 continue;
             }
             let start_ns = head.start_ns.saturating_add(request.offset_ns);
-            let value_ns = match self.key.clock {
-                Clock::Response => request.duration_ns.saturating_add(head.queue_time_ns()),
-                Clock::Phase(phase) => match phase_ns(&request.phases, phase) {
-                    Some(phase_ns) => phase_ns,
-                    None => continue,
-                },
-                Clock::Service | Clock::QueueTime => request.duration_ns,
-            };
             let end_ns = start_ns.saturating_add(request.duration_ns);
-            self.sample((start_ns, end_ns), value_ns, (request.ended, request.phases.resent), id);
+            let (at, ended) = ((start_ns, end_ns), (request.ended, request.phases.resent));
+            match self.key.clock {
+                Clock::Response => {
+                    let value_ns = request.duration_ns.saturating_add(head.queue_time_ns());
+                    self.sample(at, value_ns, ended, id);
+                }
+                Clock::Phase(phase) => {
+                    let mut sample = |value_ns| self.sample(at, value_ns, ended, id);
+                    each_phase_ns(&row, request, phase, &mut sample);
+                }
+                Clock::Service | Clock::QueueTime => self.sample(at, request.duration_ns, ended, id),
+            }
         }
     }
 

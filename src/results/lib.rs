@@ -11,6 +11,7 @@ pub mod client_points;
 pub mod columns;
 pub mod counting;
 pub mod directory;
+pub mod distributions;
 pub mod export;
 pub mod fetched;
 pub mod find;
@@ -33,6 +34,7 @@ pub mod series;
 mod slice;
 pub mod stored;
 pub mod strata;
+mod streams;
 mod tags;
 mod tasks;
 #[cfg(test)]

@@ -6,13 +6,35 @@ use base::clock::Nanos;
 use measure::latency::{Latency, SampleId};
 use measure::log::{LogError, RunLog, Visitor};
 use measure::phases::Phases;
-use measure::rows::Rows;
-use measure::sample::CompletionStatus;
+use measure::rows::{Rows, SampleRow};
+use measure::sample::{ActionSample, CompletionStatus};
 use terms::threshold::RequestPhase;
 
-/// How long a phase of a request took; `None` if it had none.
-pub(super) fn phase_ns(phases: &Phases, phase: RequestPhase) -> Option<Nanos> {
+/// Gives how long a phase of a request took; nothing if it had none, and each gap of a stream.
+pub(super) fn each_phase_ns(
+    row: &SampleRow<'_>,
+    request: &ActionSample,
+    phase: RequestPhase,
+    given: &mut dyn FnMut(Nanos),
+) {
+    if !phase.is_of_streams() {
+        return phase_ns(&request.phases, phase).into_iter().for_each(given);
+    }
+    let stream = row.stream_of(request).filter(|stream| stream.messages > 0);
+    match (phase, stream) {
+        (RequestPhase::First, Some(stream)) => given(stream.first_ns),
+        (_, Some(stream)) => {
+            stream.gaps.iter().for_each(|(gap_ns, times)| (0..times).for_each(|_| given(gap_ns)))
+        }
+        // One that failed before its first message is no good one.
+        (_, None) if request.ended == CompletionStatus::Failed => given(request.duration_ns),
+        (_, None) => {}
+    }
+}
+
+fn phase_ns(phases: &Phases, phase: RequestPhase) -> Option<Nanos> {
     match phase {
+        RequestPhase::First | RequestPhase::Gap => None,
         RequestPhase::Resolve => phases.opened.then_some(phases.resolve_ns),
         RequestPhase::Connect => phases.opened.then_some(phases.connect_ns),
         RequestPhase::Tls => (phases.tls_ns > 0).then_some(phases.tls_ns),
@@ -56,20 +78,21 @@ impl PhaseTimes {
 
 impl Visitor for PhaseTimes {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        let of_workload = |workload: u16| usize::from(workload) == self.workload;
+        let own = self.workload;
+        let of_workload = |workload: u16| usize::from(workload) == own;
         for row in rows.iter().filter(|row| of_workload(row.head.workload) && !row.head.warm_up) {
             let id = SampleId { workload: row.head.workload, number: row.head.number };
-            let is_it = |action: u16| self.action.is_none_or(|wanted| usize::from(action) == wanted);
+            let Self { action, all, failed, aborted, phase, .. } = &mut *self;
+            let is_it = |number: u16| action.is_none_or(|wanted| usize::from(number) == wanted);
             for request in row.actions.iter().filter(|request| is_it(request.action)) {
-                let Some(phase_ns) = phase_ns(&request.phases, self.phase) else { continue };
-                match request.ended {
-                    CompletionStatus::Ok => self.all.record(phase_ns, id),
+                each_phase_ns(&row, request, *phase, &mut |phase_ns| match request.ended {
+                    CompletionStatus::Ok => all.record(phase_ns, id),
                     CompletionStatus::Failed => {
-                        self.all.record(phase_ns, id);
-                        self.failed.record(phase_ns, id);
+                        all.record(phase_ns, id);
+                        failed.record(phase_ns, id);
                     }
-                    CompletionStatus::Aborted | CompletionStatus::Dropped => self.aborted += 1,
-                }
+                    CompletionStatus::Aborted | CompletionStatus::Dropped => *aborted += 1,
+                });
             }
         }
         Ok(())

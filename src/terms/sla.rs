@@ -136,9 +136,13 @@ fn resolve_thresholds(
         faults.extend(faults_of_options(written, place));
         match threshold::parse(&written.threshold) {
             Ok(condition) => {
-                if let Some(subject) = condition.metric.subject() {
-                    faults.extend(unknown(subject, names, text.span.clone()));
-                }
+                let subject = condition.metric.subject();
+                let unknown = subject.and_then(|subject| unknown(subject, names, text.span.clone()));
+                let known = unknown.is_none().then_some(names).flatten();
+                faults.extend(unknown);
+                faults.extend(
+                    known.and_then(|names| without_stream(&condition.metric, names, text.span.clone())),
+                );
                 places.push(text.span.clone());
                 thresholds.push(resolved(condition, written));
             }
@@ -218,6 +222,15 @@ fn unknown(subject: &MetricSubject, names: Option<&ActionNames>, span: Range<usi
         None if known.is_empty() => "give actions `tags`, such as `tags: {team: identity}`".to_owned(),
         None => format!("the workload's {}s are: {}", subject.word(), known.join(", ")),
     }))
+}
+
+/// A time of streams where there are none.
+fn without_stream(metric: &threshold::Metric, names: &ActionNames, span: Range<usize>) -> Option<Fault> {
+    if !metric.is_of_streams() || !names.streaming_members(metric.subject()).is_empty() {
+        return None;
+    }
+    let fault = Fault::error(span, format!("no action that `{metric}` is about is answered by a stream"));
+    Some(fault.help("give the action `stream: events`, `lines` or `chunks`"))
 }
 
 /// The place of a part of a text in its file, or of the whole text if quoting changes its length.

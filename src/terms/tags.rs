@@ -17,13 +17,15 @@ pub struct ActionNames {
     pub actions: Vec<String>,
     /// The tags of each of them. It may be shorter than `actions`: the others have none.
     pub tags: Vec<Tags>,
+    /// The numbers of those that are answered by a stream of messages, ascending.
+    pub streams: Vec<u16>,
 }
 
 impl ActionNames {
     /// The names of actions without tags.
     #[must_use]
     pub fn untagged(actions: &[&str]) -> Self {
-        Self { actions: actions.iter().map(|&name| name.to_owned()).collect(), tags: Vec::new() }
+        Self { actions: actions.iter().map(|&name| name.to_owned()).collect(), ..Self::default() }
     }
 
     /// Every tag with its value, as [`text()`] writes it, in alphabetical order.
@@ -44,6 +46,17 @@ impl ActionNames {
             .filter(|number| meant(*number))
             .filter_map(|at| u16::try_from(at).ok())
             .collect()
+    }
+}
+
+impl ActionNames {
+    /// The same of those that are answered by a stream. Without a subject, all of these.
+    #[must_use]
+    pub fn streaming_members(&self, subject: Option<&MetricSubject>) -> Vec<u16> {
+        let Some(subject) = subject else { return self.streams.clone() };
+        let mut members = self.members(subject);
+        members.retain(|number| self.streams.binary_search(number).is_ok());
+        members
     }
 }
 

@@ -15,6 +15,7 @@ pub mod page;
 pub mod programs;
 pub mod shell;
 pub mod similar;
+pub mod stream;
 pub mod template;
 pub mod template_names;
 pub mod times;

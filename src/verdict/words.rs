@@ -72,6 +72,8 @@ pub(super) fn unmeasured(metric: &Metric) -> &'static str {
         }
         RequestPhase::Resolve | RequestPhase::Connect => "no request opened a connection: they are kept",
         RequestPhase::Send | RequestPhase::Wait | RequestPhase::Receive => "no request was sent",
+        RequestPhase::First => "no stream was answered",
+        RequestPhase::Gap => "no stream had two messages",
     }
 }
 

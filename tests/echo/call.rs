@@ -85,14 +85,7 @@ impl EchoLane {
             Some(Ok(answer)) => {
                 let outcome = if answer == line { SAME } else { ANOTHER };
                 let body_bytes = answer.len() as u64;
-                let reply = Reply {
-                    outcome,
-                    headers: None,
-                    body: answer.into_bytes(),
-                    body_bytes,
-                    messages: None,
-                    said: None,
-                };
+                let reply = Reply { body: answer.into_bytes(), body_bytes, ..Reply::new(outcome) };
                 let verdict = ParsedReply::new(&reply, None, |_| None).verdict(
                     action,
                     duration,

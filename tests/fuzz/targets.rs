@@ -383,6 +383,7 @@ async fn ask(version: Version, bytes: &[u8], piece: usize) -> Option<(u16, u64)>
         keep_headers: true,
         keep_body: false,
         keep_trailers: false,
+        reader: None,
         version: Version::Auto,
         is_refused: &|_| false,
     };

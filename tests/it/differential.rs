@@ -53,6 +53,7 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<ComparableAnswer> {
         keep_headers: true,
         keep_body: true,
         keep_trailers: false,
+        reader: None,
         version: Version::Auto,
         is_refused: &|_| false,
     };

@@ -708,6 +708,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     keep_headers: false,
                     keep_body: true,
                     keep_trailers: false,
+                    reader: None,
                     version: Version::Auto,
                     is_refused: &|_| false,
                 };

@@ -38,6 +38,9 @@ pub(crate) enum Act {
     Full(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// Answers with this status, these headers, this body and these trailers; without the last two, the head ends it.
     Trailed(u16, Vec<(&'static str, String)>, Vec<u8>, Vec<(&'static str, String)>),
+    /// Answers with this status, these headers, and these pieces of a body, each after a pause; true to send the last again and
+    /// again.
+    Pieces(u16, Vec<(&'static str, String)>, Vec<(std::time::Duration, Vec<u8>)>, bool),
     /// 103, then the answer.
     Interim,
     /// Resets the stream.
@@ -274,6 +277,9 @@ async fn handle(
         Act::Trailed(status, headers, body, trailers) => {
             answer(&mut respond, status, &headers, body, &trailers).await;
         }
+        Act::Pieces(status, headers, pieces, is_endless) => {
+            in_pieces(&mut respond, (status, &headers), &pieces, is_endless).await;
+        }
         Act::Interim => {
             let interim = Response::builder().status(103).header("link", "</x>").body(()).unwrap();
             let _ = respond.send_informational(interim);
@@ -316,6 +322,33 @@ async fn handle(
         }
         Act::Hang => std::future::pending().await,
     }
+}
+
+async fn in_pieces(
+    respond: &mut SendResponse<Bytes>,
+    (status, headers): (u16, &[(&'static str, String)]),
+    pieces: &[(std::time::Duration, Vec<u8>)],
+    is_endless: bool,
+) {
+    let mut response = Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(*name, value);
+    }
+    let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), false) else { return };
+    let mut number = 0;
+    while let Some((pause, piece)) = pieces.get(number) {
+        tokio::time::sleep(*pause).await;
+        let mut piece = Bytes::from(piece.clone());
+        while !piece.is_empty() {
+            stream.reserve_capacity(piece.len());
+            let Some(Ok(room)) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else { return };
+            if stream.send_data(piece.split_to(room.min(piece.len())), false).is_err() {
+                return;
+            }
+        }
+        number += usize::from(!is_endless);
+    }
+    let _ = stream.send_data(Bytes::new(), true);
 }
 
 async fn part_of_an_answer(respond: &mut SendResponse<Bytes>) -> Option<SendStream<Bytes>> {

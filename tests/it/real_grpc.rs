@@ -1,62 +1,27 @@
 //! gRPC calls to real services: grpcio for Python and @grpc/grpc-js for Node, traced by OpenTelemetry as their users do
 //! it (`tests/real/grpc.sh`, `tests/grpc`). Each test starts its own, on a free port.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::started::StartedService;
 use crate::support::{Bench, free_address, service};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grpc");
 
-/// A service, which ends with this.
-struct GrpcService {
-    child: Child,
-    port: u16,
+/// The service in Python, with these options.
+fn python(options: &[&str]) -> Option<StartedService> {
+    let mut command = Command::new(setting("PYTHON")?);
+    Some(StartedService::start(command.arg(format!("{FOLDER}/server.py")).arg(proto()).args(options)))
 }
 
-impl GrpcService {
-    fn start(command: &mut Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().strip_prefix("listening ").and_then(|port| port.parse().ok());
-        let port = port.unwrap_or_else(|| {
-            let mut said = String::new();
-            let _ = child.kill();
-            let _ = child.stderr.take().unwrap().read_to_string(&mut said);
-            panic!("the service does not listen: {line}{said}")
-        });
-        Self { child, port }
-    }
-
-    /// The service in Python, with these options.
-    fn python(options: &[&str]) -> Option<Self> {
-        let python = setting("PYTHON")?;
-        let mut command = Command::new(python);
-        Some(Self::start(command.arg(format!("{FOLDER}/server.py")).arg(proto()).args(options)))
-    }
-
-    /// The service in Node; its spans go to this URL.
-    fn node(spans: Option<&str>) -> Option<Self> {
-        let modules = setting("NODE")?;
-        let mut command = Command::new("node");
-        command.env("NODE_PATH", modules).arg(format!("{FOLDER}/server.js")).arg(proto()).args(spans);
-        Some(Self::start(&mut command))
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for GrpcService {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
+/// The service in Node; its spans go to this URL.
+fn node(spans: Option<&str>) -> Option<StartedService> {
+    let modules = setting("NODE")?;
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", modules).arg(format!("{FOLDER}/server.js")).arg(proto()).args(spans);
+    Some(StartedService::start(&mut command))
 }
 
 fn setting(name: &str) -> Option<String> {
@@ -100,7 +65,7 @@ fn all_are_right(url: &str, deployment: &str, scenario: &str) -> Value {
 
 #[test]
 fn real_services_say_what_their_messages_are() {
-    for service in [GrpcService::python(&[]), GrpcService::python(&["--gzip"]), GrpcService::node(None)] {
+    for service in [python(&[]), python(&["--gzip"]), node(None)] {
         let Some(service) = service else { continue };
         all_are_right(&service.url(), "", "");
     }
@@ -108,7 +73,7 @@ fn real_services_say_what_their_messages_are() {
 
 #[test]
 fn real_services_without_reflection_need_their_files() {
-    let Some(service) = GrpcService::python(&["--no-reflection"]) else { return };
+    let Some(service) = python(&["--no-reflection"]) else { return };
     let bench = Bench::new();
     bench.load(&service.url(), "", STEPS);
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(65);
@@ -132,19 +97,19 @@ fn real_calls_over_tls_and_unix_sockets() {
         (vec!["--tls", &cert, &key], format!("tls: {{ ca: '{cert}' }}")),
         (vec!["--tls", &cert, &key, "--client-ca", &cert], tls),
     ] {
-        let Some(service) = GrpcService::python(&options) else { return };
+        let Some(service) = python(&options) else { return };
         let results = all_are_right(&format!("grpcs://127.0.0.1:{}", service.port), &tls, "");
         let tls_ms = &results["workloads"][0]["actions"][0]["phases"]["tls_ms"];
         assert!(tls_ms.as_f64() > Some(0.0), "{tls_ms}");
     }
     let socket = path("orders.sock");
-    let Some(_service) = GrpcService::python(&["--unix", &socket]) else { return };
+    let Some(_service) = python(&["--unix", &socket]) else { return };
     all_are_right(&format!("unix:{socket}"), "", "");
 }
 
 #[test]
 fn real_calls_carry_metadata_and_a_deadline() {
-    let Some(service) = GrpcService::python(&[]) else { return };
+    let Some(service) = python(&[]) else { return };
     let bench = Bench::new();
     let steps = "runner: { serial: { times: 2 } }
 iteration:
@@ -172,7 +137,7 @@ iteration:
 
 #[test]
 fn real_faults_are_said_with_their_status() {
-    let Some(service) = GrpcService::python(&[]) else { return };
+    let Some(service) = python(&[]) else { return };
     for (id, message) in [
         ("gone", "answered NOT_FOUND: no such order: äöü; google.rpc.ErrorInfo ("),
         ("denied", "answered PERMISSION_DENIED: not yours: 100%, expected OK"),
@@ -194,7 +159,7 @@ fn real_faults_are_said_with_their_status() {
 
 #[test]
 fn real_services_are_called_and_written_down_by_their_address() {
-    let Some(service) = GrpcService::python(&[]) else { return };
+    let Some(service) = python(&[]) else { return };
     let bench = Bench::new();
     let address = format!("grpc://127.0.0.1:{}", service.port);
     let call = format!("{address}/shop.v1.Orders/Get");
@@ -216,9 +181,9 @@ fn real_services_are_called_and_written_down_by_their_address() {
 fn real_causes_behind_grpc_are_named_across_two_languages() {
     let receiver = free_address();
     let spans = format!("http://{receiver}/v1/traces");
-    let Some(stock) = GrpcService::node(Some(&spans)) else { return };
+    let Some(stock) = node(Some(&spans)) else { return };
     let next = format!("127.0.0.1:{}", stock.port);
-    let Some(orders) = GrpcService::python(&["--spans", &spans, "--next", &next]) else { return };
+    let Some(orders) = python(&["--spans", &spans, "--next", &next]) else { return };
     for (slow_ms, expected) in [(60, Some("count stock")), (0, None)] {
         let bench = Bench::new();
         let steps = format!(
@@ -245,5 +210,39 @@ iteration:
         for service in ["orders", "stock"] {
             assert!(tree.iter().any(|node| node["service"] == service), "{service}: {comparison:#}");
         }
+    }
+}
+
+/// One stream of ten has a slow message: what the service did meanwhile is named, and the gap is seen.
+#[test]
+fn a_slow_message_of_a_real_stream_is_named() {
+    let receiver = free_address();
+    let Some(orders) = python(&["--spans", &format!("http://{receiver}/v1/traces")]) else { return };
+    for (slow_ms, expected) in [(80, Some("load row")), (0, None)] {
+        let bench = Bench::new();
+        let steps = format!(
+            "warm_up: {{ times: 20 }}
+runner: {{ constant: {{ times: 300, concurrency: 2 }} }}
+iteration:
+  - action: list
+    grpc: shop.v1.Orders/List
+    message: {{ count: 5, gap_ms: 1, slow_at: 3, slow_ms: '{{{{ {slow_ms} if iteration % 10 == 0 else 0 }}}}' }}
+    expect: {{ messages: 5 }}
+sla: {{ thresholds: [ p50(first) < 10s, p50(gap) < 10s ] }}"
+        );
+        bench.load(&orders.url(), &format!("profiler: {{ receive: \"{receiver}\" }}"), &steps);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let results = bench.results();
+        let comparison = &results["workloads"][0]["comparison"];
+        let kinds = comparison["kinds"].as_array().cloned().unwrap_or_default();
+        let named = kinds.iter().find(|kind| kind["guilty"] == true);
+        // Without a plant, the service's own tail may be named, but not this span.
+        let named = named
+            .map(|kind| kind["name"].as_str().unwrap())
+            .filter(|name| expected.is_some() || *name == "load row");
+        assert_eq!(named, expected, "{comparison:#}\n{}", ended.stdout);
+        let streams = &results["workloads"][0]["actions"][0]["streams"];
+        assert_eq!((&streams["streams"], &streams["messages"]), (&300.into(), &1500.into()), "{streams:#}");
+        assert!(expected.is_none() || streams["gap"]["max_ms"].as_f64() >= Some(75.0), "{streams:#}");
     }
 }

@@ -262,6 +262,7 @@ mod tests {
             keep_headers: false,
             keep_body: false,
             keep_trailers: false,
+            reader: None,
             version: Version::Auto,
             is_refused: &|_| false,
         };

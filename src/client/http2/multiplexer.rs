@@ -320,8 +320,12 @@ impl Multiplexer {
         uploads.filter_map(|stream| stream.waker.take()).for_each(Waker::wake);
     }
 
-    /// Takes a request out, with its answer if that is whole. A stream that has not ended is reset.
-    pub(super) fn take(&mut self, id: u32) -> Option<Result<CollectedAnswer, StreamFailure>> {
+    /// Takes a request out, with its answer if that is whole or its reader had enough. A stream that has not ended is reset.
+    pub(super) fn take(
+        &mut self,
+        id: u32,
+        had_enough: bool,
+    ) -> Option<Result<CollectedAnswer, StreamFailure>> {
         let place = self.place(id)?;
         let stream = self.streams.swap_remove(place);
         let is_reset = match &stream.outcome {
@@ -334,7 +338,7 @@ impl Multiplexer {
             self.reset(id);
         }
         let StreamState { head, body, body_bytes, trailers, outcome, .. } = stream;
-        Some(match outcome? {
+        Some(match if had_enough { Ok(()) } else { outcome? } {
             Ok(()) => {
                 let head = head?;
                 let (status, headers) = (head.status, head.headers);

@@ -114,12 +114,15 @@ impl Multiplexer {
         let Some(place) = place else { return Ok(()) };
         let stream = &mut self.streams[place];
         let ends = head.has(frame::END_STREAM);
+        // A reader has the content reported when it has taken it.
+        let is_read_later = stream.unread.is_some();
         if let Err(error) = stream.add(content) {
             stream.fail(StreamFailure::Answer(error));
         } else if ends {
             stream.end_answer();
         } else {
-            stream.unreported += length;
+            let later = if is_read_later { u32::try_from(content.len()).unwrap_or(length) } else { 0 };
+            stream.unreported += length - later;
             if stream.unreported >= STREAM_WINDOW_BYTES / 2 {
                 let read = mem::take(&mut stream.unreported);
                 frame::write_number(&mut self.output, frame::WINDOW_UPDATE, head.stream, read);

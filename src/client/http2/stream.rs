@@ -10,6 +10,7 @@ use base::clock::now;
 
 use super::answer::{AnswerHead, broken};
 use super::code::Http2Code;
+use super::pieces::UnreadPieces;
 use crate::error::ClientError;
 use crate::framing::KeepHeaders;
 use crate::options::INTERIM_MAX;
@@ -81,6 +82,8 @@ pub(super) struct StreamState {
     pub(super) first: Option<Instant>,
     pub(super) body: Vec<u8>,
     pub(super) body_bytes: u64,
+    /// What waits for the reader of the answer, if it has one.
+    pub(super) unread: Option<UnreadPieces>,
     pub(super) trailers: Option<Arc<HeaderMap>>,
     interim: usize,
     /// The end of the answer, whole or not.
@@ -105,6 +108,7 @@ impl StreamState {
             first: None,
             body: Vec::new(),
             body_bytes: 0,
+            unread: request.reader.map(|_| UnreadPieces::default()),
             trailers: None,
             interim: 0,
             outcome: None,
@@ -143,6 +147,9 @@ impl StreamState {
         }
         self.first = Some(now());
         self.head = Some(head);
+        if self.unread.is_some() {
+            self.waker.take().into_iter().for_each(Waker::wake);
+        }
         if ends {
             self.end_answer();
         }
@@ -176,10 +183,21 @@ impl StreamState {
         if self.has_body() && head.length.is_some_and(|length| self.body_bytes > length) {
             return Err(self.other_length());
         }
-        let [of_ok, of_others] = self.wish.kept_bytes_max;
-        let kept = if head.status == StatusCode::OK { of_ok } else { of_others };
-        crate::keep(&mut self.body, content, kept);
+        if let Some(unread) = &mut self.unread {
+            unread.add(content, now());
+            // Another task may have read it.
+            self.waker.take().into_iter().for_each(Waker::wake);
+        } else {
+            self.keep(content);
+        }
         Ok(())
+    }
+
+    /// Keeps as much of a part of the body as is wanted.
+    pub(super) fn keep(&mut self, content: &[u8]) {
+        let is_ok = self.head.as_ref().is_some_and(|head| head.status == StatusCode::OK);
+        let [of_ok, of_others] = self.wish.kept_bytes_max;
+        crate::keep(&mut self.body, content, if is_ok { of_ok } else { of_others });
     }
 
     /// False if the length in the head is not that of the body (RFC 9113, section 8.1.1).

@@ -64,6 +64,7 @@ fn begin(connection: &mut Multiplexer, header: &str, body: &BodyContent) -> u32 
         cookies: None,
         keep_headers: true,
         keep_trailers: true,
+        reader: None,
         version: Version::Auto,
         keep_body: true,
         is_refused: &|_| false,
@@ -97,7 +98,7 @@ fn answered(
         held.drain(..taken);
     }
     assert!(connection.unsent().len() < 64 + bytes.len(), "{} bytes wait", connection.unsent().len());
-    Ok(if connection.has_ended(1) { connection.take(1) } else { None })
+    Ok(if connection.has_ended(1) { connection.take(1, false) } else { None })
 }
 
 /// The same, as a text.
@@ -253,7 +254,7 @@ fn windows_are_opened_again() {
     let mut connection = asked();
     connection.receive(&frame(1, 4, 1, b"\x88")).unwrap();
     let (mut of_stream, mut of_all) = (0, 0);
-    connection.take(1);
+    connection.take(1, false);
     // A body without end that is not wanted any more counts for the connection.
     for _ in 0..400 {
         connection.receive(&frame(0, 0, 1, &[0; 16_000])).unwrap();
@@ -329,7 +330,7 @@ fn long_heads_are_spread_over_frames() {
 #[test]
 fn a_request_that_is_given_up_is_reset_and_its_answer_ignored() {
     let mut connection = asked();
-    assert!(connection.take(1).is_none());
+    assert!(connection.take(1, false).is_none());
     assert_eq!(sent(&mut connection), [(frame::RST_STREAM, 0, 1, vec![0, 0, 0, 8])]);
     let next = get(&mut connection);
     sent(&mut connection);
@@ -337,12 +338,12 @@ fn a_request_that_is_given_up_is_reset_and_its_answer_ignored() {
     let late = [frame(1, 4, 1, b"\x48\x03203"), frame(0, 1, 1, b"late")].concat();
     connection.receive(&late).unwrap();
     connection.receive(&frame(1, 5, next, b"\xbe")).unwrap();
-    let answer = connection.take(next).unwrap().map(|answer| answer.status.as_u16());
+    let answer = connection.take(next, false).unwrap().map(|answer| answer.status.as_u16());
     assert!(matches!(answer, Ok(203)), "{answer:?}");
-    assert!(sent(&mut connection).is_empty() && connection.take(next).is_none());
+    assert!(sent(&mut connection).is_empty() && connection.take(next, false).is_none());
     // However many they are.
     let many: Vec<u32> = (0..200).map(|_| get(&mut connection)).collect();
-    assert!(many.iter().all(|id| connection.take(*id).is_none()));
+    assert!(many.iter().all(|id| connection.take(*id, false).is_none()));
     sent(&mut connection);
     for id in many {
         connection.receive(&frame(1, 5, id, b"\x88")).unwrap();

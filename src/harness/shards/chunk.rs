@@ -9,7 +9,7 @@ use measure::log::VERSION;
 use serde::{Deserialize, Serialize};
 
 use base::clock::Nanos;
-use measure::codec::{BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch, decode, encode};
+use measure::codec::{Scratch, decode, encode};
 use measure::rows::Rows;
 
 const MAGIC: &[u8; 8] = b"bshard2\n";
@@ -58,7 +58,7 @@ impl Chunk {
         };
         for row in self.rows.iter() {
             block.push_row(row);
-            if block.len() >= BLOCK_ROWS_MAX || block.requests() >= BLOCK_REQUESTS {
+            if block.fill_a_block() {
                 put(&mut block);
             }
         }

@@ -53,6 +53,8 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
         for names in workloads.iter().map(WorkloadHeader::names) {
             // A header may list the tags of fewer actions than it has.
             all.tags.resize(all.actions.len(), Tags::new());
+            let before = u16::try_from(all.actions.len()).unwrap_or(u16::MAX);
+            all.streams.extend(names.streams.iter().map(|number| number.saturating_add(before)));
             all.tags.extend(names.tags.into_iter().take(names.actions.len()));
             all.actions.extend(names.actions);
         }

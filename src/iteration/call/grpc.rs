@@ -54,6 +54,7 @@ pub(super) fn reply(
         body: Vec::new(),
         body_bytes,
         messages: None,
+        event: None,
         said: (status.code != 0).then(|| masked(&status.words(call.method.as_ref())).into_owned()),
     };
     match read {

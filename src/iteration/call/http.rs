@@ -3,6 +3,7 @@
 mod bodies;
 pub mod fixed;
 mod request;
+mod stream;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::{TemplateError, Variables};
 
+use super::message_times::MessageTimes;
 use crate::Context;
 use crate::compare::{Fault, Verdict};
 use crate::crowd::Sender;
@@ -38,6 +40,7 @@ use crate::reply::Reply;
 use bodies::render_body;
 use fixed::FixedParts;
 use request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
+use stream::{StreamRead, StreamReader};
 
 /// What a lane keeps for its requests.
 pub(crate) struct HttpLane {
@@ -112,6 +115,11 @@ impl HttpLane {
         pass.headers(branch, call, signed, variables, &mut self.headers)?;
         let sent = now();
         let attempt = before.sends(pass, branch, action, sent, state);
+        let stream = call
+            .stream
+            .as_deref()
+            .map(|plan| StreamReader::new((plan, action), variables, (sent, observed.is_some())));
+        let times = grpc.filter(|call| call.answers_with_a_stream()).map(|_| MessageTimes::new(sent));
         let request = Request {
             method: &call.method,
             origin: whole.as_ref().unwrap_or(&call.base.origin),
@@ -123,12 +131,17 @@ impl HttpLane {
             redirects_max: call.redirects_max,
             body_bytes_max: call.body_bytes_max,
             cookies: pass.cookies.filter(|_| call.cookies),
-            keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some(),
+            keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some() || stream.is_some(),
             keep_body: observed.is_some() || action.needs_body() || grpc.is_some(),
             keep_trailers: grpc.is_some(),
+            reader: match (&stream, &times) {
+                (Some(stream), _) => Some(stream),
+                (None, times) => times.as_ref().map(|times| times as _),
+            },
             version: call.version,
             is_refused: &|status| grpc.is_some() || !action.accepts(status.as_u16()),
         };
+        let read_until = call.stream.as_ref().and_then(|plan| Some(sent + plan.read_time?));
         let request_seen = observed.map(|_| {
             let mut sent = Box::new(observe::sent(&request));
             grpc.into_iter().for_each(|call| super::grpc::show(&mut sent, call));
@@ -136,7 +149,9 @@ impl HttpLane {
         });
         let answer = {
             let sending = pin!(self.pool.send(&request, &mut state.phases));
-            state.deadline.limit(pass.limit(action, sent), sending).await
+            let limit = pass.limit(action, sent);
+            let limit = read_until.map_or(limit, |until| limit.min(until));
+            state.deadline.limit(limit, sending).await
         };
         let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
         let ended = known.map_or_else(now, |answer| answer.ended);
@@ -148,14 +163,25 @@ impl HttpLane {
         let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
         state.seen = None;
         let mut outcomes = observed.map(|_| Vec::new());
-        let (mut reply, verdict) = match answer {
-            Some(Ok(answer)) => match grpc {
+        let events = stream.as_ref().and_then(StreamReader::events);
+        let is_read = answer.is_none() && read_until.is_some_and(|until| until <= ended);
+        let read = stream
+            .filter(|_| is_read || matches!(answer, Some(Ok(_))))
+            .and_then(|stream| stream.read(answer.is_some().then_some(ended)));
+        state.streamed = times.map(MessageTimes::into_sample);
+        let mut shown = None;
+        let (mut reply, verdict) = match (answer, read) {
+            (_, Some(StreamRead { reply, verdict, sample, shown: all })) => {
+                (state.streamed, shown) = (Some(sample), all);
+                (Some(reply), verdict)
+            }
+            (Some(Ok(answer)), None) => match grpc {
                 None => (Some(Reply::from(answer)), Ok(())),
                 Some(call) => super::grpc::reply(answer, (action, observed.is_some()), call),
             },
-            Some(Err(error)) => (None, Err((error.class(), error.to_string()))),
-            None => {
-                let message = pass.timed_out(ended, || timed_out(action, call, &state.phases));
+            (Some(Err(error)), None) => (None, Err((error.class(), error.to_string()))),
+            (None, None) => {
+                let message = pass.timed_out(ended, || timed_out(action, call, (&state.phases, events)));
                 (None, Err((FailureClass::Timeout, message)))
             }
         };
@@ -178,6 +204,9 @@ impl HttpLane {
             sender.credentials.refused(fixed.generation);
         }
         if let (Some(observed), Some(request)) = (observed, request_seen) {
+            if let (Some(reply), Some(shown)) = (&mut reply, shown) {
+                reply.body = shown;
+            }
             let answer = reply.as_ref().map(observe::answered);
             let extracted = if answer.is_some() { extracted(action, variables) } else { Vec::new() };
             observed.push(Observation::Exchange(Box::new(Exchange {
@@ -241,7 +270,7 @@ impl Pass<'_> {
 /// The body as it is checked.
 #[inline]
 fn decompress(reply: &mut Reply, action: &Action, call: &HttpCall) -> Verdict {
-    if call.decompress && action.needs_body() {
+    if call.decompress && action.needs_body() && reply.event.is_none() {
         let decoded = decode::decoded(reply.headers.as_deref(), &reply.body, call.body_bytes_max);
         if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {
             reply.body = body;
@@ -265,11 +294,15 @@ fn over_quota(reply: &Reply) -> Option<Fault> {
     Some((FailureClass::Quota, format!("quota exceeded (answered {}): {words}", reply.outcome)))
 }
 
-fn timed_out(action: &Action, call: &HttpCall, phases: &Phases) -> String {
-    let limit = format_ns(saturating_nanos(action.timeout));
+fn timed_out(action: &Action, call: &HttpCall, (phases, events): (&Phases, Option<u64>)) -> String {
+    let read_time = call.stream.as_ref().and_then(|plan| plan.read_time);
+    let limit = read_time.map_or(action.timeout, |read_time| read_time.min(action.timeout));
+    let limit = format_ns(saturating_nanos(limit));
     let reached = match phases {
         Phases { opened: true, connect_ns: 0, .. } => "while connecting",
         Phases { opened: true, tls_ns: 0, .. } if call.base.origin.tls => "in the TLS handshake",
+        _ if events == Some(0) => "before the first event of the stream",
+        _ if events.is_some() => "before the end of the stream",
         _ => "before the answer was complete",
     };
     format!("timed out after {limit} {reached}")

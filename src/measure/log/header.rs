@@ -127,6 +127,9 @@ pub struct WorkloadHeader {
     /// The tags of each action, by their names; absent if no action has any, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<BTreeMap<String, String>>,
+    /// The numbers of the actions that are answered by a stream, ascending; absent if none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<u16>,
     /// Who got which row of its data; absent without data, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "data")]
     pub data: Vec<Allocation>,
@@ -137,7 +140,7 @@ impl WorkloadHeader {
     #[must_use]
     pub fn names(&self) -> ActionNames {
         let actions = self.actions.iter().map(|(name, _)| name.clone()).collect();
-        ActionNames { actions, tags: self.tags.clone() }
+        ActionNames { actions, tags: self.tags.clone(), streams: self.streams.clone() }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
     KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, ShardStart, VERSION, checksum,
 };
-use crate::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
+use crate::codec::{self, Scratch};
 use crate::errors::NumberedFailure;
 use crate::rows::Rows;
 use crate::sample::CompletionStatus;
@@ -124,24 +124,21 @@ impl LogWriter {
     /// # Errors
     /// An I/O error of the sink.
     pub fn samples(&mut self, rows: &Rows) -> io::Result<()> {
-        let full = |pending: usize, more: usize, max: usize| pending > 0 && pending + more > max;
         let mut written = Ok(());
-        if full(self.pending.len(), rows.len(), BLOCK_ROWS_MAX)
-            || full(self.pending.requests(), rows.requests(), BLOCK_REQUESTS)
-        {
+        if !self.pending.is_empty() && !self.pending.share_a_block(rows) {
             written = self.seal();
         }
         if self.pending.is_empty() {
             self.oldest = now();
         }
-        if rows.len() <= BLOCK_ROWS_MAX && rows.requests() <= BLOCK_REQUESTS {
+        if self.pending.share_a_block(rows) {
             self.pending.extend(rows);
             return written;
         }
         // Every row is either written or counted as lost, also behind a block that could not be written.
         for row in rows.iter() {
             self.pending.push_row(row);
-            if self.pending.len() >= BLOCK_ROWS_MAX || self.pending.requests() >= BLOCK_REQUESTS {
+            if self.pending.fill_a_block() {
                 written = written.and(self.seal());
             }
         }

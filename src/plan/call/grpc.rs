@@ -27,8 +27,19 @@ use crate::headers::{header, hide_secrets_of, holds_secret};
 use crate::messages::Messages;
 
 /// Keys of requests of HTTP that mean nothing here.
-const OF_HTTP: [&str; 10] =
-    ["headers", "query", "json", "form", "body", "file", "multipart", "cookies", "redirects", "decompress"];
+const OF_HTTP: [&str; 11] = [
+    "headers",
+    "query",
+    "json",
+    "form",
+    "body",
+    "file",
+    "multipart",
+    "cookies",
+    "redirects",
+    "decompress",
+    "stream",
+];
 /// Keys of gRPC calls that mean nothing for others.
 const OF_GRPC: [&str; 3] = ["message", "messages", "metadata"];
 /// Metadata that bench writes itself.
@@ -43,6 +54,12 @@ pub struct GrpcCall {
 }
 
 impl GrpcCall {
+    /// True if its answer is a stream of messages.
+    #[must_use]
+    pub fn answers_with_a_stream(&self) -> bool {
+        self.method.as_ref().is_some_and(Method::is_server_streaming)
+    }
+
     /// The service, if its messages are not known yet.
     pub(super) fn awaited_service(&self) -> Option<&str> {
         let path = self.request.path.literal().filter(|_| self.method.is_none())?;
@@ -106,6 +123,7 @@ impl Compiler<'_> {
             redirects_max: 0,
             decompress: false,
             body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
+            stream: None,
             version: Version::Http2,
         };
         Some(GrpcCall { request, method })

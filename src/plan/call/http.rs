@@ -1,20 +1,23 @@
 //! A call over HTTP: a request, with what is added to it and how its answer is read.
 
-use http::header::ACCEPT_ENCODING;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderName, Method};
 
 use base::complaint::Complaint;
 use base::masking::{self, masked};
 use client::decode;
+use client::decode_pieces;
 use client::options::{BODY_BYTES_MAX, Version};
 use client::url::{self, BaseUrl};
 use config::body::Lines;
 use config::step::{self, credentials::Credentials};
 use text::diagnostics::Fault;
+use text::stream::StreamFormat;
 use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
+use super::stream::StreamPlan;
 use crate::body::BodyTemplate;
 use crate::compiler::Compiler;
 use crate::deployment::is_awaited;
@@ -51,6 +54,8 @@ pub struct HttpCall {
     pub decompress: bool,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: u64,
+    /// How its answer is read, if that comes as a stream.
+    pub stream: Option<Box<StreamPlan>>,
     /// The version of HTTP that it needs; `Auto` for what the run uses.
     pub version: Version,
 }
@@ -83,6 +88,7 @@ impl HttpCall {
             BodyTemplate::Multipart(_) => details.push("multipart body".to_owned()),
             BodyTemplate::Messages(_) => details.push("messages".to_owned()),
         }
+        details.extend(self.stream.as_ref().map(|stream| stream.explained()));
         if !self.authorised {
             details.push("no credentials added".to_owned());
         }
@@ -133,8 +139,15 @@ impl Compiler<'_> {
         if step.decompress.or(self.http.decompress) == Some(true)
             && !headers.iter().any(|(name, _)| *name == ACCEPT_ENCODING)
         {
-            headers
-                .extend(self.texts.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
+            let known =
+                if step.stream.is_some() { decode_pieces::ACCEPT_ENCODING } else { decode::ACCEPT_ENCODING };
+            headers.push((ACCEPT_ENCODING, CompiledText::Literal(known.into())));
+        }
+        let stream = self.stream(step, node).map(Box::new);
+        if stream.as_ref().is_some_and(|stream| stream.format == StreamFormat::Events)
+            && !headers.iter().any(|(name, _)| *name == ACCEPT)
+        {
+            headers.push((ACCEPT, CompiledText::Literal("text/event-stream".into())));
         }
         if written.starts_with('/') || step.target.is_some() {
             self.target_headers(step, &mut headers, node);
@@ -157,7 +170,12 @@ impl Compiler<'_> {
             signed: !foreign,
             redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
             decompress: step.decompress.or(self.http.decompress).unwrap_or(true),
-            body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
+            body_bytes_max: match (&stream, step.max_body) {
+                // A stream need not end.
+                (Some(_), None) => u64::MAX,
+                (_, size) => size.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
+            },
+            stream,
             version: Version::Auto,
         })
     }

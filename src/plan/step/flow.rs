@@ -141,7 +141,12 @@ impl FlowStep {
     pub fn named(&self) -> Option<NamedStep> {
         let Self::Group(group) = self else { return None };
         let label = if group.together.is_some() { TOGETHER } else { GROUP };
-        Some(NamedStep { name: Arc::clone(&group.name), label: label.to_owned(), tags: Tags::new() })
+        Some(NamedStep {
+            name: Arc::clone(&group.name),
+            label: label.to_owned(),
+            tags: Tags::new(),
+            is_streamed: false,
+        })
     }
 }
 

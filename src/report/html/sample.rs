@@ -180,6 +180,7 @@ fn rows(iterations: usize) -> Rows {
                 error,
                 user: 0,
                 actions: if ended == CompletionStatus::Dropped { Vec::new() } else { requests(ms, error) },
+                streams: Vec::new(),
             });
             *number += 1;
         };

@@ -223,7 +223,11 @@ pub(super) fn page(
         several_workloads: results.workloads.len() > 1,
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),
-        workloads: results.workloads.iter().map(|one| workloads::view(one, &said, &refs)).collect(),
+        workloads: results
+            .workloads
+            .iter()
+            .map(|one| workloads::view(one, (&said, results.profiling.enabled), &refs))
+            .collect(),
         calls: calls::view(traces.all.stored),
         mode: match traces.all.shown {
             TraceDisplay::Text => "text",

@@ -11,7 +11,7 @@ use super::causes::{self, ComparisonView, EffectView, LateView};
 use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::{asynchronous, offered, samples, tags, words};
+use crate::{asynchronous, offered, samples, streams, tags, words};
 use results::model::{Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload};
 
 /// The width of a bar of phases, in units of its drawing.
@@ -48,6 +48,9 @@ pub(super) struct WorkloadView {
     /// Which columns of the actions hold anything.
     any_action_failed: bool,
     any_action_aborted: bool,
+    /// Answers that came as streams.
+    streams: Option<TableView>,
+    streamed: Option<String>,
     tags: Option<TableView>,
     errors: Vec<ErrorView>,
     /// Whether any of them names a trace.
@@ -183,7 +186,7 @@ pub(super) fn settings(runner: &Map<String, Value>) -> String {
 }
 
 /// One workload's section, without what is `said` already.
-pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView {
+pub(super) fn view(workload: &Workload, (said, is_profiled): (&str, bool), refs: &Refs) -> WorkloadView {
     let (response, service) = (&workload.response_time, &workload.service_time);
     let widest_ms = workload.actions.iter().map(|action| sum_ms(&action.phases)).fold(0.0, f64::max);
     let waited = words::waited(workload);
@@ -222,6 +225,8 @@ pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView
         phases: phases_seen(&workload.actions),
         any_action_failed: workload.actions.iter().any(|one| one.requests.failed > 0),
         any_action_aborted: workload.actions.iter().any(|one| one.requests.aborted > 0),
+        streams: streams::table(workload, is_profiled).map(|streams| document::table(&streams)),
+        streamed: streams::sentence(workload),
         tags: tags::table(workload).map(|tags| document::table(&tags)),
         errors: errors(&workload.errors, refs),
         errors_have_traces: workload.errors.iter().any(|error| !error.trace_ids.is_empty()),

@@ -102,7 +102,7 @@ const ITERATIONS: [Column; 16] = [
     ("resent", ExportColumnKind::Flag),
 ];
 
-const ACTIONS: [Column; 28] = [
+const ACTIONS: [Column; 32] = [
     ("trace_id", ExportColumnKind::Id),
     ("workload", ExportColumnKind::Text),
     ("number", ExportColumnKind::Integer),
@@ -131,6 +131,10 @@ const ACTIONS: [Column; 28] = [
     ("syns_resent", ExportColumnKind::Integer),
     ("segments_resent", ExportColumnKind::Integer),
     ("segments_out_of_order", ExportColumnKind::Integer),
+    ("messages", ExportColumnKind::OptionalInteger),
+    ("first_message_ns", ExportColumnKind::OptionalInteger),
+    ("longest_gap_ns", ExportColumnKind::OptionalInteger),
+    ("tokens", ExportColumnKind::OptionalInteger),
 ];
 
 impl ExportTable {
@@ -279,7 +283,8 @@ impl RowExporter<'_> {
         let (trace_id, profiled) = (self.ids.trace_id(head), self.profiled(row));
         for (position, action) in (0..).zip(row.actions) {
             let name = names.and_then(|names| names.get(usize::from(action.action)));
-            let phases = &action.phases;
+            let (phases, stream) = (&action.phases, row.stream_of(action));
+            let of_stream = |number: Option<u64>| number.map_or(ExportCell::NoInteger, ExportCell::Integer);
             self.writer.row(&[
                 ExportCell::Id(trace_id),
                 ExportCell::Text(Some(workload)),
@@ -309,6 +314,10 @@ impl RowExporter<'_> {
                 ExportCell::Integer(phases.retransmits.syns.into()),
                 ExportCell::Integer(phases.retransmits.segments.into()),
                 ExportCell::Integer(phases.retransmits.out_of_order.into()),
+                of_stream(stream.map(|stream| stream.messages)),
+                of_stream(stream.filter(|stream| stream.messages > 0).map(|stream| stream.first_ns)),
+                of_stream(stream.and_then(|stream| stream.gaps.iter().last()).map(|(gap_ns, _)| gap_ns)),
+                of_stream(stream.map(|stream| stream.tokens).filter(|tokens| *tokens > 0)),
             ])?;
         }
         Ok(())

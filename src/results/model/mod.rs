@@ -20,6 +20,7 @@ mod probe;
 mod reason;
 mod record;
 mod shards;
+mod streams;
 mod tags;
 mod task;
 
@@ -51,6 +52,7 @@ pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
 pub use shards::MergedShard;
+pub use streams::StreamedAnswers;
 pub use tags::TaggedRequests;
 pub use task::{Hook, Subtask, Task};
 
@@ -370,6 +372,9 @@ pub struct Action {
     /// Requests that went over HTTP/2.
     #[serde(default)]
     pub http2: u64,
+    /// What came as streams; absent if its requests are not answered so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamedAnswers>,
     /// Service times over time; absent if no request completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,

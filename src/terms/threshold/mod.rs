@@ -145,12 +145,24 @@ pub enum RequestPhase {
     Wait,
     /// From the answer's first byte to its last.
     Receive,
+    /// From sending to the first message of a stream.
+    First,
+    /// Between the messages of a stream, each gap a value of its own.
+    Gap,
 }
 
 impl RequestPhase {
     /// All of them, in their order.
-    pub const ALL: [Self; 6] =
-        [Self::Resolve, Self::Connect, Self::Tls, Self::Send, Self::Wait, Self::Receive];
+    pub const ALL: [Self; 8] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::Tls,
+        Self::Send,
+        Self::Wait,
+        Self::Receive,
+        Self::First,
+        Self::Gap,
+    ];
 
     /// The text of it in a threshold.
     #[must_use]
@@ -162,7 +174,15 @@ impl RequestPhase {
             Self::Send => "send",
             Self::Wait => "wait",
             Self::Receive => "receive",
+            Self::First => "first",
+            Self::Gap => "gap",
         }
+    }
+
+    /// True for those of a stream of messages.
+    #[must_use]
+    pub fn is_of_streams(self) -> bool {
+        matches!(self, Self::First | Self::Gap)
     }
 
     /// The phase with this name.
@@ -252,6 +272,12 @@ impl Metric {
             Self::Rate(_, subject) | Self::Count(_, subject) => subject.as_ref(),
             _ => None,
         }
+    }
+
+    /// True for a time of streams.
+    #[must_use]
+    pub fn is_of_streams(&self) -> bool {
+        matches!(self, Self::Time(_, DurationSelection { clock: Clock::Phase(phase), .. }) if phase.is_of_streams())
     }
 
     /// True if the metric needs fetched traces.

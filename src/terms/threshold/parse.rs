@@ -45,7 +45,7 @@ const METRICS: [&str; 14] = [
     "share",
     "p",
 ];
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 26] = [
     "action",
     "tag",
     "function",
@@ -63,6 +63,8 @@ const WORDS: [&str; 24] = [
     "send",
     "wait",
     "receive",
+    "first",
+    "gap",
     "unprofiled",
     "errors",
     "dropped",

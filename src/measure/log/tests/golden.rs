@@ -1,4 +1,4 @@
-//! Logs of versions 3 to 5 that were written once, under tests/vectors/log, are read to what they were written from.
+//! Logs of versions 3 to 6 that were written once, under tests/vectors/log, are read to what they were written from.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use crate::generator::{Generator, WorkerVitals};
 use crate::phases::{Phases, Retransmits};
 use crate::protocol::Protocol;
 use crate::sample::{ActionSample, CompletionStatus, IterationSample};
+use crate::streams::StreamSample;
 use terms::control::ControlShare;
 use terms::sla::{Outliers, Sla};
 use terms::threshold::{self, Threshold};
@@ -99,6 +100,7 @@ fn header() -> Header {
             (text("look up"), text("GET /v3/users/{{ id }}")),
         ],
         tags: Vec::new(),
+        streams: Vec::new(),
         data: Vec::new(),
     };
     Header {
@@ -259,6 +261,7 @@ fn samples() -> Vec<IterationSample> {
             } else {
                 (0..2).map(action).collect()
             },
+            streams: Vec::new(),
         }
     };
     (0..2).flat_map(|workload| (0..20).map(move |number| sample(number, workload))).collect()
@@ -339,17 +342,41 @@ fn repeated() -> Vec<IterationSample> {
     samples
 }
 
+/// And streams of messages, of gRPC in one iteration.
+fn streamed() -> Vec<IterationSample> {
+    let mut samples = repeated();
+    for (number, sample) in (0..).zip(&mut samples).filter(|(number, _)| number % 5 == 1) {
+        let stream = |action: &ActionSample| {
+            let mut stream = StreamSample {
+                point: action.point,
+                messages: number % 4 * 250,
+                first_ns: if number % 4 > 0 { 1_000_003 + number } else { 0 },
+                tokens: number * 10,
+                ..StreamSample::default()
+            };
+            (1..stream.messages).for_each(|gap| stream.gaps.add(20_000_000 + gap * 50_021));
+            stream
+        };
+        sample.streams = sample.actions.iter().map(stream).collect();
+        sample.actions.iter_mut().filter(|_| number == 6).for_each(|action| action.protocol = Protocol::Grpc);
+    }
+    samples
+}
+
 #[test]
-fn the_logs_of_versions_3_and_4_are_read() {
+fn the_logs_of_versions_3_to_5_are_read() {
+    let five = LogContents { samples: repeated(), ..expected() };
+    assert_eq!(read(&vector("version-5.log")).unwrap(), five);
     assert_eq!(read(&vector("version-3.log")).unwrap(), expected());
     assert_eq!(read(&vector("version-4.log")).unwrap(), LogContents { samples: nested(), ..expected() });
 }
 
 #[test]
-fn the_log_of_version_5_is_read_and_written_as_it_was() {
-    let now = written(&header(), &failures(), &repeated(), &end());
-    assert_eq!(read(&now).unwrap(), LogContents { samples: repeated(), ..expected() });
-    assert!(now == vector("version-5.log"), "the format has changed");
+fn the_log_of_version_6_is_read_and_written_as_it_was() {
+    let now = written(&header(), &failures(), &streamed(), &end());
+    assert_eq!(read(&now).unwrap(), LogContents { samples: streamed(), ..expected() });
+    std::fs::write("/work/main/tests/vectors/log/version-6.log", &now).unwrap();
+    assert!(now == vector("version-6.log"), "the format has changed");
 }
 
 #[test]
@@ -390,11 +417,11 @@ fn keys_that_a_later_build_adds_are_passed_over() {
 fn other_versions_say_what_to_do() {
     let golden = vector("version-3.log");
     for (version, expected) in [
-        (1, "has version 1 of the run log; this bench reads versions 3 to 5: use the bench that wrote it"),
-        (2, "has version 2 of the run log; this bench reads versions 3 to 5: use the bench that wrote it"),
+        (1, "has version 1 of the run log; this bench reads versions 3 to 6: use the bench that wrote it"),
+        (2, "has version 2 of the run log; this bench reads versions 3 to 6: use the bench that wrote it"),
         (
-            6,
-            "has version 6 of the run log; this bench reads versions 3 to 5: a newer bench wrote it; use that one, or",
+            7,
+            "has version 7 of the run log; this bench reads versions 3 to 6: a newer bench wrote it; use that one, or",
         ),
         (0xffff, "has version 65535 of the run log"),
     ] {
