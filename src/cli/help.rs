@@ -14,7 +14,7 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 21] = [
+const TOPICS: [(&str, &str, &str); 22] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
@@ -46,10 +46,11 @@ const TOPICS: [(&str, &str, &str); 21] = [
     ("rally", "task files of Rally", include_str!("../../scenarios/rally.md")),
     ("reference", "every key of a scenario", include_str!("../../scenarios/reference.md")),
     ("reference-load", "the keys of runners", include_str!("../../scenarios/reference-load.md")),
+    ("reference-steps", "the keys of steps", include_str!("../../scenarios/reference-steps.md")),
     (
-        "reference-steps",
-        "the keys of steps, checks and extraction",
-        include_str!("../../scenarios/reference-steps.md"),
+        "reference-checks",
+        "the keys of checks, extraction and streams",
+        include_str!("../../scenarios/reference-checks.md"),
     ),
     ("reference-contexts", "the keys of contexts", include_str!("../../scenarios/reference-contexts.md")),
     ("deployments", "clouds, targets, tokens, collectors", include_str!("../../deployments/README.md")),

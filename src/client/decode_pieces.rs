@@ -194,9 +194,9 @@ mod tests {
 
     /// What an encoder has written so far.
     #[derive(Clone, Default)]
-    struct Sent(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+    struct EncoderOutput(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
 
-    impl Write for Sent {
+    impl Write for EncoderOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.borrow_mut().write(bytes)
         }
@@ -210,7 +210,7 @@ mod tests {
     fn each_flushed_message_comes_out_when_it_came_in() {
         let level = Compression::default();
         for coding in ["gzip", "x-gzip", "deflate", "raw", "identity"] {
-            let sent = Sent::default();
+            let sent = EncoderOutput::default();
             let read = || sent.0.borrow().clone();
             let pieces = match coding {
                 "deflate" => pieces_of("deflate", ZlibEncoder::new(sent.clone(), level), read),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_sink_that_has_enough_is_given_no_more() {
-        let sent = Sent::default();
+        let sent = EncoderOutput::default();
         let mut encoder = GzEncoder::new(sent.clone(), Compression::best());
         encoder.write_all(&vec![b'a'; 40 << 20]).unwrap();
         drop(encoder);

@@ -17,7 +17,7 @@ pub use super::body::Scalar;
 use super::body::{Lines, Multipart, OrderedMap, Values};
 use super::expect::{Expect, Extract};
 use super::reference::{DurationText, SizeText};
-use super::stream::Stream;
+use super::stream::StreamReading;
 
 /// A step of an iteration: an action with its request, a pause, or a step that decides what comes next.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -133,7 +133,7 @@ pub struct Step {
     /// Read the response as a stream: `events`, `lines` or `chunks`, or a map such as `{as: events, until: "[DONE]"}`. Then
     /// its first event and the gaps between events are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<Stream>,
+    pub stream: Option<StreamReading>,
     /// Checks on the response. Without `status`, a status of 400 or above is a failure, and in gRPC any but OK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,

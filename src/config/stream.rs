@@ -14,7 +14,7 @@ use crate::notation::{schema, written_as_its_value};
 
 /// How an answer is read that comes as a stream.
 #[derive(Clone, Debug)]
-pub enum Stream {
+pub enum StreamReading {
     /// Only the format.
     Format(StreamFormat),
     /// A map.
@@ -52,16 +52,12 @@ pub struct StreamDetails {
     pub max_event: Option<SizeText>,
 }
 
-/// How a stream is made up.
+/// How a stream is made up: of server-sent events, of a line for each event, or of pieces as they arrive.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
 pub enum StreamFormat {
-    /// Server-sent events.
     Events,
-    /// A line for each event.
     Lines,
-    /// Each piece as it arrives.
     Chunks,
 }
 
@@ -87,7 +83,7 @@ pub struct EndEvent {
     pub json: Option<BTreeMap<String, Condition>>,
 }
 
-impl Stream {
+impl StreamReading {
     /// The map that it stands for.
     #[must_use]
     pub fn details(&self) -> StreamDetails {
@@ -106,7 +102,7 @@ impl Stream {
     }
 }
 
-impl<'de> Deserialize<'de> for Stream {
+impl<'de> Deserialize<'de> for StreamReading {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
         match digits::value(deserializer)? {
@@ -118,9 +114,9 @@ impl<'de> Deserialize<'de> for Stream {
     }
 }
 
-written_as_its_value!(Stream: Format, Details);
+written_as_its_value!(StreamReading: Format, Details);
 
-schema!(Stream, "Stream", |generator| {
+schema!(StreamReading, "Stream", |generator| {
     let (format, details) =
         (generator.subschema_for::<StreamFormat>(), generator.subschema_for::<StreamDetails>());
     json_schema!({

@@ -78,6 +78,15 @@ impl Buckets {
     }
 }
 
+/// The streams that answered an action so far.
+#[derive(Clone, Debug, Default)]
+pub struct StreamMeter {
+    /// From sending to the first message.
+    pub first: Buckets,
+    /// How many messages came.
+    pub messages: u64,
+}
+
 /// A workload so far.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadMeter {
@@ -102,6 +111,8 @@ pub struct WorkloadMeter {
     pub queue_time: Buckets,
     /// Name and service time of each action.
     pub actions: Vec<(String, Buckets)>,
+    /// What came as streams, by the numbers of the actions.
+    pub streams: BTreeMap<u16, StreamMeter>,
     /// Iterations that failed, by the name of the fault's class.
     pub errors: BTreeMap<&'static str, u64>,
 }
@@ -202,6 +213,13 @@ impl WorkloadMeter {
         for action in row.actions.iter().filter(|action| action.ended.is_measured()) {
             if let Some((_, buckets)) = self.actions.get_mut(usize::from(action.action)) {
                 buckets.add(exemplar(action.duration_ns));
+            }
+            if let Some(stream) = row.stream_of(action) {
+                let meter = self.streams.entry(action.action).or_default();
+                meter.messages += stream.messages;
+                if stream.messages > 0 {
+                    meter.first.add(exemplar(stream.first_ns));
+                }
             }
         }
     }

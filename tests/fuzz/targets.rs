@@ -3,13 +3,19 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, HeaderValue};
+
 use bench::base::masking;
 use bench::client::Request;
 use bench::client::body::BodyContent;
+use bench::client::decode;
+use bench::client::decode_pieces::PieceDecoder;
 use bench::client::guard::Guard;
 use bench::client::headers::HeaderBlock;
 use bench::client::options::{HttpOptions, Settings, Version};
@@ -41,13 +47,14 @@ use bench::receive::links::Links;
 use bench::receive::wire;
 use bench::results::stored::StoredRun;
 use bench::text::diagnostics::SourceText;
+use bench::text::stream::{Splitter, StreamEvent, StreamFormat};
 use bench::text::template::{Engine, Variables};
 
 /// A target's name, and what it does with an input.
 pub(crate) type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [FuzzTarget; 16] = [
+pub(crate) const TARGETS: [FuzzTarget; 17] = [
     ("log", log),
     ("results", results),
     ("scenario", scenario),
@@ -59,6 +66,7 @@ pub(crate) const TARGETS: [FuzzTarget; 16] = [
     ("http", http_answer),
     ("http2", http2_answer),
     ("grpc", grpc_answer),
+    ("stream", stream),
     ("har", har_archive),
     ("openapi", openapi_document),
     ("curl", curl_command),
@@ -336,6 +344,57 @@ fn grpc_answer(bytes: &[u8]) {
     if let Err(misfit) = message::encode(input, &text) {
         let _ = misfit.to_string();
     }
+}
+
+/// A stream: its first byte says how it is compressed, its second into which pieces it is cut. The pieces do not matter, and
+/// a body that is decompressed whole is decompressed to the same while it arrives.
+fn stream(bytes: &[u8]) {
+    let [coding, cut, body @ ..] = bytes else { return };
+    let coding = ["", "gzip", "deflate", "br"][usize::from(coding % 4)];
+    let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
+    let piece = usize::from(*cut).max(1);
+    let Some(unpacked) = unpacked_in_pieces(&headers, body, piece) else {
+        assert!(decode::decoded(Some(&headers), body, STREAM_BYTES_MAX).is_err());
+        return;
+    };
+    if let Ok(whole) = decode::decoded(Some(&headers), body, STREAM_BYTES_MAX) {
+        assert_eq!(whole.as_deref().unwrap_or(body), unpacked);
+    }
+    for format in [StreamFormat::Events, StreamFormat::Lines] {
+        assert_eq!(events(format, &unpacked, piece), events(format, &unpacked, unpacked.len().max(1)));
+    }
+}
+
+const STREAM_BYTES_MAX: u64 = 1 << 20;
+
+/// `None` if a decoder refuses it, or for more than is unpacked here.
+fn unpacked_in_pieces(headers: &HeaderMap, body: &[u8], piece: usize) -> Option<Vec<u8>> {
+    let (mut decoder, mut all) = (PieceDecoder::new(Some(headers)).ok()?, Vec::new());
+    for piece in body.chunks(piece) {
+        let taken = decoder.take(piece, &mut |unpacked| {
+            all.extend_from_slice(unpacked);
+            let is_much = all.len() as u64 > STREAM_BYTES_MAX;
+            Ok(if is_much { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        if taken.ok()?.is_break() {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// Types and data, or `None` where an event is too large.
+fn events(format: StreamFormat, stream: &[u8], piece: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut splitter, mut all) = (Splitter::new(format, 1 << 10), Vec::new());
+    let mut sink = |event: StreamEvent<'_>| {
+        all.push((event.kind.to_vec(), event.data.to_vec()));
+        ControlFlow::Continue(())
+    };
+    for piece in stream.chunks(piece) {
+        let _ = splitter.take(piece, &mut sink).ok()?;
+    }
+    let _ = splitter.finish(&mut sink).ok()?;
+    Some(all)
 }
 
 /// Status and length of the answer that these bytes are.

@@ -47,22 +47,11 @@ fn example(entry: &Value) -> (&str, Option<&Value>) {
 
 /// The page that has the section of this title. Pages are short enough to be read.
 fn page_of(kind: &str, title: &str) -> &'static str {
-    const PAGES: [(&str, &[&str]); 3] = [
+    const PAGES: [(&str, &[&str]); 4] = [
         ("reference-contexts.md", &["`contexts", "An entry of `contexts"]),
         ("reference-load.md", &["`runner", "`rps", "`warm_up", "`end", "An entry of `stages"]),
-        (
-            "reference-steps.md",
-            &[
-                "A step",
-                "`poll",
-                "`think",
-                "An entry of `choice",
-                "`multipart",
-                "`expect",
-                "Comparisons",
-                "`extract",
-            ],
-        ),
+        ("reference-steps.md", &["A step", "`poll", "`think", "An entry of `choice", "`multipart"]),
+        ("reference-checks.md", &["`expect", "Comparisons", "`extract", "`stream", "`until"]),
     ];
     let has = |(_, titles): &&(&str, &[&str])| titles.iter().any(|begin| title.starts_with(begin));
     match kind {
@@ -348,7 +337,13 @@ fn every_key_of_a_deployment_has_an_example_that_is_accepted() {
 fn the_reference_of_scenarios_is_made_from_their_schema() {
     is_made_from_the_schema(
         "scenario",
-        &["reference.md", "reference-load.md", "reference-steps.md", "reference-contexts.md"],
+        &[
+            "reference.md",
+            "reference-load.md",
+            "reference-steps.md",
+            "reference-checks.md",
+            "reference-contexts.md",
+        ],
     );
 }
 

@@ -14,16 +14,16 @@ use crate::support::{Bench, CommandOutput};
 
 /// What a server sends after the head: pieces, each after a pause, and whether the last is sent again and again.
 #[derive(Clone)]
-struct Script {
+struct StreamScript {
     status: u16,
     headers: Vec<(&'static str, String)>,
     pieces: Vec<(Duration, Vec<u8>)>,
     is_endless: bool,
 }
 
-fn script(content_type: &str, pieces: &[(u64, &str)]) -> Script {
+fn script(content_type: &str, pieces: &[(u64, &str)]) -> StreamScript {
     let pieces = pieces.iter().map(|(ms, text)| (Duration::from_millis(*ms), text.as_bytes().to_vec()));
-    Script {
+    StreamScript {
         status: 200,
         headers: vec![("content-type", content_type.to_owned())],
         pieces: pieces.collect(),
@@ -31,22 +31,22 @@ fn script(content_type: &str, pieces: &[(u64, &str)]) -> Script {
     }
 }
 
-fn events(pieces: &[(u64, &str)]) -> Script {
+fn events(pieces: &[(u64, &str)]) -> StreamScript {
     script("text/event-stream; charset=utf-8", pieces)
 }
 
-fn endless(piece: (u64, &str)) -> Script {
-    Script { is_endless: true, ..events(&[piece]) }
+fn endless(piece: (u64, &str)) -> StreamScript {
+    StreamScript { is_endless: true, ..events(&[piece]) }
 }
 
 /// A server of a version of HTTP.
-enum Server {
+enum StreamServer {
     Http1(ScriptedServer),
     Http2(H2Server),
 }
 
-impl Server {
-    fn http1(script: Script) -> Self {
+impl StreamServer {
+    fn http1(script: StreamScript) -> Self {
         Self::Http1(ScriptedServer::start(move |_, wire| {
             let headers = script.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
             let headers = headers.collect::<String>();
@@ -64,7 +64,7 @@ impl Server {
         }))
     }
 
-    fn http2(script: Script) -> Self {
+    fn http2(script: StreamScript) -> Self {
         Self::Http2(H2Server::start(move |_| {
             Act::Pieces(script.status, script.headers.clone(), script.pieces.clone(), script.is_endless)
         }))
@@ -79,10 +79,10 @@ impl Server {
 }
 
 /// Runs a load of one action over each version of HTTP, and shows the results to `check`.
-fn each_version(script: &Script, load: &str, check: impl Fn(&CommandOutput, &Value)) {
+fn each_version(script: &StreamScript, load: &str, check: impl Fn(&CommandOutput, &Value)) {
     for (server, deployment) in [
-        (Server::http1(script.clone()), "http: { version: 1.1 }"),
-        (Server::http2(script.clone()), "http: { version: 2 }"),
+        (StreamServer::http1(script.clone()), "http: { version: 1.1 }"),
+        (StreamServer::http2(script.clone()), "http: { version: 2 }"),
     ] {
         let bench = Bench::new();
         bench.load(&server.url(), deployment, load);
@@ -98,7 +98,7 @@ fn load(step: &str) -> String {
 }
 
 /// The results of three iterations that all succeed.
-fn all_succeed(script: &Script, step: &str, check: impl Fn(&Value)) {
+fn all_succeed(script: &StreamScript, step: &str, check: impl Fn(&Value)) {
     each_version(script, &load(step), |ended, results| {
         let workload = &results["workloads"][0];
         assert_eq!(workload["iterations"]["ok"], 3, "{step}: {:#}\n{}", workload["errors"], ended.stderr);
@@ -107,7 +107,7 @@ fn all_succeed(script: &Script, step: &str, check: impl Fn(&Value)) {
 }
 
 /// Three iterations fail, with this message.
-fn all_fail(script: &Script, step: &str, class: &str, message: &str) {
+fn all_fail(script: &StreamScript, step: &str, class: &str, message: &str) {
     each_version(script, &load(step), |_, results| {
         let errors = &results["workloads"][0]["errors"];
         let error = &errors[0];
@@ -264,7 +264,7 @@ fn streams_that_are_not_as_expected_fail() {
         "protocol",
         "not a stream of events, which has the content type text/event-stream: this one has",
     );
-    let refused = Script { status: 429, ..json };
+    let refused = StreamScript { status: 429, ..json };
     all_fail(&refused, step, "status", "answered 429");
 }
 
@@ -302,7 +302,7 @@ fn a_gate_judges_first_events_and_gaps() {
 /// A request that fails before its first event must not make the times of the others look good.
 #[test]
 fn failures_count_as_late_first_events() {
-    let refused = Script { status: 503, ..events(&[]) };
+    let refused = StreamScript { status: 503, ..events(&[]) };
     let load = "runner: { constant: { times: 100, concurrency: 2 } }\n\
                 iteration: [ { action: a, get: /, stream: events } ]\nsla: { thresholds: [ p95(first) < 10s ] }";
     each_version(&refused, load, |ended, results| {
@@ -329,7 +329,7 @@ fn times_of_streams_need_a_stream() {
 /// Requests of several users share a connection: whoever reads it, each gets its own events, in time.
 #[test]
 fn streams_share_a_connection() {
-    let server = Server::http2(events(&CHAT));
+    let server = StreamServer::http2(events(&CHAT));
     let bench = Bench::new();
     let load = "runner: { constant: { times: 60, concurrency: 20 } }\n\
                 iteration: [ { action: a, get: /, stream: { as: events, until: '[DONE]' } } ]";

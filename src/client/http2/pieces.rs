@@ -15,24 +15,6 @@ use crate::reading::{BodyReader, Reading};
 /// How much memory an open stream keeps for its next piece: there may be thousands.
 const KEPT_BYTES_MAX: usize = 1024;
 
-/// The pieces that no reader has taken yet.
-#[derive(Debug, Default)]
-pub(super) struct UnreadPieces {
-    content: Vec<u8>,
-    /// When each came, and its length.
-    pieces: Vec<(Instant, usize)>,
-}
-
-impl UnreadPieces {
-    pub(super) fn add(&mut self, content: &[u8], at: Instant) {
-        if content.is_empty() {
-            return;
-        }
-        self.content.extend_from_slice(content);
-        self.pieces.push((at, content.len()));
-    }
-}
-
 /// What is known of an answer that a reader may want.
 pub(super) struct AnswerReading<'a> {
     reader: Option<&'a dyn BodyReader>,

@@ -10,7 +10,6 @@ use base::clock::now;
 
 use super::answer::{AnswerHead, broken};
 use super::code::Http2Code;
-use super::pieces::UnreadPieces;
 use crate::error::ClientError;
 use crate::framing::KeepHeaders;
 use crate::options::INTERIM_MAX;
@@ -66,6 +65,24 @@ pub(super) struct CollectedAnswer {
     pub(super) body_bytes: u64,
     /// Only if requested.
     pub(super) trailers: Option<Arc<HeaderMap>>,
+}
+
+/// The pieces that no reader has taken yet.
+#[derive(Debug, Default)]
+pub(super) struct UnreadPieces {
+    pub(super) content: Vec<u8>,
+    /// When each came, and its length.
+    pub(super) pieces: Vec<(Instant, usize)>,
+}
+
+impl UnreadPieces {
+    fn add(&mut self, content: &[u8], at: Instant) {
+        if content.is_empty() {
+            return;
+        }
+        self.content.extend_from_slice(content);
+        self.pieces.push((at, content.len()));
+    }
 }
 
 /// A request in flight.

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use measure::ids::RunIds;
-use measure::meter::{Buckets, Meter, WorkloadMeter};
+use measure::meter::{Buckets, Meter, StreamMeter, WorkloadMeter};
 
 /// The names of a run, and what its ids and times are made from.
 #[derive(Clone, Debug)]
@@ -97,7 +97,38 @@ fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
         kind: MetricKind::Histogram,
         points: actions.collect(),
     });
+    metrics.extend(of_streams(meter));
     metrics
+}
+
+/// The metrics of answers that came as streams; none without any.
+fn of_streams(meter: &Meter) -> Vec<Metric<'_>> {
+    let each = |value: fn(&StreamMeter) -> Value<'_>| -> Vec<LabelledValue<'_>> {
+        let points = meter.workloads.iter().flat_map(|workload| {
+            workload.streams.iter().filter_map(move |(number, stream)| {
+                let (action, _) = workload.actions.get(usize::from(*number))?;
+                let mut labels = labels(workload);
+                labels.push(("action", Cow::from(action)));
+                Some(LabelledValue { labels, value: value(stream) })
+            })
+        });
+        points.collect()
+    };
+    let metrics = [
+        Metric {
+            name: "bench_first_message_seconds",
+            help: "From sending an action's request to the first message of the stream that answered it.",
+            kind: MetricKind::Histogram,
+            points: each(|stream| Value::Buckets(&stream.first)),
+        },
+        Metric {
+            name: "bench_messages",
+            help: "Messages of streams that answered requests.",
+            kind: MetricKind::Counter,
+            points: each(|stream| Value::Number(stream.messages)),
+        },
+    ];
+    metrics.into_iter().filter(|metric| !metric.points.is_empty()).collect()
 }
 
 fn counts(meter: &Meter) -> Vec<Metric<'_>> {
@@ -175,6 +206,7 @@ pub(super) mod tests {
     use measure::recorder::{Batch, Live};
     use measure::rows::Rows;
     use measure::sample::{ActionSample, CompletionStatus, IterationSample};
+    use measure::streams::StreamSample;
 
     pub(in crate::metrics) fn facts() -> RunFacts {
         RunFacts {
@@ -218,5 +250,36 @@ pub(super) mod tests {
         meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
         meter.workloads[0].in_flight = 6;
         meter
+    }
+
+    #[test]
+    fn streams_have_metrics_where_there_are_any() {
+        let mut meter = meter();
+        let names = |meter: &Meter| metrics(meter).iter().map(|metric| metric.name).collect::<Vec<_>>();
+        assert!(!names(&meter).contains(&"bench_messages"));
+        let mut samples = Rows::default();
+        let streams = [(7, 30_000_000), (0, 0)].map(|(messages, first_ns)| StreamSample {
+            messages,
+            first_ns,
+            ..StreamSample::default()
+        });
+        for (number, stream) in (4..).zip(streams) {
+            samples.push(&IterationSample {
+                number,
+                actions: vec![ActionSample::default()],
+                streams: vec![stream],
+                ..IterationSample::default()
+            });
+        }
+        meter.add(&Batch { workload: 0, failures: Vec::new(), samples, live: Live::new() });
+        assert_eq!(
+            names(&meter)[names(&meter).len() - 2..],
+            ["bench_first_message_seconds", "bench_messages"]
+        );
+        let streams = &meter.workloads[0].streams[&0];
+        assert_eq!((streams.messages, streams.first.count(), streams.first.sum_ns), (7, 1, 30_000_000));
+        let last = metrics(&meter).pop().unwrap();
+        let labels: Vec<_> = last.points[0].labels.iter().map(|(name, _)| *name).collect();
+        assert_eq!(labels, ["workload", "action"]);
     }
 }

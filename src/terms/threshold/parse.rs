@@ -45,7 +45,7 @@ const METRICS: [&str; 14] = [
     "share",
     "p",
 ];
-const WORDS: [&str; 26] = [
+const WORDS: [&str; 18] = [
     "action",
     "tag",
     "function",
@@ -57,14 +57,6 @@ const WORDS: [&str; 26] = [
     "response",
     "service",
     "lag",
-    "resolve",
-    "connect",
-    "tls",
-    "send",
-    "wait",
-    "receive",
-    "first",
-    "gap",
     "unprofiled",
     "errors",
     "dropped",
@@ -502,7 +494,7 @@ fn only(
 }
 
 fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
-    let help = match did_you_mean(word, WORDS) {
+    let help = match did_you_mean(word, WORDS.into_iter().chain(RequestPhase::ALL.map(RequestPhase::word))) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
             "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
