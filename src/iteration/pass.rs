@@ -160,7 +160,7 @@ impl EarlierAttempts {
     ) -> u32 {
         let sample = self.sample(pass, action, branch.point, sent);
         push_frugally(&mut state.under_way, (sample, self.began.unwrap_or(sent)));
-        (state.phases, state.streamed) = (Phases::default(), None);
+        state.phases = Phases::default();
         sample.requests
     }
 

@@ -275,3 +275,29 @@ fn what_does_not_fit_is_named_with_its_place() {
         assert!(output.contains(message), "{files}:\n{output}");
     }
 }
+
+#[test]
+fn a_call_that_is_late_has_the_status_of_one() {
+    let hangs = H2Server::start(|_| Act::Hang);
+    let early = H2Server::start(|_| answer(Vec::new(), status("4")));
+    let step = |expect: &str| {
+        format!("  - {{ action: a, grpc: shop.v1.Orders/Get, message: {{ id: a }}, timeout: 100ms{expect} }}")
+    };
+    for (server, expect, class, message) in [
+        (&hangs, "", "timeout", "timed out after 100 ms before the answer was complete"),
+        (&hangs, ", expect: { status: NOT_FOUND }", "timeout", "timed out after 100 ms before"),
+        // The service had given up before.
+        (&early, "", "status", "answered DEADLINE_EXCEEDED, expected OK"),
+    ] {
+        let bench = load(server, &step(expect));
+        bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let workload = &bench.results()["workloads"][0];
+        let error = &workload["errors"][0];
+        assert_eq!((&error["class"], &error["count"]), (&class.into(), &3.into()), "{error:#}");
+        assert!(error["message"].as_str().unwrap().contains(message), "{error:#}");
+        assert_eq!(workload["actions"][0]["status"]["4"], 3, "{workload:#}");
+    }
+    let bench = load(&hangs, &step(", expect: { status: [OK, DEADLINE_EXCEEDED] }"));
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    assert_eq!(bench.results()["workloads"][0]["iterations"]["ok"], 3);
+}

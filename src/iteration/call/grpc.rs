@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use serde_json::Value;
@@ -23,6 +24,24 @@ use crate::reply::Reply;
 
 /// The status of a service that does not know who calls.
 pub(super) const UNAUTHENTICATED: u16 = 16;
+
+/// The status of a call whose time limit is over, whoever says so.
+const DEADLINE_EXCEEDED: u16 = 4;
+
+/// The timers of services are not more exact than this.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// What a call is without an answer in time: its status is known all the same.
+pub(super) fn late(action: &Action, verdict: Verdict) -> (Option<Reply>, Verdict) {
+    let verdict = if action.accepts(DEADLINE_EXCEEDED) { Ok(()) } else { verdict };
+    (Some(Reply::new(DEADLINE_EXCEEDED)), verdict)
+}
+
+/// True if the service ended a call because its time limit was over, which it was.
+pub(super) fn is_late(reply: Option<&Reply>, action: &Action, duration: Duration) -> bool {
+    let is_told = reply.is_some_and(|reply| reply.outcome == DEADLINE_EXCEEDED);
+    is_told && duration + CLOCK_TICK >= action.timeout
+}
 
 /// What an answer says, as it is checked; without an outcome if it says none.
 pub(super) fn reply(

@@ -2,6 +2,7 @@
 
 mod bodies;
 pub mod fixed;
+mod reader;
 mod request;
 mod stream;
 
@@ -29,7 +30,6 @@ use plan::call::http::HttpCall;
 use plan::propagation::Propagation;
 use text::template::{TemplateError, Variables};
 
-use super::message_times::MessageTimes;
 use crate::Context;
 use crate::compare::{Fault, Verdict};
 use crate::crowd::Sender;
@@ -39,8 +39,9 @@ use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracte
 use crate::reply::Reply;
 use bodies::render_body;
 use fixed::FixedParts;
+use reader::AnswerReader;
 use request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
-use stream::{StreamRead, StreamReader};
+use stream::StreamRead;
 
 /// What a lane keeps for its requests.
 pub(crate) struct HttpLane {
@@ -115,11 +116,7 @@ impl HttpLane {
         pass.headers(branch, call, signed, variables, &mut self.headers)?;
         let sent = now();
         let attempt = before.sends(pass, branch, action, sent, state);
-        let stream = call
-            .stream
-            .as_deref()
-            .map(|plan| StreamReader::new((plan, action), variables, (sent, observed.is_some())));
-        let times = grpc.filter(|call| call.answers_with_a_stream()).map(|_| MessageTimes::new(sent));
+        let reader = AnswerReader::of((action, call, grpc), variables, (sent, observed.is_some()));
         let request = Request {
             method: &call.method,
             origin: whole.as_ref().unwrap_or(&call.base.origin),
@@ -131,13 +128,10 @@ impl HttpLane {
             redirects_max: call.redirects_max,
             body_bytes_max: call.body_bytes_max,
             cookies: pass.cookies.filter(|_| call.cookies),
-            keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some() || stream.is_some(),
+            keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some() || reader.is_some(),
             keep_body: observed.is_some() || action.needs_body() || grpc.is_some(),
             keep_trailers: grpc.is_some(),
-            reader: match (&stream, &times) {
-                (Some(stream), _) => Some(stream),
-                (None, times) => times.as_ref().map(|times| times as _),
-            },
+            reader: reader.as_deref().map(AnswerReader::as_dyn),
             version: call.version,
             is_refused: &|status| grpc.is_some() || !action.accepts(status.as_u16()),
         };
@@ -163,15 +157,16 @@ impl HttpLane {
         let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
         state.seen = None;
         let mut outcomes = observed.map(|_| Vec::new());
-        let events = stream.as_ref().and_then(StreamReader::events);
-        let is_read = answer.is_none() && read_until.is_some_and(|until| until <= ended);
-        let read = stream
-            .filter(|_| is_read || matches!(answer, Some(Ok(_))))
-            .and_then(|stream| stream.read(answer.is_some().then_some(ended)));
-        state.streamed = times.map(MessageTimes::into_sample);
-        let mut shown = None;
-        let (mut reply, verdict) = match (answer, read) {
-            (_, Some(StreamRead { reply, verdict, sample, shown: all })) => {
+        let (mut events, mut stream, mut shown) = (None, None, None);
+        if let Some(reader) = reader {
+            let is_read = answer.is_none() && read_until.is_some_and(|until| until <= ended);
+            let whole = matches!(answer, Some(Ok(_))).then_some(ended);
+            let read = reader.read(whole, is_read);
+            (events, stream, state.streamed) = (read.events, read.stream, read.sample);
+        }
+        let (mut reply, verdict) = match (answer, stream) {
+            (_, Some(read)) => {
+                let StreamRead { reply, verdict, sample, shown: all } = *read;
                 (state.streamed, shown) = (Some(sample), all);
                 (Some(reply), verdict)
             }
@@ -182,7 +177,13 @@ impl HttpLane {
             (Some(Err(error)), None) => (None, Err((error.class(), error.to_string()))),
             (None, None) => {
                 let message = pass.timed_out(ended, || timed_out(action, call, (&state.phases, events)));
-                (None, Err((FailureClass::Timeout, message)))
+                let verdict = Err((FailureClass::Timeout, message));
+                // A limit of the iteration cuts a call off, which then has no status.
+                let is_own = grpc.is_some() && duration >= action.timeout;
+                match is_own && is_connected(call, &state.phases) {
+                    true => super::grpc::late(action, verdict),
+                    false => (None, verdict),
+                }
             }
         };
         let verdict = match &mut reply {
@@ -193,6 +194,10 @@ impl HttpLane {
             _ => verdict,
         };
         let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
+            // The service was faster to say so.
+            _ if grpc.is_some() && super::grpc::is_late(reply.as_ref(), action, duration) => {
+                (FailureClass::Timeout, timed_out(action, call, (&state.phases, events)))
+            }
             Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),
             None => (class, message),
         });
@@ -294,13 +299,18 @@ fn over_quota(reply: &Reply) -> Option<Fault> {
     Some((FailureClass::Quota, format!("quota exceeded (answered {}): {words}", reply.outcome)))
 }
 
+/// False while its connection is being opened.
+fn is_connected(call: &HttpCall, phases: &Phases) -> bool {
+    !phases.opened || phases.connect_ns > 0 && (phases.tls_ns > 0 || !call.base.origin.tls)
+}
+
 fn timed_out(action: &Action, call: &HttpCall, (phases, events): (&Phases, Option<u64>)) -> String {
     let read_time = call.stream.as_ref().and_then(|plan| plan.read_time);
     let limit = read_time.map_or(action.timeout, |read_time| read_time.min(action.timeout));
     let limit = format_ns(saturating_nanos(limit));
     let reached = match phases {
         Phases { opened: true, connect_ns: 0, .. } => "while connecting",
-        Phases { opened: true, tls_ns: 0, .. } if call.base.origin.tls => "in the TLS handshake",
+        _ if !is_connected(call, phases) => "in the TLS handshake",
         _ if events == Some(0) => "before the first event of the stream",
         _ if events.is_some() => "before the end of the stream",
         _ => "before the answer was complete",

@@ -1,0 +1,70 @@
+//! Who reads an answer while it arrives: the events of a stream, or the times of gRPC messages. Most answers have no reader, and
+//! cost nothing here.
+
+use std::time::Instant;
+
+use client::reading::BodyReader;
+use measure::streams::StreamSample;
+use plan::action::Action;
+use plan::call::grpc::GrpcCall;
+use plan::call::http::HttpCall;
+use text::template::Variables;
+
+use super::stream::{StreamRead, StreamReader};
+use crate::call::message_times::MessageTimes;
+
+/// The reader of an answer, in a box: it is large, and rare.
+pub(super) enum AnswerReader<'a> {
+    Events(StreamReader<'a>),
+    Messages(MessageTimes),
+}
+
+/// What a reader knows in the end.
+#[derive(Default)]
+pub(super) struct ReadAnswer {
+    /// How many events have come, of a stream that had begun.
+    pub(super) events: Option<u64>,
+    /// The stream, if there is an answer.
+    pub(super) stream: Option<Box<StreamRead>>,
+    pub(super) sample: Option<StreamSample>,
+}
+
+impl<'a> AnswerReader<'a> {
+    /// The reader that the answer to a call needs, if any. `sent`: when the call is sent.
+    #[inline]
+    pub(super) fn of(
+        (action, call, grpc): (&'a Action, &'a HttpCall, Option<&GrpcCall>),
+        variables: &'a Variables,
+        (sent, is_observed): (Instant, bool),
+    ) -> Option<Box<Self>> {
+        if let Some(plan) = call.stream.as_deref() {
+            let reader = StreamReader::new((plan, action), variables, (sent, is_observed));
+            return Some(Box::new(Self::Events(reader)));
+        }
+        let streams = grpc.is_some_and(GrpcCall::answers_with_a_stream);
+        streams.then(|| Box::new(Self::Messages(MessageTimes::new(sent))))
+    }
+
+    pub(super) fn as_dyn(&self) -> &(dyn BodyReader + 'a) {
+        match self {
+            Self::Events(reader) => reader,
+            Self::Messages(times) => times,
+        }
+    }
+
+    /// What was read. `ended`: when the answer ended, if it did; `is_wanted`: whether what has come is the answer, although
+    /// that has not ended.
+    #[cold]
+    pub(super) fn read(self, ended: Option<Instant>, is_wanted: bool) -> ReadAnswer {
+        match self {
+            Self::Messages(times) => {
+                ReadAnswer { sample: Some(times.into_sample()), ..ReadAnswer::default() }
+            }
+            Self::Events(reader) => {
+                let events = reader.events();
+                let stream = if ended.is_some() || is_wanted { reader.read(ended) } else { None };
+                ReadAnswer { events, stream: stream.map(Box::new), sample: None }
+            }
+        }
+    }
+}
