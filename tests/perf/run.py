@@ -554,6 +554,39 @@ def figure_13(options, bench, urls):
         against(options, bench, url, "h2load", peer, 1.00, "unary gRPC in clear", iteration=call + types)
 
 
+@figure(14, "memory of 10,000 open streams of events, one event a second each")
+def figure_14(options, bench, urls):
+    streams, port = 10_000, free_port()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < 2 * streams:
+        raise Missing(f"a limit of {2 * streams} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * streams, most))
+    server = subprocess.Popen([sys.executable, ROOT / "tests/perf/ticks.py", str(port)])
+    try:
+        wait_for(port)
+        home = Path(tempfile.mkdtemp(dir=bench.folder))
+        (home / "deployment.yaml").write_text(f"targets: {{ default: 'http://127.0.0.1:{port}' }}\n")
+        (home / "scenario.yaml").write_text(
+            f"title: streams\ndeployment: deployment.yaml\n"
+            f"runner: {{ constant: {{ times: {streams}, concurrency: {streams} }} }}\n"
+            f"iteration:\n  - {{ action: ticks, get: /, stream: {{ as: events, for: 25s }}, timeout: 60s }}\n")
+        load = subprocess.Popen([options.bench, "run", "scenario.yaml", "--quiet"], cwd=home, stdout=subprocess.DEVNULL)
+        time.sleep(20)
+        open_kb = int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{load.pid}/status").read_text())[1])
+        _, status, usage = os.wait4(load.pid, 0)
+        load.returncode = os.waitstatus_to_exitcode(status)
+        (results,) = home.glob("runs/*/results.json")
+        action = summary(results)["workloads"][0]["actions"][0]
+        seen = action["streams"]
+        if seen["streams"] != streams or seen["messages"] < 20 * streams:
+            raise RuntimeError(f"not all streams were open: {seen['streams']} with {seen['messages']} events")
+        print(f"  {streams:,} streams, {seen['messages']:,} events   {open_kb * 1024 / 1e6:.0f} MB while they are open, "
+              f"{usage.ru_maxrss * 1024 / 1e6:.0f} MB with results and report   goal 100 MB")
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def build(options):
     """Builds what is missing."""
     target = options.target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

@@ -131,7 +131,7 @@ impl HttpLane {
             keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some() || reader.is_some(),
             keep_body: observed.is_some() || action.needs_body() || grpc.is_some(),
             keep_trailers: grpc.is_some(),
-            reader: reader.as_deref().map(AnswerReader::as_dyn),
+            reader: reader.as_ref().map(AnswerReader::as_dyn),
             version: call.version,
             is_refused: &|status| grpc.is_some() || !action.accepts(status.as_u16()),
         };

@@ -13,10 +13,10 @@ use text::template::Variables;
 use super::stream::{StreamRead, StreamReader};
 use crate::call::message_times::MessageTimes;
 
-/// The reader of an answer, in a box: it is large, and rare.
+/// The reader of an answer, in boxes: they are large, and rare.
 pub(super) enum AnswerReader<'a> {
-    Events(StreamReader<'a>),
-    Messages(MessageTimes),
+    Events(Box<StreamReader<'a>>),
+    Messages(Box<MessageTimes>),
 }
 
 /// What a reader knows in the end.
@@ -36,19 +36,19 @@ impl<'a> AnswerReader<'a> {
         (action, call, grpc): (&'a Action, &'a HttpCall, Option<&GrpcCall>),
         variables: &'a Variables,
         (sent, is_observed): (Instant, bool),
-    ) -> Option<Box<Self>> {
+    ) -> Option<Self> {
         if let Some(plan) = call.stream.as_deref() {
             let reader = StreamReader::new((plan, action), variables, (sent, is_observed));
-            return Some(Box::new(Self::Events(reader)));
+            return Some(Self::Events(Box::new(reader)));
         }
         let streams = grpc.is_some_and(GrpcCall::answers_with_a_stream);
-        streams.then(|| Box::new(Self::Messages(MessageTimes::new(sent))))
+        streams.then(|| Self::Messages(Box::new(MessageTimes::new(sent))))
     }
 
     pub(super) fn as_dyn(&self) -> &(dyn BodyReader + 'a) {
         match self {
-            Self::Events(reader) => reader,
-            Self::Messages(times) => times,
+            Self::Events(reader) => &**reader,
+            Self::Messages(times) => &**times,
         }
     }
 
