@@ -351,7 +351,10 @@ impl Http1 {
             kept: Vec::new(),
             length: 0,
             keep: reading.map_or_else(|| request.bytes_kept(head.status), |reading| reading.kept_bytes_max()),
-            limit: request.body_bytes_max,
+            limit: match &reading {
+                Some(reading) if reading.kept_bytes_max() == 0 => u64::MAX,
+                _ => request.body_bytes_max,
+            },
             reading,
         };
         let is_whole = match head.framing {

@@ -236,7 +236,7 @@ impl<'a> ParsedReply<'a> {
     }
 
     /// What was seen in an answer that failed.
-    fn seen(&self, variables: &Variables) -> Option<Box<FailureEvidence>> {
+    pub(super) fn seen(&self, variables: &Variables) -> Option<Box<FailureEvidence>> {
         let mut secrets = variables.secrets();
         secrets.extend(self.cookies.iter().flat_map(|jar| jar.secrets()));
         let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &secrets);

@@ -43,6 +43,17 @@ impl MessageClock {
         }
     }
 
+    /// Notes that reading ended `at`, before the stream did: the gap that was open then is at least so long. It counts if
+    /// it is the longest, so that a stream that stalls looks no better than one that goes on.
+    pub fn cut_off(&mut self, at: Instant) {
+        if let Some(last_at) = self.last_at {
+            let gap_ns = saturating_nanos(at.saturating_duration_since(last_at));
+            if self.sample.gaps.iter().last().is_none_or(|(longest_ns, _)| gap_ns > longest_ns) {
+                self.sample.gaps.add(gap_ns);
+            }
+        }
+    }
+
     /// How many messages have come.
     #[must_use]
     pub fn messages(&self) -> u64 {

@@ -33,18 +33,22 @@ pub(super) fn table(workload: &Workload, is_profiled: bool) -> Option<DocumentTa
 /// How many messages came, and how many a second.
 pub(super) fn sentence(workload: &Workload) -> Option<String> {
     let several = workload.actions.len() > 1;
-    let of = |name: &str, streams: &StreamedAnswers| {
+    let sentence = |name: &str, of: &StreamedAnswers| {
         let name = if several { format!("{name}: ") } else { String::new() };
-        let StreamedAnswers { messages, messages_per_s, tokens, tokens_per_s, .. } = streams;
+        let StreamedAnswers { messages, messages_per_s, tokens, tokens_per_s, .. } = of;
         let tokens = tokens.zip(*tokens_per_s);
         let tokens = tokens
             .map_or_else(String::new, |(tokens, per_s)| format!(", {}", number(tokens, "token", per_s)));
-        let streams = if streams.streams == 1 { "1 stream" } else { &format!("{} streams", streams.streams) };
-        format!("{name}{} in {streams}{tokens}", number(*messages, "message", *messages_per_s))
+        let streams = if of.streams == 1 { "1 stream" } else { &format!("{} streams", of.streams) };
+        let without = match of.without_message {
+            0 => String::new(),
+            number => format!(", {number} without any"),
+        };
+        format!("{name}{} in {streams}{without}{tokens}", number(*messages, "message", *messages_per_s))
     };
     let all = workload.actions.iter();
     let all: Vec<String> =
-        all.filter_map(|action| Some(of(&action.name, action.streams.as_ref()?))).collect();
+        all.filter_map(|action| Some(sentence(&action.name, action.streams.as_ref()?))).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

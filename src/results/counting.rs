@@ -313,7 +313,8 @@ impl Series {
                     self.sample(at, value_ns, ended, id);
                 }
                 Clock::Phase(phase) => {
-                    let mut sample = |value_ns| self.sample(at, value_ns, ended, id);
+                    let resent = request.phases.resent;
+                    let mut sample = |value_ns, ended| self.sample(at, value_ns, (ended, resent), id);
                     each_phase_ns(&row, request, phase, &mut sample);
                 }
                 Clock::Service | Clock::QueueTime => self.sample(at, request.duration_ns, ended, id),

@@ -10,25 +10,30 @@ use measure::rows::{Rows, SampleRow};
 use measure::sample::{ActionSample, CompletionStatus};
 use terms::threshold::RequestPhase;
 
-/// Gives how long a phase of a request took; nothing if it had none, and each gap of a stream.
+/// Gives how long a phase of a request took, and how that counts; nothing if it had none, and each gap of a stream.
 pub(super) fn each_phase_ns(
     row: &SampleRow<'_>,
     request: &ActionSample,
     phase: RequestPhase,
-    given: &mut dyn FnMut(Nanos),
+    given: &mut dyn FnMut(Nanos, CompletionStatus),
 ) {
+    let ended = request.ended;
     if !phase.is_of_streams() {
-        return phase_ns(&request.phases, phase).into_iter().for_each(given);
+        return phase_ns(&request.phases, phase).into_iter().for_each(|phase_ns| given(phase_ns, ended));
     }
-    let stream = row.stream_of(request).filter(|stream| stream.messages > 0);
-    match (phase, stream) {
-        (RequestPhase::First, Some(stream)) => given(stream.first_ns),
-        (_, Some(stream)) => {
-            stream.gaps.iter().for_each(|(gap_ns, times)| (0..times).for_each(|_| given(gap_ns)))
+    match (phase, row.stream_of(request)) {
+        (RequestPhase::First, Some(stream)) if stream.messages > 0 => given(stream.first_ns, ended),
+        // A first message that never came is later than any.
+        (RequestPhase::First, Some(_)) if ended.is_measured() => {
+            given(request.duration_ns, CompletionStatus::Failed);
         }
-        // One that failed before its first message is no good one.
-        (_, None) if request.ended == CompletionStatus::Failed => given(request.duration_ns),
-        (_, None) => {}
+        (RequestPhase::Gap, Some(stream)) if stream.gaps.count() > 0 => {
+            let gaps = stream.gaps.iter();
+            gaps.for_each(|(gap_ns, times)| (0..times).for_each(|_| given(gap_ns, ended)));
+        }
+        // One that failed before is no good one.
+        _ if ended == CompletionStatus::Failed => given(request.duration_ns, ended),
+        _ => {}
     }
 }
 
@@ -85,7 +90,7 @@ impl Visitor for PhaseTimes {
             let Self { action, all, failed, aborted, phase, .. } = &mut *self;
             let is_it = |number: u16| action.is_none_or(|wanted| usize::from(number) == wanted);
             for request in row.actions.iter().filter(|request| is_it(request.action)) {
-                each_phase_ns(&row, request, *phase, &mut |phase_ns| match request.ended {
+                each_phase_ns(&row, request, *phase, &mut |phase_ns, ended| match ended {
                     CompletionStatus::Ok => all.record(phase_ns, id),
                     CompletionStatus::Failed => {
                         all.record(phase_ns, id);

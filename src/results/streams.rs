@@ -10,6 +10,7 @@ use super::model::StreamedAnswers;
 /// The streams that answered an action.
 pub struct StreamStats {
     streams: u64,
+    without_message: u64,
     messages: u64,
     tokens: u64,
     first: Latency,
@@ -18,7 +19,14 @@ pub struct StreamStats {
 
 impl StreamStats {
     pub(super) fn new() -> Self {
-        Self { streams: 0, messages: 0, tokens: 0, first: Latency::new(), gaps: Latency::new() }
+        Self {
+            streams: 0,
+            without_message: 0,
+            messages: 0,
+            tokens: 0,
+            first: Latency::new(),
+            gaps: Latency::new(),
+        }
     }
 
     pub(super) fn add(&mut self, stream: &StreamSample, id: SampleId) {
@@ -27,6 +35,8 @@ impl StreamStats {
         self.tokens = self.tokens.saturating_add(stream.tokens);
         if stream.messages > 0 {
             self.first.record(stream.first_ns, id);
+        } else {
+            self.without_message += 1;
         }
         for (gap_ns, times) in stream.gaps.iter() {
             self.gaps.record_several(gap_ns, times.into(), id);
@@ -38,6 +48,7 @@ impl StreamStats {
         let per_s = |number: u64| if duration_s > 0.0 { number as f64 / duration_s } else { 0.0 };
         StreamedAnswers {
             streams: self.streams,
+            without_message: self.without_message,
             messages: self.messages,
             messages_per_s: per_s(self.messages),
             tokens: (self.tokens > 0).then_some(self.tokens),

@@ -258,14 +258,20 @@ fn streams_that_are_not_as_expected_fail() {
     let step = "stream: { as: events, until: '[DONE]' }";
     all_fail(&events(&[]), step, "check", "the stream ended before \"[DONE]\" without any event");
     let json = script("application/json", &[(0, "{\"error\": \"no model\"}")]);
-    all_fail(
-        &json,
-        step,
-        "protocol",
-        "not a stream of events, which has the content type text/event-stream: this one has",
-    );
+    let unfit =
+        "the answer is no stream of events: its content type is `application/json`, not `text/event-stream`";
+    all_fail(&json, step, "check", unfit);
+    each_version(&json, &load(step), |_, results| {
+        let error = &results["workloads"][0]["errors"][0];
+        assert!(error["body"].to_string().contains("no model"), "{error:#}");
+    });
+    let tokens = "stream: { as: events, until: '[DONE]', tokens: $.usage.tokns }";
+    all_fail(&chat, tokens, "check", "no event has a whole number where `tokens` looks for it");
     let refused = StreamScript { status: 429, ..json };
     all_fail(&refused, step, "status", "answered 429");
+    all_succeed(&refused, &format!("{step}, expect: {{ status: [200, 429] }}"), |action| {
+        assert!(action["streams"].is_null(), "{action:#}");
+    });
 }
 
 #[test]
@@ -349,4 +355,71 @@ fn a_long_stream_is_read_to_its_end() {
     all_succeed(&script, "stream: events, expect: { messages: 30 }", |action| {
         assert_eq!(action["bytes_received"], 3 * large.len());
     });
+}
+
+/// What did not come in time must not make the times of the rest look good.
+#[test]
+fn silence_counts_against_a_gate() {
+    let silent = events(&[(400, "data: late\n\n")]);
+    let stalling = events(&[(0, "data: 1\n\n"), (0, "data: 2\n\n"), (900, "data: 3\n\n")]);
+    let load = |threshold: &str| {
+        format!(
+            "runner: {{ constant: {{ times: 60, concurrency: 30 }} }}\n\
+             iteration: [ {{ action: a, get: /, stream: {{ as: events, for: 150ms }} }} ]\n\
+             sla: {{ thresholds: [ {threshold} ] }}"
+        )
+    };
+    for (script, threshold) in
+        [(&silent, "p90(first) < 10s"), (&stalling, "max(gap) < 60ms"), (&silent, "p50(receive) < 20ms")]
+    {
+        each_version(script, &load(threshold), |ended, results| {
+            assert_eq!(ended.code, Some(2), "{threshold}: {:#}", results["verdict"]);
+        });
+    }
+    each_version(&silent, &load("p90(wait) < 60s"), |ended, results| {
+        let streams = &results["workloads"][0]["actions"][0]["streams"];
+        assert_eq!((&streams["without_message"], &streams["first"]["count"]), (&60.into(), &0.into()));
+        assert!(
+            ended.stdout.contains("0 messages (0.0/s) in 60 streams, 60 without any"),
+            "{}",
+            ended.stdout
+        );
+    });
+}
+
+#[test]
+fn a_stream_that_is_late_keeps_what_came() {
+    let step = load("stream: events").replace("5s", "300ms");
+    each_version(&endless((20, "data: tick\n\n")), &step, |_, results| {
+        let action = &results["workloads"][0]["actions"][0];
+        assert!(action["streams"]["messages"].as_u64() >= Some(3), "{action:#}");
+        assert_eq!(action["streams"]["first"]["count"], 3, "{action:#}");
+    });
+}
+
+#[test]
+fn streams_that_cannot_work_are_faults() {
+    let bench = Bench::new();
+    for (step, message) in [
+        ("get: /, stream: { as: events, for: 60s }", "`for` is not shorter than the action's time limit"),
+        ("get: /, timeout: 1s, stream: { as: events, for: 1s }", "`for` is not shorter"),
+        ("get: /, stream: { as: events, for: 0s }", "`for` is zero"),
+        ("head: /, stream: events", "the answer to HEAD has no body"),
+        ("get: /, stream: events, poll: {}", "`stream` together with `poll`"),
+        ("get: /, stream: { as: events, max_event: 0B }", "`max_event` is zero"),
+        ("get: /, stream: { as: events, until: '' }", "`until` names nothing"),
+        ("get: /, stream: { as: events, until: { json: {} } }", "`until` names nothing"),
+        ("get: /, stream: { as: events, until: '{{ iteration }}' }", "this text of `until` has no templates"),
+        ("get: /, stream: { as: lines, until: { event: x } }", "only server-sent events have a type"),
+        ("get: /, stream: { as: chunks, tokens: $.n }", "`tokens` reads whole events, not chunks"),
+    ] {
+        let load = format!("runner: {{ serial: {{ times: 1 }} }}\niteration: [ {{ action: a, {step} }} ]");
+        bench.load("http://127.0.0.1:9", "", &load);
+        let ended = bench.run(&["validate", "scenario.yaml"]).expect_code(65);
+        assert!(ended.stderr.contains(message), "{step}: {}", ended.stderr);
+    }
+    bench.load("http://127.0.0.1:9", "", "runner: { serial: { times: 1 } }\niteration: [ get: / ]");
+    let scenario = ["ab", "scenario.yaml", "-d", "deployment.yaml", "--metric", "p95(first)"];
+    let ended = bench.run(&[&scenario[..], &["--target-a", "default", "--target-b", "default"]].concat());
+    assert!(ended.stderr.contains("that `p95(first)` is about is answered by a stream"), "{}", ended.stderr);
 }

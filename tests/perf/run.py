@@ -552,6 +552,31 @@ def figure_13(options, bench, urls):
         call = "  - { action: get, grpc: shop.v1.Orders/Get, message: { id: o-1 } }\n"
         types = f"grpc: {{ protos: ['{ROOT}/tests/grpc/shop.proto'] }}\n"
         against(options, bench, url, "h2load", peer, 1.00, "unary gRPC in clear", iteration=call + types)
+        for name, made, goal in [("tonic", lambda: tonic(options), 0.25), ("grpcio", grpcio, 0.05)]:
+            command = made()
+
+            def client(_, seconds, command=command):
+                cpu_s, peak_kb, output = run([*command(url), CONNECTIONS, seconds])
+                return {"cpu_us": cpu_s / int(re.search(r"(\d+) calls", output)[1]) * 1e6, "peak_kb": peak_kb}
+            against(options, bench, url, name, client, goal, "unary gRPC in clear", iteration=call + types)
+
+
+def tonic(options):
+    """tonic is a library: the client that uses it is built here, once."""
+    target = options.target / "tonic"
+    program = target / "release/tonic-load"
+    if not options.no_build:
+        subprocess.run(["cargo", "build", "--release", "--target-dir", target], cwd=HERE / "tonic")
+    if not program.exists():
+        raise Missing("tonic")
+    return lambda url: [program, url]
+
+
+def grpcio():
+    python = os.environ.get("BENCH_TEST_GRPC_PYTHON")
+    if not python:
+        raise Missing("grpcio (tests/real/grpc.sh)")
+    return lambda url: [python, HERE / "grpcio_calls.py", url.removeprefix("http://")]
 
 
 @figure(14, "memory of 10,000 open streams of events, one event a second each")

@@ -23,6 +23,8 @@ pub(super) struct AnswerWish {
     /// How much to keep of the body of an answer with the status 200, and with another one.
     kept_bytes_max: [usize; 2],
     body_bytes_max: u64,
+    /// True while a reader keeps nothing of the body, which then has no limit.
+    is_only_read: bool,
     is_to_head: bool,
 }
 
@@ -35,6 +37,7 @@ impl AnswerWish {
             keep_trailers: request.keep_trailers,
             kept_bytes_max: [request.bytes_kept(StatusCode::OK), other],
             body_bytes_max: request.body_bytes_max,
+            is_only_read: request.reader.is_some_and(|reader| reader.kept_bytes_max() == 0),
             is_to_head: *request.method == Method::HEAD,
         }
     }
@@ -194,7 +197,8 @@ impl StreamState {
     pub(super) fn add(&mut self, content: &[u8]) -> Result<(), ClientError> {
         let Some(head) = &self.head else { return Err(broken("its body comes before its head".to_owned())) };
         self.body_bytes += content.len() as u64;
-        if self.body_bytes > self.wish.body_bytes_max {
+        let is_only_read = self.wish.is_only_read && self.unread.is_some();
+        if self.body_bytes > self.wish.body_bytes_max && !is_only_read {
             return Err(ClientError::BodyTooLarge { limit: self.wish.body_bytes_max });
         }
         if self.has_body() && head.length.is_some_and(|length| self.body_bytes > length) {

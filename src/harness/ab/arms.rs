@@ -16,7 +16,8 @@ use client::url::{BaseUrl, Origin};
 use plan::deployment::DEFAULT_TARGET;
 use plan::{Plan, SEED_MAX};
 use report::pairs::Side;
-use verdict::paired::{AbMetric, WorkloadNames};
+use terms::threshold::{MetricSubject, RequestPhase};
+use verdict::paired::{AbMetric, PercentileMetric, WorkloadNames};
 
 use super::service::{BuildProcess, Ready, is_taken};
 use super::{AbOptions, SideOptions, length};
@@ -51,6 +52,20 @@ pub(super) struct Job {
     pub(super) round: Option<Duration>,
 }
 
+/// Refuses a time of streams where no action is answered by one.
+fn can_time(metric: &PercentileMetric, side: &str, plan: &Plan) -> Result<(), HarnessError> {
+    if !metric.phase.is_some_and(RequestPhase::is_of_streams) {
+        return Ok(());
+    }
+    let subject = metric.action.clone().map(MetricSubject::Action);
+    let mut workloads = plan.workloads.iter().map(|workload| plan::step::names(&workload.named()));
+    if workloads.any(|names| !names.streaming_members(subject.as_ref()).is_empty()) {
+        return Ok(());
+    }
+    let text = format!("no action of {side} that `{metric}` is about is answered by a stream");
+    Err(HarnessError::input(text).remedy("give the action `stream: events`, `lines` or `chunks`"))
+}
+
 /// Reads all files of both sides, to find every fault before anything starts.
 pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, HarnessError> {
     let (plan_a, a) = arm(options, &options.a)?;
@@ -61,6 +76,12 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
     }
     if options.metrics.iter().any(|metric| matches!(metric, AbMetric::Count(_))) {
         [("A", &plan_a), ("B", &plan_b)].into_iter().try_for_each(|(side, plan)| can_count(side, plan))?;
+    }
+    for metric in &options.metrics {
+        let AbMetric::Percentile(metric) = metric else { continue };
+        [("A", &plan_a), ("B", &plan_b)]
+            .into_iter()
+            .try_for_each(|(side, plan)| can_time(metric, side, plan))?;
     }
     let mut warnings = plan_a.warnings.clone();
     warnings.extend(plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned());

@@ -7,7 +7,7 @@ mod request;
 mod stream;
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
@@ -41,7 +41,7 @@ use bodies::render_body;
 use fixed::FixedParts;
 use reader::AnswerReader;
 use request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
-use stream::StreamRead;
+use stream::{ReadingEnd, StreamRead};
 
 /// What a lane keeps for its requests.
 pub(crate) struct HttpLane {
@@ -129,7 +129,7 @@ impl HttpLane {
             body_bytes_max: call.body_bytes_max,
             cookies: pass.cookies.filter(|_| call.cookies),
             keep_headers: observed.is_some() || action.needs_headers() || grpc.is_some() || reader.is_some(),
-            keep_body: observed.is_some() || action.needs_body() || grpc.is_some(),
+            keep_body: observed.is_some() || action.needs_body() || grpc.is_some() || reader.is_some(),
             keep_trailers: grpc.is_some(),
             reader: reader.as_ref().map(AnswerReader::as_dyn),
             version: call.version,
@@ -158,11 +158,18 @@ impl HttpLane {
         state.seen = None;
         let mut outcomes = observed.map(|_| Vec::new());
         let (mut events, mut stream, mut shown) = (None, None, None);
+        let mut unfit = None;
         if let Some(reader) = reader {
-            let is_read = answer.is_none() && read_until.is_some_and(|until| until <= ended);
-            let whole = matches!(answer, Some(Ok(_))).then_some(ended);
-            let read = reader.read(whole, is_read);
-            (events, stream, state.streamed) = (read.events, read.stream, read.sample);
+            let end = match answer {
+                Some(Ok(_)) => ReadingEnd::Whole,
+                None if read_until.is_some_and(|until| until <= ended) => ReadingEnd::InTime,
+                _ => ReadingEnd::CutOff,
+            };
+            let read = reader.read(ended, end);
+            (events, stream, state.streamed, unfit) = (read.events, read.stream, read.sample, read.unfit);
+            if let Some(begun_at) = read.begun_at.filter(|_| answer.is_none()) {
+                note_phases(&mut state.phases, (sent, begun_at, ended));
+            }
         }
         let (mut reply, verdict) = match (answer, stream) {
             (_, Some(read)) => {
@@ -187,6 +194,14 @@ impl HttpLane {
             }
         };
         let verdict = match &mut reply {
+            Some(reply) if verdict.is_ok() && unfit.is_some() => {
+                state.seen = ParsedReply::new(reply, pass.cookies, over_quota).seen(variables);
+                Err((FailureClass::Check, unfit.unwrap_or_default()))
+            }
+            Some(reply) if verdict.is_err() && reply.event.is_some() => {
+                state.seen = ParsedReply::new(reply, pass.cookies, over_quota).seen(variables);
+                verdict
+            }
             Some(reply) if verdict.is_ok() => decompress(reply, action, call).and_then(|()| {
                 let seen = (&mut state.seen, &mut outcomes);
                 ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
@@ -297,6 +312,14 @@ fn is_unauthorized(action: &Action, answer: &Reply) -> bool {
 fn over_quota(reply: &Reply) -> Option<Fault> {
     let words = refusal::over_quota(reply.outcome, &reply.body)?;
     Some((FailureClass::Quota, format!("quota exceeded (answered {}): {words}", reply.outcome)))
+}
+
+/// The phases of an answer that was left before its end, whose head came.
+fn note_phases(phases: &mut Phases, (sent, begun_at, ended): (Instant, Instant, Instant)) {
+    let before = [phases.before_ns, phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.send_ns];
+    let to_head_ns = saturating_nanos(begun_at.saturating_duration_since(sent));
+    phases.wait_ns = to_head_ns.saturating_sub(before.iter().sum());
+    phases.receive_ns = saturating_nanos(ended.saturating_duration_since(begun_at));
 }
 
 /// False while its connection is being opened.

@@ -31,8 +31,13 @@ impl MessageTimes {
         Self { sent, state: RefCell::default() }
     }
 
-    pub(super) fn into_sample(self) -> StreamSample {
-        self.state.into_inner().clock.into_sample()
+    /// What was measured until `at`. `is_cut_off`: the stream had not ended then.
+    pub(super) fn into_sample(self, at: Instant, is_cut_off: bool) -> StreamSample {
+        let mut clock = self.state.into_inner().clock;
+        if is_cut_off {
+            clock.cut_off(at);
+        }
+        clock.into_sample()
     }
 }
 
@@ -58,9 +63,10 @@ impl MessagesSeen {
 }
 
 impl BodyReader for MessageTimes {
-    fn begin(&self, _: StatusCode, _: Option<&HeaderMap>) -> Result<bool, ClientError> {
+    fn begin(&self, status: StatusCode, _: Option<&HeaderMap>) -> Result<bool, ClientError> {
         self.state.take();
-        Ok(true)
+        // What a proxy says instead has no messages.
+        Ok(status == StatusCode::OK)
     }
 
     fn take(&self, piece: &[u8], at: Instant) -> Result<ControlFlow<()>, ClientError> {
@@ -70,5 +76,33 @@ impl BodyReader for MessageTimes {
 
     fn kept_bytes_max(&self) -> usize {
         usize::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpc::frames;
+    use std::time::Duration;
+
+    #[test]
+    fn a_message_is_there_when_its_last_byte_is() {
+        let (mut body, contents) = (Vec::new(), ["", "one", "", "a longer message"]);
+        contents.iter().for_each(|content| frames::push(&mut body, content.as_bytes(), false));
+        for size in 1..=body.len() {
+            let sent = Instant::now();
+            let times = MessageTimes::new(sent);
+            assert!(times.begin(StatusCode::OK, None).unwrap());
+            for (number, piece) in (1..).zip(body.chunks(size)) {
+                let at = sent + Duration::from_millis(number);
+                assert!(times.take(piece, at).unwrap().is_continue());
+            }
+            let sample = times.into_sample(sent, false);
+            assert_eq!((sample.messages, sample.gaps.count()), (4, 3), "{size}");
+            // The head of the first message, which is empty, is whole in this piece.
+            let first = u64::try_from(HEAD_BYTES.div_ceil(size)).unwrap();
+            assert_eq!(sample.first_ns, first * 1_000_000, "{size}");
+        }
+        assert!(!MessageTimes::new(Instant::now()).begin(StatusCode::BAD_GATEWAY, None).unwrap());
     }
 }

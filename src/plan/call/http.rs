@@ -170,11 +170,7 @@ impl Compiler<'_> {
             signed: !foreign,
             redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
             decompress: step.decompress.or(self.http.decompress).unwrap_or(true),
-            body_bytes_max: match (&stream, step.max_body) {
-                // A stream need not end.
-                (Some(_), None) => u64::MAX,
-                (_, size) => size.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
-            },
+            body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
             stream,
             version: Version::Auto,
         })

@@ -1,5 +1,6 @@
 //! How the answer of a request is read that comes as a stream.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use config::step::Step;
@@ -10,7 +11,7 @@ use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use crate::compare::ValueCondition;
-use crate::compiler::Compiler;
+use crate::compiler::{ACTION_TIMEOUT, Compiler};
 use crate::condition::Path;
 
 /// The largest event that is read, unless the scenario says otherwise.
@@ -77,6 +78,7 @@ impl Compiler<'_> {
         let details = written.details();
         let node = at(node, &["stream"]);
         self.above_zero(details.read_time.map(|time| time.0), at(node, &["for"]), "for");
+        self.fitting_stream(step, &details, node);
         let (format, event_bytes_max) = (format(details.format), event_bytes_max(&details));
         let end = self.stream_end(&details, format, node);
         if format == StreamFormat::Chunks {
@@ -93,6 +95,44 @@ impl Compiler<'_> {
         });
         let read_time = details.read_time.map(|time| time.0);
         Some(StreamPlan { format, end, events_max: details.max, read_time, each, tokens, event_bytes_max })
+    }
+
+    /// Reports what can never work.
+    fn fitting_stream(&mut self, step: &Step, details: &StreamDetails, node: &YamlNode) {
+        let mut fault = |span: std::ops::Range<usize>, what: &str, help: &str| {
+            self.texts.faults.push(Fault::error(span, what).help(help));
+        };
+        let timeout = step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0);
+        if details.read_time.is_some_and(|read_time| read_time.0 >= timeout) {
+            let help = "give the action a longer `timeout`; the default is 30s";
+            fault(at(node, &["for"]).span.clone(), "`for` is not shorter than the action's time limit", help);
+        }
+        if step.head.is_some() {
+            fault(node.span.clone(), "the answer to HEAD has no body", "use `get`, or remove `stream`");
+        }
+        if step.poll.is_some() {
+            let help = "end the stream with `until`, or remove one of them";
+            fault(node.span.clone(), "`stream` together with `poll`", help);
+        }
+        if details.max_event.is_some_and(|size| size.0 == 0) {
+            let help = "give it a size, such as 1MiB, or remove `max_event`";
+            fault(at(node, &["max_event"]).span.clone(), "`max_event` is zero", help);
+        }
+        let (text, has_none) = match &details.until {
+            Some(stream::StreamEnd::Data(text)) => (Some(text), text.is_empty()),
+            Some(stream::StreamEnd::Event(stream::EndEvent { event, json })) => {
+                (event.as_ref(), json.as_ref().is_some_and(BTreeMap::is_empty))
+            }
+            None => (None, false),
+        };
+        if has_none {
+            let help = "write what ends the stream, such as \"[DONE]\" or {json: {$.done: true}}";
+            fault(at(node, &["until"]).span.clone(), "`until` names nothing", help);
+        }
+        if text.is_some_and(|text| text.contains("{{")) {
+            let help = "write a text, or compare with `until: {json: …}`, which may have templates";
+            fault(at(node, &["until"]).span.clone(), "this text of `until` has no templates", help);
+        }
     }
 
     fn stream_end(

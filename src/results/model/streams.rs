@@ -3,13 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Distribution;
+use super::{Distribution, differences};
 
 /// What came as streams in answer to an action's requests, of those that were not cut off.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct StreamedAnswers {
     /// How many streams.
     pub streams: u64,
+    /// How many of them had no message. As a first message, each counts as later than any in thresholds.
+    #[serde(default, skip_serializing_if = "differences::is_zero")]
+    pub without_message: u64,
     /// How many messages (events, lines, chunks) they had.
     pub messages: u64,
     /// Messages per second of the workload's duration.

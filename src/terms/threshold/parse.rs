@@ -497,7 +497,7 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS.into_iter().chain(RequestPhase::ALL.map(RequestPhase::word))) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, a phase such as wait, first or gap, asynchronous, unprofiled, action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };

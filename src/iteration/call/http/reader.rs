@@ -10,7 +10,7 @@ use plan::call::grpc::GrpcCall;
 use plan::call::http::HttpCall;
 use text::template::Variables;
 
-use super::stream::{StreamRead, StreamReader};
+use super::stream::{ReadingEnd, StreamRead, StreamReader};
 use crate::call::message_times::MessageTimes;
 
 /// The reader of an answer, in boxes: they are large, and rare.
@@ -27,6 +27,10 @@ pub(super) struct ReadAnswer {
     /// The stream, if there is an answer.
     pub(super) stream: Option<Box<StreamRead>>,
     pub(super) sample: Option<StreamSample>,
+    /// When the head of the stream came.
+    pub(super) begun_at: Option<Instant>,
+    /// Why the answer is no stream, although it was accepted.
+    pub(super) unfit: Option<String>,
 }
 
 impl<'a> AnswerReader<'a> {
@@ -52,18 +56,20 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// What was read. `ended`: when the answer ended, if it did; `is_wanted`: whether what has come is the answer, although
-    /// that has not ended.
+    /// What was read until `at`. `end`: how that ended the answer.
     #[cold]
-    pub(super) fn read(self, ended: Option<Instant>, is_wanted: bool) -> ReadAnswer {
+    pub(super) fn read(self, at: Instant, end: ReadingEnd) -> ReadAnswer {
         match self {
             Self::Messages(times) => {
-                ReadAnswer { sample: Some(times.into_sample()), ..ReadAnswer::default() }
+                let sample = times.into_sample(at, end != ReadingEnd::Whole);
+                ReadAnswer { sample: Some(sample), ..ReadAnswer::default() }
             }
             Self::Events(reader) => {
-                let events = reader.events();
-                let stream = if ended.is_some() || is_wanted { reader.read(ended) } else { None };
-                ReadAnswer { events, stream: stream.map(Box::new), sample: None }
+                let (events, begun_at, unfit) = (reader.events(), reader.begun_at(), reader.unfit());
+                let stream = reader.read(at, end);
+                let sample = stream.as_ref().map(|stream| stream.sample.clone());
+                let stream = stream.filter(|_| end != ReadingEnd::CutOff).map(Box::new);
+                ReadAnswer { events, stream, sample, begun_at, unfit }
             }
         }
     }

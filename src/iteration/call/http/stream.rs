@@ -9,6 +9,7 @@ use std::time::Instant;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
+use base::clock::now;
 use client::decode_pieces::PieceDecoder;
 use client::error::ClientError;
 use client::reading::BodyReader;
@@ -36,10 +37,13 @@ pub(super) struct StreamReader<'a> {
     sent: Instant,
     is_observed: bool,
     state: RefCell<Option<ReadingState>>,
+    /// Why an accepted answer is no stream of events.
+    unfit: RefCell<Option<String>>,
 }
 
 /// What is known of an answer since its head came.
 struct ReadingState {
+    begun_at: Instant,
     status: StatusCode,
     headers: Arc<HeaderMap>,
     decoder: PieceDecoder,
@@ -54,12 +58,25 @@ struct EventsSeen {
     /// The data of the last event, if a check or an extraction needs it.
     last: Vec<u8>,
     is_last_needed: bool,
+    /// True once an event told a number of tokens.
+    has_tokens: bool,
     /// True once the end came that the scenario names.
     has_ended: bool,
     fault: Option<Fault>,
     /// The stream as it is shown, if it is.
     shown: Option<Vec<u8>>,
     body_bytes: u64,
+}
+
+/// How reading an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadingEnd {
+    /// The answer ended, or its reader had enough.
+    Whole,
+    /// The time to read it was over, as the scenario wants.
+    InTime,
+    /// Before there was an answer.
+    CutOff,
 }
 
 /// What a stream was.
@@ -78,7 +95,15 @@ impl<'a> StreamReader<'a> {
         variables: &'a Variables,
         (sent, is_observed): (Instant, bool),
     ) -> Self {
-        Self { plan, action, variables, sent, is_observed, state: RefCell::new(None) }
+        Self {
+            plan,
+            action,
+            variables,
+            sent,
+            is_observed,
+            state: RefCell::default(),
+            unfit: RefCell::default(),
+        }
     }
 
     /// How many events have come.
@@ -86,11 +111,22 @@ impl<'a> StreamReader<'a> {
         self.state.borrow().as_ref().map(|state| state.events.clock.messages())
     }
 
-    /// What came; `None` for an answer that was not read as a stream. `ended`: when the answer ended, unless the time to
-    /// read it was over before.
-    pub(super) fn read(self, ended: Option<Instant>) -> Option<StreamRead> {
+    /// When the head of the stream came.
+    pub(super) fn begun_at(&self) -> Option<Instant> {
+        self.state.borrow().as_ref().map(|state| state.begun_at)
+    }
+
+    /// Why an accepted answer was not read as a stream.
+    pub(super) fn unfit(&self) -> Option<String> {
+        self.unfit.take()
+    }
+
+    /// What came until `at`; `None` for an answer that was not read as a stream.
+    pub(super) fn read(self, at: Instant, end: ReadingEnd) -> Option<StreamRead> {
         let mut state = self.state.take()?;
-        if let Some(at) = ended.filter(|_| !state.events.has_ended) {
+        if end != ReadingEnd::Whole {
+            state.events.clock.cut_off(at);
+        } else if !state.events.has_ended {
             let ReadingState { splitter, events, .. } = &mut state;
             if splitter.finish(&mut |event| events.take(&self, event, at)).is_err() {
                 let error = too_large(self.plan);
@@ -98,7 +134,7 @@ impl<'a> StreamReader<'a> {
             }
         }
         let ReadingState { status, headers, events, .. } = state;
-        let verdict = self.verdict(&events, ended.is_some());
+        let verdict = self.verdict(&events, end == ReadingEnd::Whole);
         let EventsSeen { clock, last, shown, body_bytes, .. } = events;
         let sample = clock.into_sample();
         let reply = Reply {
@@ -128,39 +164,46 @@ impl<'a> StreamReader<'a> {
                 let after = if events.clock.messages() == 0 { " without any event" } else { "" };
                 Err((class, format!("the stream ended before {end}{after}")))
             }
+            _ if is_whole && self.plan.tokens.is_some() && !events.has_tokens => {
+                let message = "no event has a whole number where `tokens` looks for it".to_owned();
+                Err((FailureClass::Check, message))
+            }
             _ => Ok(()),
         }
     }
 
-    /// A browser reads no other type as a stream of events.
-    fn check_type(&self, headers: Option<&HeaderMap>) -> Result<(), ClientError> {
+    /// What is wrong with the type of an answer: a browser reads only one as a stream of events.
+    fn wrong_type(&self, headers: Option<&HeaderMap>) -> Option<String> {
         let found = headers.and_then(|headers| headers.get(CONTENT_TYPE));
         let found = found.map_or_else(Default::default, |found| charset::of_field(found.as_bytes()));
         let mime = found.split(';').next().unwrap_or_default().trim();
         if self.plan.format != StreamFormat::Events || mime.eq_ignore_ascii_case("text/event-stream") {
-            return Ok(());
+            return None;
         }
         let found = if mime.is_empty() { "none".to_owned() } else { short(mime) };
-        Err(ClientError::Protocol(format!(
-            "not a stream of events, which has the content type text/event-stream: this one has {found}; \
-             `stream: lines` and `stream: chunks` read any type"
-        )))
+        Some(format!(
+            "the answer is no stream of events: its content type is {found}, not `text/event-stream`"
+        ))
     }
 }
 
 impl BodyReader for StreamReader<'_> {
     fn begin(&self, status: StatusCode, headers: Option<&HeaderMap>) -> Result<bool, ClientError> {
         self.state.replace(None);
-        if !self.action.accepts(status.as_u16()) || status.is_redirection() {
+        if !self.action.accepts(status.as_u16()) || !status.is_success() {
             return Ok(false);
         }
-        self.check_type(headers)?;
+        if let Some(unfit) = self.wrong_type(headers) {
+            self.unfit.replace(Some(unfit));
+            return Ok(false);
+        }
         let events = EventsSeen {
             is_last_needed: self.action.needs_body(),
             shown: self.is_observed.then(Vec::new),
             ..EventsSeen::default()
         };
         self.state.replace(Some(ReadingState {
+            begun_at: now(),
             status,
             headers: Arc::new(headers.cloned().unwrap_or_default()),
             decoder: PieceDecoder::new(headers)?,
@@ -236,6 +279,7 @@ impl EventsSeen {
         let parsed = ParsedReply::new(&event, None, |_| None);
         if let Some(tokens) = plan.tokens.as_ref().and_then(|path| parsed.whole_number(path)) {
             self.clock.note_tokens(tokens);
+            self.has_tokens = true;
         }
         if let Some(StreamEnd::Json(conditions)) = &plan.end {
             self.has_ended = parsed.check_paths(conditions, reader.variables).is_ok();
