@@ -43,7 +43,7 @@ const DURATION_COLUMN: usize = 3;
 
 /// Appends a block, its rows in order of their numbers.
 ///
-/// At most [`BLOCK_ROWS_MAX`] rows, and what [`Rows::fill_a_block`] says plus one iteration.
+/// At most the rows that fill a block ([`Rows::fill_a_block`]), plus one iteration.
 pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     scratch.order(rows);
     put(rows.len() as u64, output);
