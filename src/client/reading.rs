@@ -1,7 +1,7 @@
 //! Reading the body of an answer while it arrives: streams that have no end, or whose times count piece by piece.
 //!
-//! Whoever sends the request gives a [`BodyReader`]. Both versions of HTTP hand it each piece of the body with the time of
-//! its arrival, as framed by the version and still compressed. Over HTTP/2, a server may send no more than a stream's
+//! The sender of a request may pass a [`BodyReader`]. HTTP/1.1 and HTTP/2 give it each piece of the body and the time at which
+//! it arrived, still compressed. Over HTTP/2, a server may send no more than a stream's
 //! window ahead of the reader.
 
 use std::ops::ControlFlow;

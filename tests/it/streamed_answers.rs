@@ -1,4 +1,4 @@
-//! Answers that come as streams: what is measured, when reading ends, and what is said of streams that are not as expected.
+//! Answers that come as streams: what is measured, when reading ends, and the errors for streams that are not as expected.
 //! Each case runs over HTTP/1.1 and HTTP/2.
 
 use std::io::Write as _;
@@ -332,10 +332,11 @@ fn times_of_streams_need_a_stream() {
     }
 }
 
-/// Requests of several users share a connection: whoever reads it, each gets its own events, in time.
+/// Several users share a connection. Each gets its own events in time, whichever of them reads the socket.
 #[test]
 fn streams_share_a_connection() {
     let server = StreamServer::http2(events(&CHAT));
+    let StreamServer::Http2(counted) = &server else { unreachable!() };
     let bench = Bench::new();
     let load = "runner: { constant: { times: 60, concurrency: 20 } }\n\
                 iteration: [ { action: a, get: /, stream: { as: events, until: '[DONE]' } } ]";
@@ -344,6 +345,7 @@ fn streams_share_a_connection() {
     let results = bench.results();
     let action = &results["workloads"][0]["actions"][0];
     assert_eq!(action["streams"]["messages"], 180, "{:#}", results["workloads"][0]["errors"]);
+    assert!(counted.connections() < 20, "{}", counted.connections());
     assert!(to_the_last_event_ms(action, 2.0) >= 149.0, "{action:#}");
 }
 

@@ -25,7 +25,7 @@ use crate::reply::Reply;
 /// The status of a service that does not know who calls.
 pub(super) const UNAUTHENTICATED: u16 = 16;
 
-/// The status of a call whose time limit is over, whoever says so.
+/// The status of a call that ran out of time, whether the client or the service noticed.
 const DEADLINE_EXCEEDED: u16 = 4;
 
 /// The timers of services are not more exact than this.
@@ -40,7 +40,7 @@ pub(super) fn late(action: &Action, verdict: Verdict) -> (Option<Reply>, Verdict
 /// True if the service ended a call because its time limit was over, which it was.
 pub(super) fn is_late(reply: Option<&Reply>, action: &Action, duration: Duration) -> bool {
     let is_told = reply.is_some_and(|reply| reply.outcome == DEADLINE_EXCEEDED);
-    is_told && duration + CLOCK_TICK >= action.timeout
+    is_told && !action.accepts(DEADLINE_EXCEEDED) && duration + CLOCK_TICK >= action.timeout
 }
 
 /// What an answer says, as it is checked; without an outcome if it says none.

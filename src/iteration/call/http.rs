@@ -193,12 +193,13 @@ impl HttpLane {
                 }
             }
         };
+        let is_unfit = unfit.is_some();
+        let verdict = match unfit {
+            Some(unfit) => verdict.and(Err((FailureClass::Check, unfit))),
+            None => verdict,
+        };
         let verdict = match &mut reply {
-            Some(reply) if verdict.is_ok() && unfit.is_some() => {
-                state.seen = ParsedReply::new(reply, pass.cookies, over_quota).seen(variables);
-                Err((FailureClass::Check, unfit.unwrap_or_default()))
-            }
-            Some(reply) if verdict.is_err() && reply.event.is_some() => {
+            Some(reply) if verdict.is_err() && (is_unfit || reply.event.is_some()) => {
                 state.seen = ParsedReply::new(reply, pass.cookies, over_quota).seen(variables);
                 verdict
             }

@@ -179,7 +179,7 @@ impl RequestPhase {
         }
     }
 
-    /// True for those of a stream of messages.
+    /// True for the phases that only a stream of messages has.
     #[must_use]
     pub fn is_of_streams(self) -> bool {
         matches!(self, Self::First | Self::Gap)

@@ -165,7 +165,8 @@ impl<'a> StreamReader<'a> {
                 Err((class, format!("the stream ended before {end}{after}")))
             }
             _ if is_whole && self.plan.tokens.is_some() && !events.has_tokens => {
-                let message = "no event has a whole number where `tokens` looks for it".to_owned();
+                let message =
+                    "no event has a whole number where `tokens` looks for it: check its path".to_owned();
                 Err((FailureClass::Check, message))
             }
             _ => Ok(()),
@@ -182,7 +183,8 @@ impl<'a> StreamReader<'a> {
         }
         let found = if mime.is_empty() { "none".to_owned() } else { short(mime) };
         Some(format!(
-            "the answer is no stream of events: its content type is {found}, not `text/event-stream`"
+            "the answer is no stream of events: its content type is {found}, not `text/event-stream`; `stream: lines` \
+             reads any type"
         ))
     }
 }
