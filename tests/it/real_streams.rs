@@ -52,7 +52,7 @@ fn the_shipped_scenario_reads_real_chats() {
 fn a_slow_tool_of_a_real_chat_is_named() {
     let receiver = free_address();
     let Some(chat) = chat(&["--spans", &format!("http://{receiver}/v1/traces")]) else { return };
-    for (slow_ms, expected) in [(60, Some("execute_tool search")), (2, None)] {
+    for (slow_ms, expected) in [(300, Some("execute_tool search")), (2, None)] {
         let bench = Bench::new();
         let steps = format!(
             "warm_up: {{ times: 20 }}
@@ -78,7 +78,7 @@ iteration:
         assert_eq!(named, expected, "{comparison:#}\n{}", ended.stdout);
         let first = &results["workloads"][0]["actions"][0]["streams"]["first"];
         let late = first["max_ms"].as_f64().unwrap();
-        assert!(expected.is_none() || late >= 60.0, "{first:#}");
+        assert!(expected.is_none() || late >= 300.0, "{first:#}");
     }
 }
 
