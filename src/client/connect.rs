@@ -128,7 +128,7 @@ impl Connector {
     ) -> Result<OpenedConnection, ClientError> {
         let names = &self.settings.options.server_names;
         let name = names.iter().find(|(of, _)| of == origin).map_or(&origin.host, |(_, name)| name);
-        let stream = handshake(origin, name, &self.settings.tls, socket).await?;
+        let stream = handshake(origin, name, self.settings.tls_of(version), socket).await?;
         phases.tls_ns = saturating_nanos(now() - connected);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         if version == Version::Http2 && !http2 {
@@ -167,10 +167,15 @@ impl Connector {
         })?;
         let syns = retransmits::syns(|| ends_of(&socket), now() - resolved);
         phases.retransmits.syns = phases.retransmits.syns.saturating_add(syns);
-        if origin.tls {
+        if origin.tls || version == Version::Upgrade {
+            // A proxy would not pass on the request to change the protocol.
             proxy.tunnel(&mut socket, origin).await?;
             let connected = now();
             phases.connect_ns = saturating_nanos(connected - resolved);
+            if !origin.tls {
+                let stream = Stream::Plain(socket);
+                return Ok(OpenedConnection { stream, http2: false, address: 0, syns, proxied: None });
+            }
             let opened = self.encrypt((origin, version), socket, connected, phases).await?;
             return Ok(OpenedConnection { syns, ..opened });
         }

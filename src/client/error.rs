@@ -71,6 +71,9 @@ pub enum ClientError {
     /// The answer was not valid HTTP.
     #[error("the answer is not valid HTTP: {0}")]
     Protocol(String),
+    /// The answer or a message was not valid in WebSocket.
+    #[error("not valid WebSocket: {0}")]
+    WebSocket(String),
     /// The answer is beyond a limit of `bench`; the service is not at fault.
     #[error("a limit of bench ended the request: {0}")]
     Limit(String),
@@ -114,7 +117,7 @@ impl ClientError {
             Self::Closed { .. } | Self::Reset { .. } => FailureClass::Closed,
             Self::Target(_) => FailureClass::Target,
             Self::Redirect { .. } => FailureClass::Redirect,
-            Self::Protocol(_) | Self::Unasked { .. } => FailureClass::Protocol,
+            Self::Protocol(_) | Self::WebSocket(_) | Self::Unasked { .. } => FailureClass::Protocol,
             Self::BodyTooLarge { .. } => FailureClass::BodyLimit,
             Self::File { .. } => FailureClass::File,
             Self::Request(_) => FailureClass::Request,

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
-use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
 use base::clock::{now, saturating_nanos};
@@ -22,7 +22,7 @@ use super::buffers::{self, BUFFER_BYTES};
 use super::connect::{OpenedConnection, PoolCheck, ProxyRoute, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
-use super::options::{INTERIM_MAX, Limits, Settings};
+use super::options::{INTERIM_MAX, Limits, Settings, Version};
 use super::proxy::unauthorized;
 use super::reading::{END_WAIT, Reading};
 use super::retransmits::{Span, Wire};
@@ -238,9 +238,11 @@ impl Http1 {
                 {
                     return Err(unauthorized(to, proxy));
                 }
-                // Bytes after the answer do not belong to any request.
+                // Bytes after the answer do not belong to any request, unless another protocol follows.
                 self.usable = keep_alive && matches!(written, Ok(true)) && self.unused().is_empty();
-                buffers::give(&mut self.input);
+                if answer.status != StatusCode::SWITCHING_PROTOCOLS {
+                    buffers::give(&mut self.input);
+                }
                 Ok(answer)
             }
             Err(Http1Failure::Answer(error)) => Err(error),
@@ -387,11 +389,12 @@ impl Http1 {
                 && let Some(head) = head(self.unused(), to_head, KeepHeaders::of(request), &self.limits)?
             {
                 self.at += head.length;
-                if !head.status.is_informational() {
+                let switches = head.status == StatusCode::SWITCHING_PROTOCOLS;
+                if !head.status.is_informational() || switches && request.version == Version::Upgrade {
                     return Ok(head);
                 }
                 interim += 1;
-                if head.status == StatusCode::SWITCHING_PROTOCOLS {
+                if switches {
                     let reason = "an unexpected answer 101".to_owned();
                     return Err(Http1Failure::Answer(ClientError::Protocol(reason)));
                 }
@@ -500,6 +503,50 @@ impl Http1 {
         let read = read.await;
         self.read_at = now();
         read
+    }
+}
+
+/// A connection on which another protocol follows. It begins with what came behind the answer.
+pub(super) struct Upgraded(Box<Http1>);
+
+impl Upgraded {
+    pub(super) fn new(connection: Box<Http1>) -> Self {
+        Self(connection)
+    }
+}
+
+impl AsyncRead for Upgraded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let connection = &mut *self.0;
+        let before = connection.unused();
+        if before.is_empty() {
+            return Pin::new(&mut connection.stream).poll_read(cx, buffer);
+        }
+        let here = before.len().min(buffer.remaining());
+        buffer.put_slice(&before[..here]);
+        connection.at += here;
+        if connection.unused().is_empty() {
+            buffers::give(&mut connection.input);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Upgraded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.stream).poll_shutdown(cx)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod error;
 mod fields;
 mod framing;
 pub mod guard;
+mod handshake;
 pub mod headers;
 pub mod http1;
 mod http2;
@@ -39,6 +40,7 @@ pub mod tls;
 pub mod tokens;
 mod trust;
 pub mod url;
+pub mod websocket;
 mod whole;
 mod worker;
 

@@ -24,7 +24,9 @@ pub(super) const INTERIM_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct Settings {
     /// TLS settings, with the protocols that ALPN offers.
-    pub(super) tls: Arc<ClientConfig>,
+    tls: Arc<ClientConfig>,
+    /// The same where it offers only HTTP/1.1.
+    tls_http1: Arc<ClientConfig>,
     /// HTTP options.
     pub(super) options: HttpOptions,
     /// The addresses of hosts that have several.
@@ -49,21 +51,30 @@ impl Settings {
     /// Settings of a run.
     #[must_use]
     pub fn new(tls: &Arc<ClientConfig>, options: HttpOptions) -> Arc<Self> {
-        let mut tls = ClientConfig::clone(tls);
-        let offered: &[&[u8]] = match options.version {
-            Version::Auto => &[b"h2", b"http/1.1"],
-            Version::Http1 => &[b"http/1.1"],
-            Version::Http2 => &[b"h2"],
+        let offering = |version: Version| {
+            let offered: &[&[u8]] = match version {
+                Version::Auto => &[b"h2", b"http/1.1"],
+                Version::Http1 | Version::Upgrade => &[b"http/1.1"],
+                Version::Http2 => &[b"h2"],
+            };
+            let mut tls = ClientConfig::clone(tls);
+            tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+            Arc::new(tls)
         };
-        tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
         Arc::new(Self {
-            tls: Arc::new(tls),
+            tls: offering(options.version),
+            tls_http1: offering(Version::Http1),
             options,
             addresses: Addresses::default(),
             speaks_first: AtomicBool::new(false),
             unprocessed: AtomicU64::new(0),
             after_idleness: AtomicU64::new(0),
         })
+    }
+
+    /// TLS settings for connections of this version.
+    pub(super) fn tls_of(&self, version: Version) -> &Arc<ClientConfig> {
+        if version == Version::Upgrade { &self.tls_http1 } else { &self.tls }
     }
 
     /// Which hosts may be reached.
@@ -136,6 +147,8 @@ pub enum Version {
     Http1,
     /// HTTP/2 only: by ALPN over TLS, by prior knowledge in clear.
     Http2,
+    /// HTTP/1.1, to ask for another protocol on the same connection.
+    Upgrade,
 }
 
 impl Version {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use http::header::COOKIE;
 
 use base::clock::saturating_nanos;
@@ -18,8 +19,9 @@ use base::lists::push_frugally;
 use super::body::BodyContent;
 use super::cookies::Jar;
 use super::error::ClientError;
+use super::handshake::Handshake;
 use super::headers::HeaderBlock;
-use super::http1::Http1;
+use super::http1::{Http1, Upgraded};
 use super::http2::Http2;
 use super::options::{Connections, Settings, Version};
 use super::redirect::Hop;
@@ -40,6 +42,8 @@ pub struct Pool {
     followed: Option<Vec<FollowedRedirect>>,
     /// Whether it is one of those that use the shared connections.
     shares: bool,
+    /// A connection that has just been opened for WebSocket.
+    pub(super) upgraded: Option<Upgraded>,
 }
 
 /// An origin and its idle connection, if any.
@@ -59,7 +63,13 @@ impl Pool {
     /// A virtual user without connections.
     #[must_use]
     pub fn new(settings: &Arc<Settings>) -> Self {
-        Self { worker: Worker::current(settings), slots: Vec::new(), followed: None, shares: false }
+        Self {
+            worker: Worker::current(settings),
+            slots: Vec::new(),
+            followed: None,
+            shares: false,
+            upgraded: None,
+        }
     }
 
     /// Ends an iteration, and its connections if the scenario says that each opens its own.
@@ -188,6 +198,9 @@ impl Pool {
         phases: &mut Phases,
         again: bool,
     ) -> Result<Answer, ClientError> {
+        if request.version == Version::Upgrade {
+            return Box::pin(self.open_websocket(request, phases)).await;
+        }
         if self.worker.connector.settings.options.connections == Connections::Shared {
             let (shared, connector) = (&self.worker.shared, &self.worker.connector);
             if !std::mem::replace(&mut self.shares, true) {
@@ -255,6 +268,29 @@ impl Pool {
         let answer = Box::pin(self.exchange(request, phases, true)).await;
         phases.resent_after(&before);
         answer
+    }
+
+    /// Opens a connection and asks for WebSocket on it. [`WebSocket::take`](super::websocket::WebSocket::take) takes it if
+    /// the server agrees.
+    async fn open_websocket(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        self.upgraded = None;
+        let handshake = Handshake::new();
+        let mut own = request.own.clone();
+        handshake.add_to(&mut own);
+        let asked = Request { own: &own, keep_headers: true, ..*request };
+        let Connection::Http1(mut connection) = open(&asked, &self.worker, phases).await? else {
+            return Err(ClientError::Request("WebSocket needs HTTP/1.1".to_owned()));
+        };
+        let answer = connection.exchange(&asked, phases).await?;
+        if answer.status == StatusCode::SWITCHING_PROTOCOLS {
+            handshake.check(&asked, answer.headers.as_deref())?;
+            self.upgraded = Some(Upgraded::new(connection));
+        }
+        Ok(answer)
     }
 
     #[inline]

@@ -17,7 +17,8 @@ use super::reference::DurationText;
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// A status such as 201, a class such as `2xx`, or a list of them. Of gRPC, the name of a status, such as NOT_FOUND.
+    /// A status such as 201, a class such as `2xx`, or a list of them. Of gRPC, the name of a status, such as NOT_FOUND. Of
+    /// the `close` of a WebSocket, a code such as 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Headers with the exact value that each must have, or a condition such as `{matches: REGEX}`.
@@ -31,11 +32,12 @@ pub struct Expect {
     /// written as `{equals: MAP}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<BTreeMap<String, Condition>>,
-    /// The same as `json`, for the message of a gRPC answer. Of a method that answers with a stream, the body is the
-    /// list of its messages.
+    /// The same as `json`, for the message of a gRPC answer or of a WebSocket. Of a gRPC method that answers with a stream,
+    /// the body is the list of its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<BTreeMap<String, Condition>>,
-    /// The number of messages in a gRPC answer, or of events in a stream, or a comparison such as `{ge: 1}`.
+    /// The number of messages in a gRPC answer or from a WebSocket, or of events in a stream, or a comparison such as
+    /// `{ge: 1}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<Condition>,
     /// Variables with the value that each must have after `extract`, or comparisons.
@@ -45,6 +47,9 @@ pub struct Expect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<DurationText>,
 }
+
+/// The codes with which a WebSocket may be closed ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455), section 7.4).
+pub const CLOSE_CODES: std::ops::RangeInclusive<u16> = 1000..=4999;
 
 /// The accepted statuses.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,14 +74,16 @@ impl<'de> Deserialize<'de> for Status {
             .map(status_range)
             .collect::<Option<Vec<_>>>()
             .map(Self)
-            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a class such as 2xx, or the name of a gRPC status such as NOT_FOUND"))
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a WebSocket's close code from 1000 to 4999, a class such as 2xx, or the name of a gRPC status such as NOT_FOUND"))
     }
 }
 
 fn status_range(value: &Value) -> Option<StatusRange> {
     match value {
         Value::Number(number) => {
-            let status = u16::try_from(number.as_u64()?).ok().filter(|s| (100..600).contains(s))?;
+            let status = u16::try_from(number.as_u64()?)
+                .ok()
+                .filter(|s| (100..600).contains(s) || CLOSE_CODES.contains(s))?;
             Some(StatusRange { from: status, to: status })
         }
         Value::String(text) if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
@@ -108,11 +115,13 @@ schema!(Status, "Status", |_| {
     let statuses: Vec<&str> = classes.iter().chain(&STATUSES).copied().collect();
     let one = json_schema!({ "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "integer", "minimum": 1000, "maximum": 4999 },
             { "type": "string", "enum": statuses } ] });
     json_schema!({
-        "description": "A status, a class such as 2xx, the name of a gRPC status, or a list of them.",
+        "description": "A status, a class such as 2xx, the name of a gRPC status, the close code of a WebSocket, or a list of them.",
         "anyOf": [
             { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "integer", "minimum": 1000, "maximum": 4999 },
             { "type": "string", "enum": statuses },
             { "type": "array", "minItems": 1, "items": one }
         ]

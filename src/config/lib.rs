@@ -33,6 +33,7 @@ pub mod sla;
 pub mod step;
 pub mod stream;
 pub mod target;
+pub mod websocket;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

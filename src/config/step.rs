@@ -18,6 +18,7 @@ use super::body::{Lines, Multipart, OrderedMap, Values};
 use super::expect::{Expect, Extract};
 use super::reference::{DurationText, SizeText};
 use super::stream::StreamReading;
+use super::websocket::{Close, Receive, SentMessage};
 
 /// A step of an iteration: an action with its request, a pause, or a step that decides what comes next.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -67,6 +68,27 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Lines<String>>>,
+    /// Open a WebSocket at this path of the target, or at this URL, for the actions in `steps`. It is closed after them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<String>,
+    /// The subprotocols that a WebSocket offers, the preferred one first.
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subprotocols: Option<Vec<String>>,
+    /// Send this message over the open WebSocket: a text, or a map such as `{json: {type: hello}}`.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send: Option<SentMessage>,
+    /// Wait for a message of the open WebSocket: `true` for the next one, or a map such as `{json: {$.type: welcome}}`.
+    /// Together with `send`, it is the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<Receive>,
+    /// `true` sends a ping over the open WebSocket and waits for its pong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping: Option<bool>,
+    /// Close the open WebSocket with this code, such as 1000, and wait until the service has closed it, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close: Option<Close>,
     /// Send this line to the target, which sends it back: the toy protocol of tests/echo.
     #[cfg(feature = "simulation")]
     #[schemars(extend("x-unpublished" = true))]
@@ -189,7 +211,7 @@ pub struct Step {
     #[schemars(length(min = 1, max = 200))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<String>,
-    /// The steps of a `repeat`, `for_each`, `while`, `group` or `together`.
+    /// The steps of a `repeat`, `for_each`, `while`, `group`, `together` or `websocket`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// Set variables. Strings may contain templates; a single `{{ expression }}` keeps its type.

@@ -6,7 +6,9 @@ mod echo;
 mod grpc;
 pub mod http;
 mod message_times;
+mod websocket;
 
+use client::options::Version;
 use plan::action::Action;
 use plan::call::ProtocolCall;
 use text::template::{TemplateError, Variables};
@@ -14,10 +16,12 @@ use text::template::{TemplateError, Variables};
 use super::Context;
 use super::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 use http::HttpLane;
+use websocket::SocketLane;
 
 /// What a lane keeps for each protocol, such as connections.
 pub(super) struct Callers {
     http: HttpLane,
+    pub(super) socket: SocketLane,
     #[cfg(feature = "simulation")]
     echo: echo::EchoLane,
 }
@@ -27,6 +31,7 @@ impl Callers {
     pub(super) fn new(context: &Context) -> Self {
         Self {
             http: HttpLane::new(context),
+            socket: SocketLane::default(),
             #[cfg(feature = "simulation")]
             echo: echo::EchoLane::default(),
         }
@@ -36,11 +41,13 @@ impl Callers {
     #[inline]
     pub(super) fn end_iteration(&mut self) {
         self.http.end_iteration();
+        self.socket.leave();
     }
 
     /// Ends all connections.
     pub(super) fn leave(&mut self) {
         self.http.leave();
+        self.socket.leave();
         #[cfg(feature = "simulation")]
         self.echo.leave();
     }
@@ -61,7 +68,17 @@ impl Callers {
     ) -> Result<CallResult, TemplateError> {
         match &action.call {
             ProtocolCall::Http(call) => {
-                self.http.call(state, pass, branch, (action, call, None), variables, before).await
+                let called =
+                    self.http.call(state, pass, branch, (action, call, None), variables, before).await;
+                if call.version == Version::Upgrade {
+                    self.socket.open(self.http.pool(), call.body_bytes_max);
+                }
+                called
+            }
+            ProtocolCall::WebSocket(call) => {
+                let call = (action, &**call);
+                // A separate future, so that users without a WebSocket need no memory for it.
+                Box::pin(self.socket.call(state, pass, branch, call, variables, before)).await
             }
             ProtocolCall::Grpc(call) => {
                 let call = (action, &call.request, Some(&**call));

@@ -62,7 +62,7 @@ impl Lane {
                 PlanStep::Think(pause) => {
                     let length = pause.length(branch.random());
                     pass.step(branch, || format!("think {}", format_ns(saturating_nanos(length))));
-                    let waited = pass.wait(now() + length).await;
+                    let waited = self.callers.socket.while_waiting(pass.wait(now() + length)).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
                 PlanStep::Action(action) => {
@@ -133,6 +133,14 @@ impl Lane {
                     let steps = if holds { then } else { otherwise };
                     self.steps(pass, branch, steps, variables).await
                 }
+                FlowStep::WebSocket { steps } => {
+                    let ended = self.over_websocket(pass, branch, steps, variables).await;
+                    match ended {
+                        Err(Ending::Failed(_)) => self.callers.socket.leave(),
+                        _ => self.callers.socket.hang_up().await,
+                    }
+                    ended
+                }
                 FlowStep::Repeat { times, variable, steps } => {
                     let times = rounds(times, variables)?;
                     for round in 1..=times {
@@ -177,7 +185,8 @@ impl Lane {
                     self.steps(pass, branch, steps, variables).await
                 }
                 FlowStep::Pace(pace) => {
-                    let waited = pass.wait(pass.started + *pace).await;
+                    let waiting = pass.wait(pass.started + *pace);
+                    let waited = self.callers.socket.while_waiting(waiting).await;
                     waited.map_err(|fault| failed(fault, None, variables))
                 }
                 FlowStep::Set(values) => set(values, variables),
@@ -189,6 +198,23 @@ impl Lane {
                 FlowStep::StopIteration => Err(Ending::Stopped),
             }
         })
+    }
+
+    /// Opens a WebSocket by the first of these steps, and does the others over it. There are none if the service refused it,
+    /// as the scenario expects.
+    async fn over_websocket(
+        &mut self,
+        pass: &Pass<'_>,
+        branch: &mut Branch,
+        steps: &[PlanStep],
+        variables: &mut Variables,
+    ) -> StepResult {
+        let Some((open, steps)) = steps.split_first() else { return Ok(()) };
+        self.steps(pass, branch, std::slice::from_ref(open), variables).await?;
+        match self.callers.socket.is_open() {
+            true => self.steps(pass, branch, steps, variables).await,
+            false => Ok(()),
+        }
     }
 
     /// Steps within a trace point of their own.
@@ -312,6 +338,7 @@ fn words(flow: &FlowStep) -> String {
         },
         FlowStep::If { .. } => "if".to_owned(),
         FlowStep::Repeat { .. } => "repeat".to_owned(),
+        FlowStep::WebSocket { .. } => "over a WebSocket".to_owned(),
         FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
         FlowStep::While { .. } => "while".to_owned(),
         FlowStep::Choice(_) => "choice".to_owned(),

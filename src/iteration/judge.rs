@@ -106,7 +106,7 @@ impl<'a> ParsedReply<'a> {
             self.compare(condition, &Subject::Header(name), found, variables)?;
         }
         if let Some(condition) = &expect.body {
-            self.compare(condition, &Subject::Body, ActualValue::Text(self.text()), variables)?;
+            self.check_body(condition, variables)?;
         }
         if let Some(condition) = &expect.messages {
             let number = self.answer.messages.map(Json::from);
@@ -131,6 +131,11 @@ impl<'a> ParsedReply<'a> {
             (false, _) => accepted(expect, written),
         };
         Err((FailureClass::Status, format!("answered {answered}, expected {expected}")))
+    }
+
+    /// Checks the text of the body.
+    pub(super) fn check_body(&self, condition: &ValueCondition, variables: &Variables) -> Verdict {
+        self.compare(condition, &Subject::Body, ActualValue::Text(self.text()), variables)
     }
 
     fn check_json(&self, expect: &Expect, variables: &Variables) -> Verdict {
@@ -182,16 +187,19 @@ impl<'a> ParsedReply<'a> {
     fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<CheckOutcome> {
         let (expect, mut all) = (&action.expect, Vec::new());
         let written = action.call.protocol().names().written;
-        all.push(CheckOutcome {
+        let expected = match (expect.status.is_empty(), action.call.protocol()) {
+            // A message has none.
+            (true, Protocol::WebSocket) => None,
+            (true, Protocol::Grpc) => Some("is OK".to_owned()),
+            (true, _) => Some("is below 400".to_owned()),
+            (false, _) => Some(format!("is {}", accepted(expect, written))),
+        };
+        all.extend(expected.map(|expected| CheckOutcome {
             what: "the status".to_owned(),
-            expected: match (expect.status.is_empty(), action.call.protocol()) {
-                (true, Protocol::Grpc) => "is OK".to_owned(),
-                (true, _) => "is below 400".to_owned(),
-                (false, _) => format!("is {}", accepted(expect, written)),
-            },
+            expected,
             found: Some(written(self.answer.outcome)),
             holds: action.accepts(self.answer.outcome),
-        });
+        }));
         all.extend(expect.latency.map(|limit| {
             let words = |time| format_ns(base::clock::saturating_nanos(time));
             CheckOutcome {

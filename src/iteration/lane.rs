@@ -18,7 +18,7 @@ use super::compare::Fault;
 use super::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 
 pub(super) struct Lane {
-    callers: Callers,
+    pub(super) callers: Callers,
     /// The iteration's measurements so far.
     pub(super) actions: Vec<ActionSample>,
     pub(super) streams: Vec<StreamSample>,
@@ -81,6 +81,7 @@ impl Lane {
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);
         }
+        self.callers.socket.leave();
         let phases = std::mem::take(&mut self.state.phases);
         while let Some((action, since)) = self.state.under_way.pop() {
             self.actions.push(ActionSample {

@@ -18,6 +18,8 @@ pub enum Protocol {
     Http = 0,
     /// gRPC, over HTTP/2.
     Grpc = 1,
+    /// Messages of WebSocket. The request that opens one is of HTTP.
+    WebSocket = 2,
     /// The toy protocol of tests/echo.
     #[cfg(feature = "simulation")]
     Echo = 200,
@@ -45,6 +47,7 @@ pub const HTTP2: u8 = 1;
 static ALL: &[&ProtocolNames] = &[
     &HTTP,
     &GRPC,
+    &WEBSOCKET,
     #[cfg(feature = "simulation")]
     &echo::ECHO,
 ];
@@ -72,6 +75,44 @@ static GRPC: ProtocolNames = ProtocolNames {
     },
     written: |status| status_name(status).map_or_else(|| status.to_string(), str::to_owned),
 };
+
+static WEBSOCKET: ProtocolNames = ProtocolNames {
+    protocol: Protocol::WebSocket,
+    before: "",
+    versions: &["WebSocket"],
+    is_good: |code| code == MESSAGE,
+    outcome: |code| match close_code_name(code) {
+        _ if code == MESSAGE => "message".to_owned(),
+        Some(name) => format!("{code} {name}"),
+        None => code.to_string(),
+    },
+    written: |code| if code == MESSAGE { "message".to_owned() } else { code.to_string() },
+};
+
+/// What a call over a WebSocket is answered with, unless it is a close code.
+pub const MESSAGE: u16 = 0;
+
+/// What the close codes of WebSocket mean ([registry]).
+///
+/// [registry]: https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-number
+fn close_code_name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1000 => "normal closure",
+        1001 => "going away",
+        1002 => "protocol error",
+        1003 => "unsupported data",
+        1005 => "no code",
+        1007 => "invalid data",
+        1008 => "policy violation",
+        1009 => "message too big",
+        1010 => "extension missing",
+        1011 => "internal error",
+        1012 => "service restart",
+        1013 => "try again later",
+        1014 => "bad gateway",
+        _ => return None,
+    })
+}
 
 impl Protocol {
     /// True for HTTP/2, by the version that a call used.
@@ -114,5 +155,7 @@ mod tests {
         let said = [200, 404, 599, 1000].map(HTTP.outcome);
         assert_eq!(said, ["200 OK", "404 Not Found", "599 <unknown status code>", "1000"]);
         assert_eq!([0, 5, 16, 17].map(GRPC.outcome), ["0 OK", "5 NOT_FOUND", "16 UNAUTHENTICATED", "17"]);
+        let closed = [0, 1000, 1011, 4000].map(WEBSOCKET.outcome);
+        assert_eq!(closed, ["message", "1000 normal closure", "1011 internal error", "4000"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::expect::StatusRange;
+use config::expect::{CLOSE_CODES, StatusRange};
 use config::step;
 use measure::protocol::Protocol;
 use terms::tags::Tags;
@@ -12,6 +12,7 @@ use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
+use super::call::websocket::{SocketCall, SocketStep, expect_by_default};
 use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::{ACTION_TIMEOUT, Compiler};
 use super::condition::{Expect, Extract};
@@ -19,6 +20,44 @@ use super::tag_steps::tags;
 
 /// The smallest HTTP status; gRPC statuses are smaller.
 const HTTP_STATUS_MIN: u16 = 100;
+
+/// Whose statuses they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Statuses {
+    Http,
+    Grpc,
+    /// The codes with which a WebSocket is closed.
+    Closing,
+}
+
+impl Statuses {
+    /// Those that a call is answered with; `None` if it has none.
+    fn of(call: &ProtocolCall) -> Option<Self> {
+        let closes =
+            |call: &SocketCall| matches!(call.step, SocketStep::Close { .. }).then_some(Self::Closing);
+        match call {
+            ProtocolCall::Grpc(_) => Some(Self::Grpc),
+            ProtocolCall::WebSocket(call) => closes(call),
+            _ => Some(Self::Http),
+        }
+    }
+
+    fn of_range(range: &StatusRange) -> Self {
+        match range.to {
+            to if to < HTTP_STATUS_MIN => Self::Grpc,
+            to if CLOSE_CODES.contains(&to) => Self::Closing,
+            _ => Self::Http,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Http => "this is an HTTP status",
+            Self::Grpc => "this is a gRPC status",
+            Self::Closing => "this is the close code of a WebSocket",
+        }
+    }
+}
 
 /// A call, with the checks on its answer and the values to extract.
 pub struct Action {
@@ -93,7 +132,8 @@ impl Compiler<'_> {
         // Extracted values are available only to later actions.
         let mut expect = self.texts.expect(step.expect.as_ref(), at(node, &["expect"]));
         if let Some(call) = &call {
-            self.fitting(step, call.protocol(), at(node, &["expect"]));
+            self.fitting(step, call, at(node, &["expect"]));
+            expect_by_default(call, &mut expect);
         }
         let extracts = self.extracts(step, node);
         self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
@@ -113,27 +153,38 @@ impl Compiler<'_> {
         })
     }
 
-    /// Reports checks that mean nothing in this protocol.
-    fn fitting(&mut self, step: &step::Step, protocol: Protocol, node: &YamlNode) {
+    /// Reports checks that mean nothing for this call.
+    fn fitting(&mut self, step: &step::Step, call: &ProtocolCall, node: &YamlNode) {
         let Some(expect) = &step.expect else { return };
-        let is_grpc = protocol == Protocol::Grpc;
-        let is_foreign = |range: &StatusRange| (range.to < HTTP_STATUS_MIN) != is_grpc;
-        if expect.status.as_ref().is_some_and(|status| status.0.iter().any(is_foreign)) {
-            let (of, help) = match is_grpc {
-                true => ("an HTTP", "write the name of a gRPC status, such as NOT_FOUND"),
-                false => ("a gRPC", "write a number, such as 404"),
+        let statuses = Statuses::of(call);
+        let found = expect.status.iter().flat_map(|status| &status.0).map(Statuses::of_range);
+        if let Some(foreign) = found.into_iter().find(|found| Some(*found) != statuses) {
+            let (what, help) = match statuses {
+                Some(Statuses::Http) => (foreign.words(), "write a number, such as 404"),
+                Some(Statuses::Grpc) => {
+                    (foreign.words(), "write the name of a gRPC status, such as NOT_FOUND")
+                }
+                Some(Statuses::Closing) => (foreign.words(), "write a close code, such as 1000"),
+                None => ("a message of a WebSocket has no status", "check it with `json` or `body`"),
             };
             let span = at(node, &["status"]).span.clone();
-            self.texts.faults.push(Fault::error(span, format!("this is {of} status")).help(help));
+            self.texts.faults.push(Fault::error(span, what).help(help));
         }
-        let has_messages = is_grpc || step.stream.is_some();
+        let is_grpc = call.protocol() == Protocol::Grpc;
+        let is_socket = call.protocol() == Protocol::WebSocket;
+        let has_messages = is_grpc || is_socket || step.stream.is_some();
         let keys = [
-            ("message", expect.message.is_some() && !is_grpc, "belongs to a gRPC call"),
+            (
+                "message",
+                expect.message.is_some() && !is_grpc && !is_socket,
+                "belongs to a gRPC call or a WebSocket",
+            ),
             (
                 "messages",
                 expect.messages.is_some() && !has_messages,
-                "belongs to a gRPC call, or to a `stream`",
+                "belongs to a gRPC call, a WebSocket, or a `stream`",
             ),
+            ("headers", expect.headers.is_some() && is_socket, "belongs to the step `websocket`"),
         ];
         for (key, _, what) in keys.into_iter().filter(|(_, is_foreign, _)| *is_foreign) {
             let fault = Fault::error(key_span(node, key), format!("`{key}` {what}"));

@@ -9,6 +9,7 @@ pub mod echo;
 pub mod grpc;
 pub mod http;
 pub mod stream;
+pub mod websocket;
 
 use ::http::Method;
 
@@ -21,6 +22,7 @@ use text::yaml::YamlNode;
 use super::compiler::Compiler;
 use grpc::GrpcCall;
 use http::HttpCall;
+use websocket::SocketCall;
 
 /// What an action sends; in a box, since protocols differ in size.
 pub enum ProtocolCall {
@@ -28,6 +30,8 @@ pub enum ProtocolCall {
     Http(Box<HttpCall>),
     /// A gRPC call.
     Grpc(Box<GrpcCall>),
+    /// Something over an open WebSocket, which a request of HTTP has opened.
+    WebSocket(Box<SocketCall>),
     /// The toy protocol of tests.
     #[cfg(feature = "simulation")]
     Echo(Box<echo::EchoCall>),
@@ -41,6 +45,7 @@ impl ProtocolCall {
         match self {
             Self::Http(_) => Protocol::Http,
             Self::Grpc(_) => Protocol::Grpc,
+            Self::WebSocket(_) => Protocol::WebSocket,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => Protocol::Echo,
         }
@@ -52,6 +57,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => &call.base,
             Self::Grpc(call) => &call.request.base,
+            Self::WebSocket(call) => &call.base,
             #[cfg(feature = "simulation")]
             Self::Echo(call) => &call.base,
         }
@@ -63,6 +69,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.version,
             Self::Grpc(call) => call.request.version,
+            Self::WebSocket(_) => Version::Upgrade,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => Version::Auto,
         }
@@ -74,6 +81,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.signed,
             Self::Grpc(call) => call.request.signed,
+            Self::WebSocket(call) => call.trace_name.is_some(),
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
         }
@@ -85,6 +93,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.stream.is_some(),
             Self::Grpc(call) => call.method.is_none() || call.answers_with_a_stream(),
+            Self::WebSocket(call) => call.may_be_streamed(),
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
         }
@@ -103,6 +112,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.explained(label),
             Self::Grpc(call) => call.explained(label),
+            Self::WebSocket(call) => call.explained(label),
             #[cfg(feature = "simulation")]
             Self::Echo(call) => call.explained(label),
         }
@@ -121,6 +131,10 @@ enum CallDeclaration<'s> {
     Http(Method, &'s str),
     /// The name of a method.
     Grpc(&'s str),
+    /// The path or the URL of a WebSocket.
+    Handshake(&'s str),
+    /// Something over an open WebSocket.
+    WebSocket,
     /// A line.
     #[cfg(feature = "simulation")]
     Echo(&'s str),
@@ -132,6 +146,8 @@ impl WrittenCall<'_> {
         match &self.what {
             CallDeclaration::Http(method, url) => http::label(step, (self.key, method, url)),
             CallDeclaration::Grpc(name) => grpc::label(name),
+            CallDeclaration::Handshake(url) => websocket::label(url),
+            CallDeclaration::WebSocket => self.key.to_owned(),
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => echo::label(line),
         }
@@ -146,7 +162,12 @@ impl Compiler<'_> {
             requests.map(|(key, method, url)| WrittenCall { key, what: CallDeclaration::Http(method, url) });
         let calls = step.grpc.iter();
         let calls = calls.map(|name| WrittenCall { key: "grpc", what: CallDeclaration::Grpc(name) });
-        let requests = requests.chain(calls);
+        let handshakes = step.websocket.iter();
+        let handshakes =
+            handshakes.map(|url| WrittenCall { key: "websocket", what: CallDeclaration::Handshake(url) });
+        let messages = websocket::key_of(step).into_iter();
+        let messages = messages.map(|key| WrittenCall { key, what: CallDeclaration::WebSocket });
+        let requests = requests.chain(calls).chain(handshakes).chain(messages);
         #[cfg(feature = "simulation")]
         let requests = requests.chain(
             step.echo.iter().map(|line| WrittenCall { key: "echo", what: CallDeclaration::Echo(line) }),
@@ -165,6 +186,12 @@ impl Compiler<'_> {
                 self.http_call(step, (call.key, method, url), node).map(Box::new).map(ProtocolCall::Http)
             }
             CallDeclaration::Grpc(name) => self.grpc(step, name, node).map(Box::new).map(ProtocolCall::Grpc),
+            CallDeclaration::Handshake(url) => {
+                self.handshake(step, url, node).map(Box::new).map(ProtocolCall::Http)
+            }
+            CallDeclaration::WebSocket => {
+                self.socket_call(step, call.key, node).map(Box::new).map(ProtocolCall::WebSocket)
+            }
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => self.echo(step, line, node).map(Box::new).map(ProtocolCall::Echo),
         }

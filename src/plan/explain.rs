@@ -153,6 +153,7 @@ fn flow_words(flow: &FlowStep) -> String {
         FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
         FlowStep::While { rounds_max, .. } => format!("while a condition holds, at most {rounds_max} times"),
         FlowStep::Choice(_) => "one of these, by chance".to_owned(),
+        FlowStep::WebSocket { .. } => "over a WebSocket, which is closed in the end".to_owned(),
         FlowStep::Pace(until) => {
             format!("pace: wait until {} after the iteration's start", write_duration(*until))
         }

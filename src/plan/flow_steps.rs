@@ -246,7 +246,11 @@ impl Compiler<'_> {
         let tags = tags(&self.nesting.tags, step, node, &mut self.texts.faults);
         let around = std::mem::replace(&mut self.nesting.tags, tags);
         let steps = if kind == "together" {
-            self.side_by_side(step, node)
+            // Each of them has connections of its own.
+            let socket = self.nesting.socket.take();
+            let steps = self.side_by_side(step, node);
+            self.nesting.socket = socket;
+            steps
         } else {
             self.within(step.steps.as_deref(), kind, node)
         };

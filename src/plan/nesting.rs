@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use client::url::BaseUrl;
 use terms::tags::Tags;
 
 /// The state of compiling one list of steps with those within it.
@@ -19,6 +20,8 @@ pub(super) struct Nesting {
     pub(super) prefix: Option<String>,
     /// The tags of the groups around.
     pub(super) tags: Tags,
+    /// Where the WebSocket leads that is open.
+    pub(super) socket: Option<BaseUrl>,
 }
 
 /// The files that steps are in.

@@ -78,7 +78,11 @@ impl Compiler<'_> {
         match (requests.as_slice(), kinds.as_slice()) {
             ([call], []) => {
                 flow::companions(call.key, node, &mut self.texts.faults);
-                self.action(step, call, node).map(|action| PlanStep::Action(Box::new(action)))
+                let action = self.action(step, call, node);
+                match step.websocket {
+                    Some(_) => self.websocket(action, step, node),
+                    None => action.map(|action| PlanStep::Action(Box::new(action))),
+                }
             }
             ([], [kind]) => {
                 flow::companions(kind, node, &mut self.texts.faults);
@@ -87,7 +91,7 @@ impl Compiler<'_> {
             ([], []) => {
                 let fault = Fault::error(node.span.clone(), "a step without a request");
                 self.texts.faults.push(fault.help(format!(
-                    "add one of get, head, post, put, patch, delete, options, request, grpc, or one of {}",
+                    "add one of get, head, post, put, patch, delete, options, request, grpc, websocket, or one of {}",
                     flow::KINDS.map(|(kind, _)| kind).join(", ")
                 )));
                 None

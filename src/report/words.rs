@@ -21,15 +21,24 @@ pub fn waited(workload: &Workload) -> bool {
     }
 }
 
-/// True for a gRPC status: those end at 16, and HTTP's begin at 100.
-pub(super) fn is_of_grpc(status: u16) -> bool {
-    status < 100
+/// Whose status it is: those of gRPC end at 16, those of HTTP begin at 100, and the close codes of WebSocket at 1000.
+fn protocol_of(status: u16) -> Protocol {
+    match status {
+        ..100 => Protocol::Grpc,
+        100..1000 => Protocol::Http,
+        _ => Protocol::WebSocket,
+    }
+}
+
+/// False for a status that is a failure unless the scenario expects it.
+pub(super) fn is_good(status: u16) -> bool {
+    // A normal closure, perhaps without a code.
+    matches!(status, 1000 | 1005) || (protocol_of(status).names().is_good)(status)
 }
 
 /// A status as its protocol writes it: `404`, `NOT_FOUND`.
 pub(super) fn status(status: u16) -> String {
-    let protocol = if is_of_grpc(status) { Protocol::Grpc } else { Protocol::Http };
-    (protocol.names().written)(status)
+    (protocol_of(status).names().written)(status)
 }
 
 /// What reports show instead of a percentile that falls among iterations that failed, never started or were cut off.

@@ -73,6 +73,11 @@ impl HttpLane {
         self.pool.leave();
     }
 
+    /// Its connections.
+    pub(crate) fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
     /// Sends a request and judges its answer, which may be that of a gRPC call.
     ///
     /// # Errors

@@ -94,6 +94,7 @@ impl Compiler<'_> {
     pub(super) fn grpc(&mut self, step: &Step, name: &str, node: &YamlNode) -> Option<GrpcCall> {
         let place = at(node, &["grpc"]);
         self.refuse_keys(&OF_HTTP, node, "belongs to HTTP", "use `message` and `metadata`");
+        self.without_websocket(node);
         let base = self.targets.named(step, (node, place), &mut self.texts.faults)?;
         let path = match split_name(name) {
             Ok((service, method)) => format!("/{service}/{method}"),
@@ -205,7 +206,8 @@ impl Compiler<'_> {
         );
     }
 
-    fn refuse_keys(&mut self, keys: &[&str], node: &YamlNode, what: &str, remedy: &str) {
+    /// Reports keys that mean nothing in a call.
+    pub(super) fn refuse_keys(&mut self, keys: &[&str], node: &YamlNode, what: &str, remedy: &str) {
         for key in keys.iter().filter(|key| node.get(key).is_some()) {
             let complaint = Complaint::new(format!("`{key}` {what}"), remedy);
             self.texts.faults.push(Fault::of(key_span(node, key), complaint));

@@ -127,6 +127,9 @@ impl Compiler<'_> {
         node: &YamlNode,
     ) -> Option<HttpCall> {
         self.without_grpc(node);
+        if key != "websocket" {
+            self.without_websocket(node);
+        }
         let place = at(node, &[key]);
         let label = label(step, (key, method, written));
         let written = url::without_fragment(written);

@@ -30,6 +30,8 @@ pub enum FlowStep {
         /// The steps if it is false.
         otherwise: Vec<PlanStep>,
     },
+    /// Steps over a WebSocket. The first one opens it.
+    WebSocket { steps: Vec<PlanStep> },
     /// Steps that run a number of times.
     Repeat {
         /// How many times.
@@ -126,6 +128,7 @@ impl FlowStep {
     pub fn within(&self) -> Vec<&[PlanStep]> {
         match self {
             Self::Group(StepGroup { steps, .. })
+            | Self::WebSocket { steps }
             | Self::Repeat { steps, .. }
             | Self::ForEach { steps, .. }
             | Self::While { steps, .. }
@@ -189,6 +192,11 @@ pub(crate) fn kinds(step: &step::Step) -> Vec<&'static str> {
     KINDS.iter().zip(there).filter_map(|((kind, _), there)| there.then_some(*kind)).collect()
 }
 
+/// True for the steps of a WebSocket, which is a request, too.
+fn is_nested(kind: &str, key: &str) -> bool {
+    (kind, key) == ("websocket", "steps")
+}
+
 /// Reports keys that do not belong beside the key that says what a step is.
 pub(crate) fn companions(kind: &str, node: &YamlNode, faults: &mut Vec<Fault>) {
     let of_flow = || KINDS.iter().flat_map(|(_, companions)| *companions);
@@ -197,7 +205,11 @@ pub(crate) fn companions(kind: &str, node: &YamlNode, faults: &mut Vec<Fault>) {
         let belongs = match allowed {
             Some(allowed) => allowed.contains(&key.name.as_str()),
             // A request: only the keys of other steps are out of place.
-            None => key.name == TAGS || !of_flow().any(|companion| *companion == key.name),
+            None => {
+                key.name == TAGS
+                    || is_nested(kind, &key.name)
+                    || !of_flow().any(|companion| *companion == key.name)
+            }
         };
         if belongs {
             continue;

@@ -382,8 +382,7 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
 }
 
 fn status_class(code: u16) -> &'static str {
-    let is_good = if words::is_of_grpc(code) { code == 0 } else { code < 400 };
-    if is_good { "plain" } else { "bad" }
+    if words::is_good(code) { "plain" } else { "bad" }
 }
 
 /// `None` where there is no course to see.

@@ -120,10 +120,10 @@ impl IterationTranscript {
         match observation {
             Observation::Exchange(exchange) => {
                 let secrets = &*Rc::clone(&self.secrets);
-                let status = exchange
-                    .answer
-                    .as_ref()
-                    .map_or_else(|| "no answer".to_owned(), |answer| answer.outcome.to_string());
+                let status = exchange.answer.as_ref().map_or_else(
+                    || "no answer".to_owned(),
+                    |answer| (exchange.protocol.names().written)(answer.outcome),
+                );
                 let took = format_ns(saturating_nanos(exchange.duration));
                 let url = line_of(&exchange.request.url(), secrets);
                 let action = line_of(&exchange.action, secrets);

@@ -1,0 +1,209 @@
+//! Sends messages over an open WebSocket, and waits for those that come.
+
+mod messages;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+
+use base::clock::now;
+use client::pool::Pool;
+use client::websocket::{WebSocket, WireMessage};
+use measure::errors::FailureClass;
+use measure::observation::{Exchange, Observation, SentRequest};
+use measure::protocol::{MESSAGE, Protocol};
+use plan::action::Action;
+use plan::call::websocket::{MessageTemplate, SocketCall, SocketStep};
+use text::template::{CompiledText, TemplateError, Value, Variables};
+
+use crate::judge::ParsedReply;
+use crate::observe;
+use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
+use messages::{MessagesSeen, PING};
+
+/// How long the end of a WebSocket is waited for that the scenario does not close itself.
+const HANG_UP_WAIT: Duration = Duration::from_secs(1);
+const NORMAL: u16 = 1000;
+
+/// The WebSocket that a lane has open; in a box, since most lanes have none.
+#[derive(Default)]
+pub(crate) struct SocketLane(Option<Box<WebSocket>>);
+
+impl SocketLane {
+    /// Takes the WebSocket that a request has just opened, if it did. `bytes_max`: the largest message that is read.
+    pub(crate) fn open(&mut self, pool: &mut Pool, bytes_max: u64) {
+        self.0 = WebSocket::take(pool, bytes_max).map(Box::new);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Drops what is still open.
+    #[inline]
+    pub(crate) fn leave(&mut self) {
+        self.0 = None;
+    }
+
+    /// Closes it, if it is still open, and waits a moment for the service to do the same: a connection that is dropped may
+    /// take the closing frame with it.
+    pub(crate) async fn hang_up(&mut self) {
+        let Some(mut socket) = self.0.take() else { return };
+        let closing = async {
+            socket.send(WireMessage::Close(NORMAL, String::new())).await?;
+            socket.end().await
+        };
+        // That the service ends it in another way is no fault of any action.
+        let _ = tokio::time::timeout(HANG_UP_WAIT, closing).await;
+    }
+
+    /// Waits, and keeps the WebSocket alive meanwhile.
+    pub(crate) async fn while_waiting<T>(&mut self, waiting: impl Future<Output = T>) -> T {
+        let Some(socket) = &mut self.0 else { return waiting.await };
+        match select(pin!(waiting), Box::pin(socket.idle())).await {
+            Either::Left((waited, _)) => waited,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+
+    /// Does a step over the WebSocket, and judges what came.
+    ///
+    /// # Errors
+    /// A template that fails: nothing was sent.
+    pub(super) async fn call(
+        &mut self,
+        state: &mut CallState,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        (action, call): (&Action, &SocketCall),
+        variables: &mut Variables,
+        before: &EarlierAttempts,
+    ) -> Result<CallResult, TemplateError> {
+        if let Some(name) = &call.trace_name {
+            let trace = branch.profiler.traceparent();
+            let trace = if pass.sampled { trace } else { trace.unsampled() };
+            variables.set(name, Value::from(String::from_utf8_lossy(trace.as_bytes())));
+        }
+        let message = message(call, variables)?;
+        let request = pass.context.observed.as_ref().map(|_| shown(call, message.as_ref()));
+        let sent = now();
+        before.sends(pass, branch, action, sent, state);
+        let read_until = call.read_time().map(|time| sent + time);
+        let mut seen = MessagesSeen::default();
+        let went = match &mut self.0 {
+            None => {
+                let message = "no WebSocket is open: a step before has closed it".to_owned();
+                Some(Err((FailureClass::Request, message)))
+            }
+            Some(socket) => {
+                let call = (call, message);
+                let exchange = pin!(seen.exchange(socket, call, sent, (&mut state.phases, variables)));
+                let limit = pass.limit(action, sent);
+                let limit = read_until.map_or(limit, |until| limit.min(until));
+                state.deadline.limit(limit, exchange).await
+            }
+        };
+        let is_in_time = went.is_none() && read_until.is_some_and(|until| until <= now());
+        let ended = seen.ended_at.filter(|_| !is_in_time).unwrap_or_else(now);
+        let duration = ended.saturating_duration_since(sent);
+        let went = match went {
+            None if is_in_time => Ok(()),
+            None => {
+                Err((FailureClass::Timeout, pass.timed_out(ended, || seen.timed_out(call, action.timeout))))
+            }
+            Some(went) => went,
+        };
+        if went.is_err() || seen.closed.is_some() {
+            self.0 = None;
+        }
+        let mut outcomes = request.as_ref().map(|_| Vec::new());
+        let is_answered = went.is_ok() || seen.is_any();
+        let (reply, went) = seen.reply(call, went);
+        if call.may_be_streamed() {
+            state.streamed = Some(seen.into_sample(ended, is_in_time || went.is_err()));
+        }
+        let parsed = ParsedReply::new(&reply, pass.cookies, |_| None);
+        state.seen = None;
+        let verdict = match went {
+            Ok(()) => parsed.verdict(action, duration, variables, (&mut state.seen, &mut outcomes)),
+            Err(fault) => {
+                state.seen = parsed.seen(variables);
+                Err(fault)
+            }
+        };
+        if let (Some(observed), Some(request)) = (&pass.context.observed, request) {
+            let answer = is_answered.then(|| observe::answered(&reply));
+            observed.push(Observation::Exchange(Box::new(Exchange {
+                depth: branch.depth,
+                action: action.name.to_string(),
+                attempt: 1,
+                protocol: Protocol::WebSocket,
+                request,
+                redirects: Vec::new(),
+                extracted: if answer.is_some() { extracted(action, variables) } else { Vec::new() },
+                answer,
+                phases: state.phases,
+                duration,
+                checks: outcomes.unwrap_or_default(),
+                failure: verdict.as_ref().err().cloned(),
+                secrets: variables.secrets(),
+                variables: variables.texts(),
+            })));
+        }
+        let outcome = Some(reply.outcome).filter(|outcome| *outcome != MESSAGE);
+        Ok(CallResult { ended, duration, outcome, body_bytes: reply.body_bytes, verdict })
+    }
+}
+
+/// Renders what is sent; `None` if nothing is.
+fn message(call: &SocketCall, variables: &Variables) -> Result<Option<WireMessage>, TemplateError> {
+    let rendered = |text: &CompiledText| {
+        let mut output = String::new();
+        text.render(variables, &mut output).map(|()| output)
+    };
+    Ok(Some(match &call.step {
+        SocketStep::Ping => WireMessage::Ping(PING.to_vec()),
+        SocketStep::Close { code, reason } => WireMessage::Close(*code, reason.clone()),
+        SocketStep::Messages { send: None, .. } => return Ok(None),
+        SocketStep::Messages { send: Some(send), .. } => match send {
+            MessageTemplate::Text(text) => WireMessage::Text(rendered(text)?),
+            MessageTemplate::Json(json) => {
+                let mut output = String::new();
+                json.render(variables, &mut output)?;
+                WireMessage::Text(output)
+            }
+            MessageTemplate::Binary(text) => {
+                let bytes = BASE64_STANDARD.decode(rendered(text)?);
+                let wrong = |error| TemplateError(format!("`binary` is not base64: {error}"));
+                WireMessage::Binary(bytes.map_err(wrong)?)
+            }
+        },
+    }))
+}
+
+/// What is sent, as it is shown.
+fn shown(call: &SocketCall, message: Option<&WireMessage>) -> SentRequest {
+    let (method, body) = match message {
+        None => ("RECEIVE", Bytes::new()),
+        Some(WireMessage::Text(text)) => ("SEND", Bytes::from(text.clone())),
+        Some(WireMessage::Binary(bytes)) => ("SEND", Bytes::from(bytes.clone())),
+        Some(WireMessage::Ping(_)) => ("PING", Bytes::new()),
+        Some(WireMessage::Close(code, reason)) => {
+            ("CLOSE", Bytes::from(format!("{code} {reason}").trim_end().to_owned()))
+        }
+    };
+    let origin = &call.base.origin;
+    SentRequest {
+        method: method.to_owned(),
+        tls: origin.tls,
+        authority: origin.authority.clone(),
+        socket: origin.socket().map(|path| path.to_string_lossy().into_owned()),
+        path: String::new(),
+        headers: Vec::new(),
+        body,
+    }
+}

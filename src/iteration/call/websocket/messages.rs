@@ -1,0 +1,172 @@
+//! What comes over a WebSocket in answer to a step.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use base::clock::{now, saturating_nanos};
+use base::masking::masked;
+use base::units::format_ns;
+use client::error::ClientError;
+use client::websocket::{SocketMessage, WebSocket, WireMessage};
+use measure::errors::FailureClass;
+use measure::phases::Phases;
+use measure::protocol::{MESSAGE, Protocol};
+use measure::streams::{MessageClock, StreamSample};
+use plan::call::websocket::{AwaitedMessage, SocketCall, SocketStep};
+use text::template::Variables;
+
+use crate::compare::{Fault, Verdict};
+use crate::judge::ParsedReply;
+use crate::reply::Reply;
+
+/// The content of pings: each pong is awaited before the next ping, so one is enough.
+pub(super) const PING: &[u8] = b"bench";
+
+/// What came in answer to a step.
+#[derive(Default)]
+pub(super) struct MessagesSeen {
+    clock: MessageClock,
+    /// The last message that was waited for.
+    last: Option<Bytes>,
+    /// The last of the others.
+    skipped: Option<Bytes>,
+    bytes: u64,
+    /// When the last message came that was waited for, or the step ended without one.
+    pub(super) ended_at: Option<Instant>,
+    /// How the service closed the WebSocket.
+    pub(super) closed: Option<(u16, String)>,
+}
+
+impl MessagesSeen {
+    /// Whether any message came.
+    pub(super) fn is_any(&self) -> bool {
+        self.skipped.is_some() || self.clock.messages() > 0
+    }
+
+    /// Sends a message, if there is one, and waits for what the step says.
+    pub(super) async fn exchange(
+        &mut self,
+        socket: &mut WebSocket,
+        (call, message): (&SocketCall, Option<WireMessage>),
+        sent: Instant,
+        (phases, variables): (&mut Phases, &Variables),
+    ) -> Verdict {
+        if let Some(message) = message {
+            socket.send(message).await.map_err(fault)?;
+        }
+        let written = now();
+        phases.send_ns = saturating_nanos(written - sent);
+        match &call.step {
+            SocketStep::Messages { receive: None, .. } => {
+                self.ended_at = Some(written);
+                return Ok(());
+            }
+            SocketStep::Messages { receive: Some(awaited), .. } => {
+                self.receive(socket, awaited, (sent, variables)).await?;
+            }
+            SocketStep::Ping => self.closed = socket.pong(PING).await.map_err(fault)?,
+            SocketStep::Close { .. } => self.closed = Some(socket.end().await.map_err(fault)?),
+        }
+        let ended = *self.ended_at.get_or_insert_with(now);
+        phases.wait_ns = saturating_nanos(ended.saturating_duration_since(written));
+        Ok(())
+    }
+
+    async fn receive(
+        &mut self,
+        socket: &mut WebSocket,
+        awaited: &AwaitedMessage,
+        (sent, variables): (Instant, &Variables),
+    ) -> Verdict {
+        while awaited.count.is_none_or(|count| self.clock.messages() < count) {
+            match socket.next().await.map_err(fault)? {
+                SocketMessage::Close(code, reason) => {
+                    (self.closed, self.ended_at) = (Some((code, reason)), Some(now()));
+                    return Ok(());
+                }
+                SocketMessage::Pong(_) => {}
+                SocketMessage::Text(content) | SocketMessage::Binary(content) => {
+                    let at = now();
+                    if is_awaited(awaited, &content, variables)? {
+                        self.clock.count(sent, at);
+                        self.bytes += content.len() as u64;
+                        (self.last, self.ended_at) = (Some(content), Some(at));
+                    } else {
+                        self.skipped = Some(content);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is checked, or why nothing is.
+    pub(super) fn reply(&mut self, call: &SocketCall, went: Verdict) -> (Reply, Verdict) {
+        let of = |body: Option<Bytes>| body.map(|body| body.to_vec()).unwrap_or_default();
+        let (code, body, went) = match (went, self.closed.take()) {
+            (Err(fault), _) => (MESSAGE, of(self.last.take().or_else(|| self.skipped.take())), Err(fault)),
+            (Ok(()), None) => (MESSAGE, of(self.last.take()), Ok(())),
+            (Ok(()), Some((code, reason))) => {
+                let went = match call.step {
+                    SocketStep::Close { .. } => Ok(()),
+                    _ => Err((FailureClass::Closed, closed(code, &reason))),
+                };
+                (code, reason.into_bytes(), went)
+            }
+        };
+        let (messages, body_bytes) = (Some(self.clock.messages()), self.bytes.max(body.len() as u64));
+        (Reply { body, body_bytes, messages, ..Reply::new(code) }, went)
+    }
+
+    /// What was measured until `at`. `is_cut_off`: more messages might have come.
+    pub(super) fn into_sample(self, at: Instant, is_cut_off: bool) -> StreamSample {
+        let mut clock = self.clock;
+        if is_cut_off {
+            clock.cut_off(at);
+        }
+        clock.into_sample()
+    }
+
+    /// What is said of a step that had no end in time.
+    pub(super) fn timed_out(&self, call: &SocketCall, limit: Duration) -> String {
+        let reached = match &call.step {
+            SocketStep::Ping => "before the pong came",
+            SocketStep::Close { .. } => "before the service had closed the WebSocket, too",
+            SocketStep::Messages { receive: None, .. } => "before the message was sent",
+            SocketStep::Messages { .. } if self.clock.messages() > 0 => "before all messages had come",
+            SocketStep::Messages { .. } if self.skipped.is_some() => {
+                "while other messages came, but none that `receive` describes"
+            }
+            SocketStep::Messages { .. } => "before a message came",
+        };
+        format!("timed out after {} {reached}", format_ns(saturating_nanos(limit)))
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn fault(error: ClientError) -> Fault {
+    (error.class(), error.to_string())
+}
+
+/// How a service closed the WebSocket before it should.
+fn closed(code: u16, reason: &str) -> String {
+    let code = (Protocol::WebSocket.names().outcome)(code);
+    let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
+    format!("the service closed the WebSocket: {code}{reason}")
+}
+
+/// Whether a message is waited for.
+fn is_awaited(awaited: &AwaitedMessage, content: &Bytes, variables: &Variables) -> Result<bool, Fault> {
+    if awaited.json.is_empty() && awaited.text.is_none() {
+        return Ok(true);
+    }
+    let reply = Reply { body: content.to_vec(), ..Reply::new(MESSAGE) };
+    let parsed = ParsedReply::new(&reply, None, |_| None);
+    let text = awaited.text.as_ref().map_or(Ok(()), |text| parsed.check_body(text, variables));
+    match text.and_then(|()| parsed.check_paths(&awaited.json, variables)) {
+        Ok(()) => Ok(true),
+        Err(fault) if fault.0 == FailureClass::Template => Err(fault),
+        Err(_) => Ok(false),
+    }
+}
