@@ -14,7 +14,7 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 22] = [
+const TOPICS: [(&str, &str, &str); 23] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
@@ -26,6 +26,7 @@ const TOPICS: [(&str, &str, &str); 22] = [
         "server-sent events, JSON lines, first event and gaps",
         include_str!("../../scenarios/streams.md"),
     ),
+    ("websocket", "messages over WebSocket", include_str!("../../scenarios/websocket.md")),
     ("data", "templates, rows from files, the seed", include_str!("../../scenarios/data.md")),
     (
         "begin",

@@ -36,8 +36,9 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Parses a base URL. Of gRPC, `grpc` stands for http and `grpcs` for https. A Unix socket is `unix:/run/app.sock`, `unix:///run/app.sock`, either with `:/path` behind it,
-    /// or `http+unix://%2Frun%2Fapp.sock/path`.
+    /// Parses a base URL. `grpc` and `ws` (of WebSocket) stand for http, `grpcs` and `wss` for https. A Unix socket is
+    /// `unix:/run/app.sock`, `unix:///run/app.sock`, either with `:/path` behind it, or
+    /// `http+unix://%2Frun%2Fapp.sock/path`.
     ///
     /// # Errors
     /// Not a URL, a scheme other than http and https, or a URL with credentials, a query or a fragment.
@@ -53,9 +54,9 @@ impl BaseUrl {
             return Self::of_socket(&path, prefix);
         }
         let text = text.trim();
-        let of_grpc =
-            text.strip_prefix("grpc").filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));
-        let text = of_grpc.map_or_else(|| text.to_owned(), |rest| format!("http{rest}"));
+        let other = ["grpc", "ws"].iter().find_map(|scheme| text.strip_prefix(scheme));
+        let other = other.filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));
+        let text = other.map_or_else(|| text.to_owned(), |rest| format!("http{rest}"));
         let url = Url::parse(&text)
             .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as http://host:port"))?;
         if !url.username().is_empty() || url.password().is_some() {

@@ -114,14 +114,12 @@ schema!(Status, "Status", |_| {
     let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"];
     let statuses: Vec<&str> = classes.iter().chain(&STATUSES).copied().collect();
     let one = json_schema!({ "anyOf": [
-            { "type": "integer", "minimum": 100, "maximum": 599 },
-            { "type": "integer", "minimum": 1000, "maximum": 4999 },
+            { "type": "integer", "minimum": 100, "maximum": 4999 },
             { "type": "string", "enum": statuses } ] });
     json_schema!({
         "description": "A status, a class such as 2xx, the name of a gRPC status, the close code of a WebSocket, or a list of them.",
         "anyOf": [
-            { "type": "integer", "minimum": 100, "maximum": 599 },
-            { "type": "integer", "minimum": 1000, "maximum": 4999 },
+            { "type": "integer", "minimum": 100, "maximum": 4999 },
             { "type": "string", "enum": statuses },
             { "type": "array", "minItems": 1, "items": one }
         ]

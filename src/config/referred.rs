@@ -26,12 +26,14 @@ pub struct TextReference {
 pub const PREFIX: &str = "__";
 
 /// The keys of a step whose value is a text.
-pub(super) const TEXTS: [&str; 11] =
-    ["get", "head", "post", "put", "patch", "delete", "options", "url", "body", "log", "fail"];
+pub(super) const TEXTS: [&str; 12] =
+    ["get", "head", "post", "put", "patch", "delete", "options", "websocket", "url", "body", "log", "fail"];
 /// The keys whose value is a map of texts.
 const MAPS: [&str; 4] = ["headers", "query", "form", "metadata"];
 /// The keys whose value may be anything.
 const VALUES: [&str; 5] = ["json", "message", "messages", "set", "with"];
+/// The keys of a message of a WebSocket.
+const CONTENTS: [&str; 3] = ["json", "text", "binary"];
 /// The keys of a document that hold steps or lists of workloads, which hold steps.
 const STEPS: [&str; 5] = ["setup", "teardown", "iteration", "workloads", "steps"];
 
@@ -64,6 +66,8 @@ impl ReferenceTaker<'_> {
                     name if VALUES.contains(&name) => self.anywhere(value),
                     "expect" => self.expect(value),
                     "stream" => self.stream(value),
+                    "send" => self.send(value),
+                    "receive" => self.receive(value),
                     _ => self.steps(value),
                 }
             }
@@ -91,6 +95,30 @@ impl ReferenceTaker<'_> {
                     let json = entries.iter_mut().filter(|(key, _)| key.name == "json");
                     json.for_each(|(_, value)| self.values_of(value));
                 }
+                _ => {}
+            }
+        }
+    }
+
+    /// A message of a WebSocket: a text, or a map with one.
+    fn send(&mut self, node: &mut YamlNode) {
+        match &mut node.kind {
+            YamlValue::Map(entries)
+                if entries.iter().any(|(key, _)| CONTENTS.contains(&key.name.as_str())) =>
+            {
+                entries.iter_mut().for_each(|(_, value)| self.anywhere(value));
+            }
+            _ => self.text(node),
+        }
+    }
+
+    /// Conditions on a message of a WebSocket.
+    fn receive(&mut self, node: &mut YamlNode) {
+        let YamlValue::Map(entries) = &mut node.kind else { return };
+        for (key, value) in entries {
+            match key.name.as_str() {
+                "text" => self.anywhere(value),
+                "json" => self.values_of(value),
                 _ => {}
             }
         }
@@ -192,6 +220,13 @@ mod tests {
             (
                 "{ stream: { each: { $.a: { ge: { env: A } } } } }",
                 format!(r#"{{"stream":{{"each":{{"$.a":{{"ge":"{one}"}}}}}}}}"#),
+            ),
+            ("{ send: { env: A } }", format!(r#"{{"send":"{one}"}}"#)),
+            (
+                "{ send: { json: { a: { env: A } } }, receive: { text: { env: A }, json: { $.a: { env: A } } } }",
+                format!(
+                    r#"{{"send":{{"json":{{"a":"{one}"}}}},"receive":{{"text":"{one}","json":{{"$.a":"{one}"}}}}}}"#
+                ),
             ),
             (
                 "{ stream: { until: { json: { $.a: { env: A } } } } }",

@@ -72,7 +72,12 @@ impl UrlRun {
     #[must_use]
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        matches!(scheme.as_deref(), Some("http" | "https" | "grpc" | "grpcs"))
+        matches!(scheme.as_deref(), Some("http" | "https" | "grpc" | "grpcs" | "ws" | "wss"))
+    }
+
+    /// True if it is a WebSocket.
+    fn is_websocket(text: &str) -> bool {
+        text.get(..2).is_some_and(|scheme| scheme.eq_ignore_ascii_case("ws")) && Self::is_url(text)
     }
 
     /// True if it is a gRPC call.
@@ -142,6 +147,9 @@ impl UrlRun {
         if Self::is_grpc(&self.url) {
             return self.around(redacted_url(&self.url), self.call(path)?, shape, deployment);
         }
+        if Self::is_websocket(&self.url) {
+            return self.around(redacted_url(&self.url), self.socket(path)?, shape, deployment);
+        }
         let method = self.method.as_deref().unwrap_or(if self.body.is_some() { "POST" } else { "GET" });
         let key = method.to_ascii_lowercase();
         let known = METHODS.contains(&key.as_str());
@@ -199,6 +207,27 @@ impl UrlRun {
         }
         if !self.headers.is_empty() {
             step.insert("metadata".to_owned(), lines(&self.headers));
+        }
+        Ok(step)
+    }
+
+    /// The step of a WebSocket: it sends the body, if there is one, and waits for a message.
+    fn socket(&self, path: &str) -> Result<Map<String, Value>, HarnessError> {
+        if self.method.is_some() {
+            return Err(HarnessError::usage("`--method` is of HTTP, and this is a WebSocket")
+                .remedy("leave it out; `--data` is the message to send"));
+        }
+        let mut step = Map::from_iter([("websocket".to_owned(), Value::from(path))]);
+        if let Some((path, _)) = path.split_once('?') {
+            // As above, an option may be a secret.
+            let name = format!("websocket {path}");
+            step.insert("action".to_owned(), name.chars().take(NAME_CHARS_MAX).collect::<String>().into());
+        }
+        if !self.headers.is_empty() {
+            step.insert("headers".to_owned(), lines(&self.headers));
+        }
+        if let Some(body) = &self.body {
+            step.insert("steps".to_owned(), json!([{ "send": { "text": body }, "receive": true }]));
         }
         Ok(step)
     }

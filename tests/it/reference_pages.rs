@@ -51,7 +51,10 @@ fn page_of(kind: &str, title: &str) -> &'static str {
         ("reference-contexts.md", &["`contexts", "An entry of `contexts"]),
         ("reference-load.md", &["`runner", "`rps", "`warm_up", "`end", "An entry of `stages"]),
         ("reference-steps.md", &["A step", "`poll", "`think", "An entry of `choice", "`multipart"]),
-        ("reference-checks.md", &["`expect", "Comparisons", "`extract", "`stream", "`until"]),
+        (
+            "reference-checks.md",
+            &["`expect", "Comparisons", "`extract", "`stream", "`until", "`send`", "`receive`", "`close`"],
+        ),
     ];
     let has = |(_, titles): &&(&str, &[&str])| titles.iter().any(|begin| title.starts_with(begin));
     match kind {
@@ -208,7 +211,8 @@ fn document(examples: &Value, section: &Value, entry: &Value) -> Value {
     let (example, with) = example(entry);
     let own = entry.get("document").or(section.get("document"));
     let mut document = own.unwrap_or(&examples["document"]).clone();
-    let place = at(&mut document, section["at"].as_str().unwrap());
+    let place = entry.get("at").unwrap_or(&section["at"]);
+    let place = at(&mut document, place.as_str().unwrap());
     if let Some(base) = with.or(section.get("base")) {
         *place = base.clone();
     }

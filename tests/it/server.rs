@@ -57,6 +57,11 @@ impl Wire<'_> {
         self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
     }
 
+    /// Fills these bytes with what the client sends next; false once it is gone.
+    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> bool {
+        self.stream.read_exact(bytes).is_ok()
+    }
+
     /// Sends a whole answer of this status, content type and body.
     pub(crate) fn answer(&mut self, status: &str, content_type: &str, body: impl AsRef<[u8]>) -> After {
         let body = body.as_ref();

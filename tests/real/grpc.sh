@@ -18,21 +18,7 @@ open_dir
 unset PYTHONPATH PYTHONHOME NODE_OPTIONS NODE_PATH
 code=$repo/tests/grpc
 venv=$REAL_DIR/grpc-venv
-node=$REAL_DIR/grpc-node
-missing=()
-command -v node >/dev/null || missing+=(nodejs)
-command -v npm >/dev/null || missing+=(npm)
-if ((${#missing[@]})); then install "${missing[@]}"; fi
 install_pins "$venv" "$code/requirements.txt"
-if ! cmp -s "$code/package-lock.json" "$node/installed.json"; then
-  say "installing @grpc/grpc-js for node $(node --version) in $node"
-  rm -rf -- "$node"
-  mkdir "$node"
-  cp "$code"/package{,-lock}.json "$node"
-  # No package's code runs.
-  (cd "$node" && timeout 600 npm ci --ignore-scripts --no-audit --no-fund --omit=dev) \
-    >"$log/grpc-npm.log" 2>&1 </dev/null 9>&- || { tail -n 10 "$log/grpc-npm.log" >&2; die 'npm failed'; }
-  cp "$code/package-lock.json" "$node/installed.json"
-fi
+node=$(install_node_modules grpc)
 printf 'export BENCH_TEST_GRPC_PYTHON=%q\n' "$venv/bin/python"
-printf 'export BENCH_TEST_GRPC_NODE=%q\n' "$node/node_modules"
+printf 'export BENCH_TEST_GRPC_NODE=%q\n' "$node"

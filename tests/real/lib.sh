@@ -143,3 +143,22 @@ as_nobody() {
     exec env HOME="$data" TMPDIR="$data" "$@"
   fi
 }
+
+# install_node_modules NAME: what the lock file of tests/NAME pins, from npm. Prints the folder of the modules.
+install_node_modules() {
+  local code=$repo/tests/$1 node=$REAL_DIR/$1-node missing=()
+  command -v node >/dev/null || missing+=(nodejs)
+  command -v npm >/dev/null || missing+=(npm)
+  if ((${#missing[@]})); then install "${missing[@]}" >&2; fi
+  if ! cmp -s "$code/package-lock.json" "$node/installed.json"; then
+    say "installing the packages of tests/$1 for node $(node --version) in $node"
+    rm -rf -- "$node"
+    mkdir "$node"
+    cp "$code"/package{,-lock}.json "$node"
+    # No package's code runs.
+    (cd "$node" && timeout 600 npm ci --ignore-scripts --no-audit --no-fund --omit=dev) \
+      >"$log/$1-npm.log" 2>&1 </dev/null 9>&- || { tail -n 10 "$log/$1-npm.log" >&2; die 'npm failed'; }
+    cp "$code/package-lock.json" "$node/installed.json"
+  fi
+  printf '%s\n' "$node/node_modules"
+}

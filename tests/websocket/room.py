@@ -70,13 +70,18 @@ def door(connection, request):
     return None
 
 
+def chosen(_, offered):
+    """The subprotocol; none for those who offer none, which the option `subprotocols` would refuse."""
+    return next((known for known in ["chat.v2", "chat.v1"] if known in offered), None)
+
+
 async def main():
     context = None
     if given.tls:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*given.tls)
         context.set_alpn_protocols(["h2", "http/1.1"])
-    options = {"ssl": context, "subprotocols": ["chat.v2", "chat.v1"], "process_request": door}
+    options = {"ssl": context, "select_subprotocol": chosen, "process_request": door}
     # Whoever does not answer its pings is closed.
     async with serve(room, "127.0.0.1", 0, ping_interval=0.3, ping_timeout=0.3, **options) as server:
         print("listening", server.sockets[0].getsockname()[1], flush=True)

@@ -207,12 +207,7 @@ impl Compiler<'_> {
                 self.texts.faults.push(fault.help("remove it; `subprotocols` is a key of the step"));
             }
         }
-        let url = match url.split_once("://") {
-            Some(("ws", rest)) => format!("http://{rest}"),
-            Some(("wss", rest)) => format!("https://{rest}"),
-            _ => url.to_owned(),
-        };
-        let mut call = self.http_call(step, ("websocket", &Method::GET, &url), node)?;
+        let mut call = self.http_call(step, ("websocket", &Method::GET, url), node)?;
         if let Some(offered) = &step.subprotocols {
             let place = at(node, &["subprotocols"]);
             let is_token = |name: &String| {

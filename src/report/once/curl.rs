@@ -24,6 +24,9 @@ const ESCAPED: &str = "escaped as in JSON: \\\" for a quote, \\\\ for a backslas
 /// What a secret in the body is named after.
 const BODY: &str = "the body";
 
+/// The status of a service that agrees to open a WebSocket.
+const SWITCHING_PROTOCOLS: u16 = 101;
+
 /// Before a body above this size, some versions of curl ask whether it is wanted.
 const EXPECTS_ABOVE_BYTES: usize = 1024;
 
@@ -133,8 +136,15 @@ fn shell_name(text: &str) -> String {
 
 fn command(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
     let sent = &exchange.request;
-    if exchange.protocol == Protocol::Grpc {
-        return grpcurl(exchange, connecting, names);
+    match exchange.protocol {
+        Protocol::Grpc => return grpcurl(exchange, connecting, names),
+        Protocol::WebSocket => {
+            return format!("# over the WebSocket: {} {}", sent.method, comment(&exchange.action));
+        }
+        _ if exchange.answer.as_ref().is_some_and(|answer| answer.outcome == SWITCHING_PROTOCOLS) => {
+            return websocat(exchange, connecting, names);
+        }
+        _ => {}
     }
     let mut parts = vec!["curl --silent --show-error --globoff --path-as-is".to_owned()];
     parts.extend(options(exchange, connecting, names));
@@ -195,6 +205,27 @@ fn grpcurl(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretV
     }
     let method = sent.path.trim_start_matches('/');
     parts.push(word(method.as_bytes(), exchange, "the method", names));
+    parts.join(" \\\n  ")
+}
+
+/// The opening of a WebSocket as a command for websocat, which then sends what it is given.
+fn websocat(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
+    const OF_WEBSOCAT: [&str; 3] = ["host", "accept", "user-agent"];
+    let sent = &exchange.request;
+    let mut parts = vec!["websocat".to_owned()];
+    parts.extend((sent.tls && connecting.insecure).then(|| "--insecure".to_owned()));
+    for (name, value) in &sent.headers {
+        match name.as_str() {
+            "sec-websocket-protocol" => {
+                parts.push(format!("--protocol {}", word(value, exchange, "the subprotocols", names)));
+            }
+            own if OF_WEBSOCAT.contains(&own) => {}
+            _ => parts.push(format!("--header {}", header(name, value, exchange, names))),
+        }
+    }
+    let scheme = if sent.tls { "wss" } else { "ws" };
+    let url = format!("{scheme}://{}{}", sent.authority, sent.path);
+    parts.push(word(url.as_bytes(), exchange, "the URL", names));
     parts.join(" \\\n  ")
 }
 
