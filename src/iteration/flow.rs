@@ -133,14 +133,7 @@ impl Lane {
                     let steps = if holds { then } else { otherwise };
                     self.steps(pass, branch, steps, variables).await
                 }
-                FlowStep::WebSocket { steps } => {
-                    let ended = self.over_websocket(pass, branch, steps, variables).await;
-                    match ended {
-                        Err(Ending::Failed(_)) => self.callers.socket.leave(),
-                        _ => self.callers.socket.hang_up().await,
-                    }
-                    ended
-                }
+                FlowStep::WebSocket { steps } => self.over_websocket(pass, branch, steps, variables).await,
                 FlowStep::Repeat { times, variable, steps } => {
                     let times = rounds(times, variables)?;
                     for round in 1..=times {
@@ -185,8 +178,8 @@ impl Lane {
                     self.steps(pass, branch, steps, variables).await
                 }
                 FlowStep::Pace(pace) => {
-                    let waiting = pass.wait(pass.started + *pace);
-                    let waited = self.callers.socket.while_waiting(waiting).await;
+                    let until = pass.started + *pace;
+                    let waited = self.callers.socket.while_waiting(pass.wait(until)).await;
                     waited.map_err(|fault| failed(fault, None, variables))
                 }
                 FlowStep::Set(values) => set(values, variables),
@@ -200,8 +193,8 @@ impl Lane {
         })
     }
 
-    /// Opens a WebSocket by the first of these steps, and does the others over it. There are none if the service refused it,
-    /// as the scenario expects.
+    /// Opens a WebSocket by the first of these steps, does the others over it, and closes it. There are no others if the
+    /// service refused it, as the scenario expects.
     async fn over_websocket(
         &mut self,
         pass: &Pass<'_>,
@@ -211,10 +204,15 @@ impl Lane {
     ) -> StepResult {
         let Some((open, steps)) = steps.split_first() else { return Ok(()) };
         self.steps(pass, branch, std::slice::from_ref(open), variables).await?;
-        match self.callers.socket.is_open() {
-            true => self.steps(pass, branch, steps, variables).await,
-            false => Ok(()),
+        if !self.callers.socket.is_open() {
+            return Ok(());
         }
+        let ended = self.steps(pass, branch, steps, variables).await;
+        match ended {
+            Err(Ending::Failed(_)) => self.callers.socket.leave(),
+            _ => self.callers.socket.hang_up().await,
+        }
+        ended
     }
 
     /// Steps within a trace point of their own.

@@ -57,7 +57,7 @@ fn real_rooms_answer_in_clear_and_over_tls() {
     let (cert, key) = (path("cert.pem"), path("key.pem"));
     let tls = format!("tls: {{ ca: '{cert}' }}");
     for (scheme, options, deployment) in
-        [("ws", vec![], String::new()), ("wss", vec!["--tls", &cert, &key], tls.clone())]
+        [("ws", vec![], String::new()), ("wss", vec!["--tls", &cert, &key], tls)]
     {
         let Some(room) = room(&options) else { return };
         let bench = Bench::new();

@@ -14,12 +14,14 @@ use base::clock::now;
 use client::pool::Pool;
 use client::websocket::{WebSocket, WireMessage};
 use measure::errors::FailureClass;
-use measure::observation::{Exchange, Observation, SentRequest};
+use measure::observation::{AnswerObservation, CheckOutcome, Exchange, Observation, SentRequest};
+use measure::phases::Phases;
 use measure::protocol::{MESSAGE, Protocol};
 use plan::action::Action;
 use plan::call::websocket::{MessageTemplate, SocketCall, SocketStep};
 use text::template::{CompiledText, TemplateError, Value, Variables};
 
+use crate::compare::Fault;
 use crate::judge::ParsedReply;
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
@@ -137,22 +139,10 @@ impl SocketLane {
         };
         if let (Some(observed), Some(request)) = (&pass.context.observed, request) {
             let answer = is_answered.then(|| observe::answered(&reply));
-            observed.push(Observation::Exchange(Box::new(Exchange {
-                depth: branch.depth,
-                action: action.name.to_string(),
-                attempt: 1,
-                protocol: Protocol::WebSocket,
-                request,
-                redirects: Vec::new(),
-                extracted: if answer.is_some() { extracted(action, variables) } else { Vec::new() },
-                answer,
-                phases: state.phases,
-                duration,
-                checks: outcomes.unwrap_or_default(),
-                failure: verdict.as_ref().err().cloned(),
-                secrets: variables.secrets(),
-                variables: variables.texts(),
-            })));
+            let failure = verdict.as_ref().err().cloned();
+            let went = (outcomes.unwrap_or_default(), failure, duration);
+            let exchange = exchange((action, request, answer), went, (branch.depth, state.phases), variables);
+            observed.push(Observation::Exchange(Box::new(exchange)));
         }
         let outcome = Some(reply.outcome).filter(|outcome| *outcome != MESSAGE);
         Ok(CallResult { ended, duration, outcome, body_bytes: reply.body_bytes, verdict })
@@ -183,6 +173,31 @@ fn message(call: &SocketCall, variables: &Variables) -> Result<Option<WireMessag
             }
         },
     }))
+}
+
+/// A step over the WebSocket, as it is shown.
+fn exchange(
+    (action, request, answer): (&Action, SentRequest, Option<AnswerObservation>),
+    (checks, failure, duration): (Vec<CheckOutcome>, Option<Fault>, Duration),
+    (depth, phases): (usize, Phases),
+    variables: &Variables,
+) -> Exchange {
+    Exchange {
+        depth,
+        action: action.name.to_string(),
+        attempt: 1,
+        protocol: Protocol::WebSocket,
+        request,
+        redirects: Vec::new(),
+        extracted: if answer.is_some() { extracted(action, variables) } else { Vec::new() },
+        answer,
+        phases,
+        duration,
+        checks,
+        failure,
+        secrets: variables.secrets(),
+        variables: variables.texts(),
+    }
 }
 
 /// What is sent, as it is shown.

@@ -99,7 +99,7 @@ pub struct SocketCall {
 /// A step over an open WebSocket.
 pub enum SocketStep {
     /// A message is sent, or one is waited for, or both.
-    Messages { send: Option<MessageTemplate>, receive: Option<AwaitedMessage> },
+    Messages { send: Option<MessageTemplate>, receive: Option<Box<AwaitedMessage>> },
     /// A ping and its pong.
     Ping,
     /// The end, with this code.
@@ -154,7 +154,7 @@ impl SocketCall {
                 };
                 format!("sends {kind}")
             }));
-            details.extend(receive.as_ref().map(AwaitedMessage::explained));
+            details.extend(receive.as_ref().map(|awaited| awaited.explained()));
         }
         (format!("{label} over the WebSocket to {}", self.base), details)
     }
@@ -293,7 +293,7 @@ impl Compiler<'_> {
                     Some(send) => Some(send?),
                     None => None,
                 },
-                receive: received,
+                receive: received.map(Box::new),
             },
         };
         Some(SocketCall { base, step, trace_name: reads_trace.then(|| Arc::from(TRACEPARENT)) })
