@@ -17,8 +17,7 @@ use super::reference::DurationText;
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// A status such as 201, a class such as `2xx`, or a list of them. Of gRPC, the name of a status, such as NOT_FOUND. Of
-    /// the `close` of a WebSocket, a code such as 1000.
+    /// A status such as 201, a class such as `2xx`, or a list of them. Of gRPC, the name of a status, such as NOT_FOUND.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Headers with the exact value that each must have, or a condition such as `{matches: REGEX}`.
@@ -48,9 +47,6 @@ pub struct Expect {
     pub latency: Option<DurationText>,
 }
 
-/// The codes with which a WebSocket may be closed ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455), section 7.4).
-pub const CLOSE_CODES: std::ops::RangeInclusive<u16> = 1000..=4999;
-
 /// The accepted statuses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status(pub Vec<StatusRange>);
@@ -74,16 +70,14 @@ impl<'de> Deserialize<'de> for Status {
             .map(status_range)
             .collect::<Option<Vec<_>>>()
             .map(Self)
-            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a WebSocket's close code from 1000 to 4999, a class such as 2xx, or the name of a gRPC status such as NOT_FOUND"))
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599, a class such as 2xx, or the name of a gRPC status such as NOT_FOUND"))
     }
 }
 
 fn status_range(value: &Value) -> Option<StatusRange> {
     match value {
         Value::Number(number) => {
-            let status = u16::try_from(number.as_u64()?)
-                .ok()
-                .filter(|s| (100..600).contains(s) || CLOSE_CODES.contains(s))?;
+            let status = u16::try_from(number.as_u64()?).ok().filter(|s| (100..600).contains(s))?;
             Some(StatusRange { from: status, to: status })
         }
         Value::String(text) if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
@@ -114,12 +108,12 @@ schema!(Status, "Status", |_| {
     let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"];
     let statuses: Vec<&str> = classes.iter().chain(&STATUSES).copied().collect();
     let one = json_schema!({ "anyOf": [
-            { "type": "integer", "minimum": 100, "maximum": 4999 },
+            { "type": "integer", "minimum": 100, "maximum": 599 },
             { "type": "string", "enum": statuses } ] });
     json_schema!({
-        "description": "A status, a class such as 2xx, the name of a gRPC status, the close code of a WebSocket, or a list of them.",
+        "description": "A status, a class such as 2xx, the name of a gRPC status, or a list of them.",
         "anyOf": [
-            { "type": "integer", "minimum": 100, "maximum": 4999 },
+            { "type": "integer", "minimum": 100, "maximum": 599 },
             { "type": "string", "enum": statuses },
             { "type": "array", "minItems": 1, "items": one }
         ]

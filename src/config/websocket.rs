@@ -60,6 +60,10 @@ pub struct ReceivedMessage {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// Wait until the service closes the WebSocket with this code, such as 4001; all messages before are skipped.
+    #[schemars(range(min = 1000, max = 4999))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close: Option<u16>,
     /// The time after which no more are read. Without `count`, all that come until then are.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub read_time: Option<DurationText>,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::expect::{CLOSE_CODES, StatusRange};
+use client::options::Version;
+use config::expect::StatusRange;
 use config::step;
 use measure::protocol::Protocol;
 use terms::tags::Tags;
@@ -12,7 +13,6 @@ use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
-use super::call::websocket::{SocketCall, SocketStep, expect_by_default};
 use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::{ACTION_TIMEOUT, Compiler};
 use super::condition::{Expect, Extract};
@@ -20,42 +20,18 @@ use super::tag_steps::tags;
 
 /// The smallest HTTP status; gRPC statuses are smaller.
 const HTTP_STATUS_MIN: u16 = 100;
+/// The status of a service that agrees to open a WebSocket.
+const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// Whose statuses they are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Statuses {
-    Http,
-    Grpc,
-    /// The codes with which a WebSocket is closed.
-    Closing,
-}
-
-impl Statuses {
-    /// Those that a call is answered with; `None` if it has none.
-    fn of(call: &ProtocolCall) -> Option<Self> {
-        let closes =
-            |call: &SocketCall| matches!(call.step, SocketStep::Close { .. }).then_some(Self::Closing);
-        match call {
-            ProtocolCall::Grpc(_) => Some(Self::Grpc),
-            ProtocolCall::WebSocket(call) => closes(call),
-            _ => Some(Self::Http),
-        }
-    }
-
-    fn of_range(range: &StatusRange) -> Self {
-        match range.to {
-            to if to < HTTP_STATUS_MIN => Self::Grpc,
-            to if CLOSE_CODES.contains(&to) => Self::Closing,
-            _ => Self::Http,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Http => "this is an HTTP status",
-            Self::Grpc => "this is a gRPC status",
-            Self::Closing => "this is the close code of a WebSocket",
-        }
+/// What is accepted of a WebSocket, unless the scenario says it.
+fn accept_by_default(call: &ProtocolCall, expect: &mut Expect) {
+    let statuses = match call {
+        ProtocolCall::Http(call) if call.version == Version::Upgrade => vec![SWITCHING_PROTOCOLS],
+        ProtocolCall::WebSocket(call) => call.accepted_codes(),
+        _ => return,
+    };
+    if expect.status.is_empty() {
+        expect.status.extend(statuses.into_iter().map(|status| StatusRange { from: status, to: status }));
     }
 }
 
@@ -133,7 +109,7 @@ impl Compiler<'_> {
         let mut expect = self.texts.expect(step.expect.as_ref(), at(node, &["expect"]));
         if let Some(call) = &call {
             self.fitting(step, call, at(node, &["expect"]));
-            expect_by_default(call, &mut expect);
+            accept_by_default(call, &mut expect);
         }
         let extracts = self.extracts(step, node);
         self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
@@ -156,22 +132,22 @@ impl Compiler<'_> {
     /// Reports checks that mean nothing for this call.
     fn fitting(&mut self, step: &step::Step, call: &ProtocolCall, node: &YamlNode) {
         let Some(expect) = &step.expect else { return };
-        let statuses = Statuses::of(call);
-        let found = expect.status.iter().flat_map(|status| &status.0).map(Statuses::of_range);
-        if let Some(foreign) = found.into_iter().find(|found| Some(*found) != statuses) {
-            let (what, help) = match statuses {
-                Some(Statuses::Http) => (foreign.words(), "write a number, such as 404"),
-                Some(Statuses::Grpc) => {
-                    (foreign.words(), "write the name of a gRPC status, such as NOT_FOUND")
+        let is_grpc = call.protocol() == Protocol::Grpc;
+        let is_socket = call.protocol() == Protocol::WebSocket;
+        let is_foreign = |range: &StatusRange| is_socket || (range.to < HTTP_STATUS_MIN) != is_grpc;
+        if expect.status.as_ref().is_some_and(|status| status.0.iter().any(is_foreign)) {
+            let (what, help) = match call.protocol() {
+                Protocol::WebSocket => {
+                    ("a message of a WebSocket has no status", "check it with `json` or `body`")
                 }
-                Some(Statuses::Closing) => (foreign.words(), "write a close code, such as 1000"),
-                None => ("a message of a WebSocket has no status", "check it with `json` or `body`"),
+                Protocol::Grpc => {
+                    ("this is an HTTP status", "write the name of a gRPC status, such as NOT_FOUND")
+                }
+                _ => ("this is a gRPC status", "write a number, such as 404"),
             };
             let span = at(node, &["status"]).span.clone();
             self.texts.faults.push(Fault::error(span, what).help(help));
         }
-        let is_grpc = call.protocol() == Protocol::Grpc;
-        let is_socket = call.protocol() == Protocol::WebSocket;
         let has_messages = is_grpc || is_socket || step.stream.is_some();
         let keys = [
             (

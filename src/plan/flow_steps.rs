@@ -11,7 +11,7 @@ use text::template::CompiledText;
 use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
-use super::action::PollPolicy;
+use super::action::{Action, PollPolicy};
 use super::compiler::Compiler;
 use super::headers::is_written_secret;
 use super::json::JsonTemplate;
@@ -261,6 +261,28 @@ impl Compiler<'_> {
         let together = (kind == "together").then(|| steps.iter().map(sets).collect());
         self.texts.names.known.extend(known);
         Some(FlowStep::Group(StepGroup { name, index, steps, together }))
+    }
+
+    /// The steps over a WebSocket, behind the action that opens it.
+    pub(super) fn websocket(
+        &mut self,
+        open: Option<Action>,
+        step: &step::Step,
+        node: &YamlNode,
+    ) -> Option<PlanStep> {
+        if self.nesting.socket.is_some() {
+            let fault = Fault::error(key_span(node, "websocket"), "a WebSocket within another one");
+            self.texts.faults.push(fault.help("end the first one before: put this step behind it"));
+        }
+        let base = open.as_ref().map(|open| open.call.base().clone());
+        // Steps within a faulty one are looked at, too.
+        let base = base.or_else(|| self.targets.first().cloned());
+        let around = std::mem::replace(&mut self.nesting.socket, base);
+        let within = step.steps.as_deref().map(|steps| self.block(steps, at(node, &["steps"])));
+        self.nesting.socket = around;
+        let mut steps = vec![PlanStep::Action(Box::new(open?))];
+        steps.extend(within.into_iter().flatten());
+        Some(PlanStep::Flow(Box::new(FlowStep::WebSocket { steps })))
     }
 
     /// Steps that run at the same time: none can use what another one extracts.

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::Backend;
 use crate::server::{After, ScriptedRequest, ScriptedServer, Wire};
 use crate::support::{Bench, CommandOutput, free_address};
+use crate::websockets;
 
 /// The value of a reference in a deployment that does not take any text; all others get a plain canary.
 fn form(place: &str) -> CanaryForm {
@@ -96,6 +97,40 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
             "Step.messages",
             vec![
                 json!({"grpc": "shop.v1.Orders/Chat", "messages": [{"id": "{{ S }}"}, {"state": "{{ S }}"}]}),
+            ],
+        ),
+        ("Step.subprotocols[]", shown()),
+        ("CloseDetails.reason", shown()),
+        (
+            "Step.websocket",
+            vec![
+                json!({"websocket": "/a/{{ S }}?k={{ S }}"}),
+                json!({"websocket": "/socket/{{ S }}", "headers": {"x-canary": "{{ S }}"}, "steps": [{"receive": true, "timeout": "50ms"}]}),
+            ],
+        ),
+        (
+            "SentMessage",
+            vec![
+                json!({"websocket": "/socket", "steps": [{"send": "{{ S }}", "receive": true, "expect": {"body": {"equals": "x"}}}]}),
+                json!({"websocket": "/socket", "steps": [{"send": "{{ S }}"}, {"action": "b", "receive": {"count": 3}}]}),
+            ],
+        ),
+        (
+            "MessageContent.text",
+            vec![
+                json!({"websocket": "/socket", "steps": [{"send": {"text": "{{ S }}"}, "receive": {"text": "no"}, "timeout": "50ms"}]}),
+            ],
+        ),
+        (
+            "MessageContent.json",
+            vec![
+                json!({"websocket": "/socket", "steps": [{"send": {"json": {"k": "{{ S }}"}}, "receive": true, "expect": {"json": {"$.k": "no"}}}]}),
+            ],
+        ),
+        (
+            "MessageContent.binary",
+            vec![
+                json!({"websocket": "/socket", "steps": [{"send": {"binary": "{{ S }}"}, "receive": true}]}),
             ],
         ),
         ("StreamEnd", shown()),
@@ -684,6 +719,9 @@ fn echo(seen: &ScriptedRequest, wire: &mut Wire<'_>, scrape: SocketAddr, scraped
         let location = format!("ftp://me:{}@h{path}", encoded(&canary(71)));
         wire.send(format!("HTTP/1.1 302 {path}\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
         return After::Keep;
+    }
+    if path.starts_with("/socket") {
+        return websockets::echo_once(seen, wire);
     }
     match path {
         "/content-type" => {

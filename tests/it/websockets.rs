@@ -93,6 +93,16 @@ fn answering(answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Scrip
     })
 }
 
+/// Agrees to a handshake, sends the first message back, and closes with the same words.
+pub(crate) fn echo_once(request: &ScriptedRequest, wire: &mut Wire<'_>) -> After {
+    wire.send(head(&agreed(request)));
+    if let Some((_, content)) = read_frame(wire) {
+        wire.send(frame(LAST | TEXT, &content));
+        wire.send(close(1011, &String::from_utf8_lossy(&content).chars().take(30).collect::<String>()));
+    }
+    After::Close
+}
+
 fn load(steps: &str) -> String {
     format!(
         "runner: {{ serial: {{ times: 3 }} }}\niteration:\n  - action: open\n    websocket: /chat\n    max_body: 100KiB\n    \
@@ -238,8 +248,19 @@ fn pings_and_closing_are_actions() {
     // Nothing can be sent over what is closed.
     let closed = load("{ close: 1000 }, { send: hello }");
     all_fail(&server, &closed, "request", "no WebSocket is open: a step before has closed it");
-    let expected = load("{ close: 1000, expect: { status: 4000 } }");
-    all_fail(&server, &expected, "status", "answered 1000, expected 4000");
+}
+
+#[test]
+fn the_end_by_the_service_can_be_waited_for() {
+    let server = answering(|_| [text("one"), close(4001, "not you")].concat());
+    let step = "{ action: end, send: hello, receive: { close: CODE }, expect: { body: not you } }";
+    let results = all_succeed(&server, &step.replace("CODE", "4001"));
+    assert_eq!(results["workloads"][0]["actions"][1]["status"], serde_json::json!({"4001": 3}));
+    all_fail(&server, &load(&step.replace("CODE", "4002")), "status", "answered 4001, expected 4002");
+    let silent = answering(|_| text("one"));
+    let step =
+        step.replace("CODE", "4001, timeout: 100ms").replace(", timeout: 100ms }", " }, timeout: 100ms");
+    all_fail(&silent, &load(&step), "timeout", "before the service had closed the WebSocket");
 }
 
 #[test]
@@ -254,6 +275,12 @@ fn what_the_standard_forbids_is_refused() {
         ("a text that is not UTF-8", frame(LAST | TEXT, b"yes\xff"), "protocol", "invalid utf-8"),
         ("a rest without a beginning", frame(LAST, b"yes"), "protocol", "not valid WebSocket"),
         ("a code that nobody may send", close(1006, ""), "protocol", "invalid close code"),
+        (
+            "a length that no memory has",
+            [&[LAST | TEXT, 127][..], &(1_u64 << 62).to_be_bytes()].concat(),
+            "body_limit",
+            "raise `max_body`",
+        ),
         ("a message beyond the limit", text(&"yes".repeat(50_000)), "body_limit", "raise `max_body`"),
         (
             "the end",
@@ -308,6 +335,48 @@ fn connections_that_end_and_silence_are_told_apart() {
         );
         assert!(error["message"].as_str().unwrap().contains(message), "{what}: {error:#}");
     }
+}
+
+/// What never ends takes no other user's time and no memory: the action ends at its time limit, and so does the run.
+#[test]
+fn what_never_ends_is_left_in_time() {
+    for (what, endless) in [
+        ("messages", text("no")),
+        ("pings", frame(LAST | PING, b"there?")),
+        ("pongs", frame(LAST | PONG, b"")),
+        ("a message of empty fragments", frame(0, b"")),
+    ] {
+        let server = ScriptedServer::start(move |request, wire| {
+            wire.send([head(&agreed(request)), frame(TEXT, b"n")].concat());
+            if endless[0] & 0x0f != 0 {
+                wire.send(frame(LAST, b"o"));
+            }
+            let many = endless.repeat(1000);
+            while wire.send(&many) {}
+            After::Close
+        });
+        let (results, said) = run(&server, &load(&ASK.replace("5s", "200ms")));
+        let error = &results["workloads"][0]["errors"][0];
+        assert_eq!(
+            (&error["count"], &error["class"]),
+            (&3.into(), &"timeout".into()),
+            "{what}: {error:#}\n{said}"
+        );
+        // A run that thinks meanwhile, and closes then, ends, too.
+        run(&server, &load("{ think: 100ms }").replace("times: 3", "times: 1"));
+    }
+}
+
+/// An action without its messages counts as late where the first of them is judged.
+#[test]
+fn silence_of_a_subscription_counts_against_a_gate() {
+    let server = answering(|_| text("no"));
+    let receive = "{ action: ask, send: hello, receive: { text: yes, count: 2 }, timeout: 200ms }";
+    let silent = format!("{}\nsla: {{ thresholds: [ 'p95(first) < 100s' ] }}", load(receive));
+    let bench = Bench::new();
+    bench.load(&server.url(), "", &silent);
+    let ended = bench.run(&["run", "scenario.yaml"]);
+    assert!(ended.stdout.contains("FAIL  p95(first) < 100s"), "{}", ended.stdout);
 }
 
 #[test]
@@ -391,7 +460,10 @@ fn faults_of_scenarios_are_told_with_their_place() {
         ("- { get: /a, subprotocols: [a] }", "`subprotocols` belongs to a WebSocket"),
         ("- { get: /a, steps: [] }", "`steps` does not belong beside `get`"),
         ("- { get: /a, websocket: /b }", "a step with two requests, `get` and `websocket`"),
-        ("- { get: /a, expect: { status: 1000 } }", "this is the close code of a WebSocket"),
+        (
+            "- { websocket: /a, steps: [ { receive: { close: 4001, count: 2 } } ] }",
+            "`count` together with `close`",
+        ),
         (
             "- { websocket: /a, steps: [ { send: a, headers: { a: b } } ] }",
             "`headers` does not belong to a message of a WebSocket",
@@ -412,7 +484,7 @@ fn faults_of_scenarios_are_told_with_their_place() {
             "- { websocket: /a, steps: [ { send: a, expect: { headers: { a: b } } } ] }",
             "`headers` belongs to the step",
         ),
-        ("- { get: '/{{ traceparent }}' }", "nothing defines `traceparent`"),
+        ("- { get: '/{{ traceparent }}' }", "unknown variable `traceparent`"),
     ];
     for (steps, message) in rows {
         bench.load(

@@ -612,6 +612,38 @@ def figure_14(options, bench, urls):
         server.wait()
 
 
+@contextlib.contextmanager
+def echo_service():
+    """A WebSocket that sends back what it gets."""
+    modules = os.environ.get("BENCH_TEST_WEBSOCKET_NODE")
+    if not modules:
+        raise Missing("ws (tests/real/websocket.sh)")
+    process = subprocess.Popen(
+        ["taskset", "-c", SERVER_CPU, "node", ROOT / "tests/websocket/echo.js"], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, env={**os.environ, "NODE_PATH": modules})
+    try:
+        yield process.stdout.readline().split()[1].decode()
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+@figure(15, "processor time of a WebSocket with 100 messages and their answers, against clients of Node and Python")
+def figure_15(options, bench, urls):
+    with echo_service() as port:
+        steps = "[{ repeat: 100, steps: [{ send: a message of a usual length, receive: { text: usual } }] }]"
+        iteration = f"  - {{ action: open, websocket: /, steps: {steps} }}\n"
+        python = os.environ["BENCH_TEST_WEBSOCKET_PYTHON"]
+        peers = [("ws", ["node", HERE / "echoes.js"], 1.0), ("websockets", [python, HERE / "echoes.py"], 0.25)]
+        for name, command, goal in peers:
+            def client(_, seconds, command=command):
+                os.environ["NODE_PATH"] = os.environ["BENCH_TEST_WEBSOCKET_NODE"]
+                cpu_s, peak_kb, output = run([*command, f"ws://127.0.0.1:{port}/", CONNECTIONS, seconds])
+                return {"cpu_us": cpu_s / int(re.search(r"(\d+) WebSockets", output)[1]) * 1e6, "peak_kb": peak_kb}
+            url = f"http://127.0.0.1:{port}"
+            against(options, bench, url, name, client, goal, "WebSocket in clear", iteration=iteration)
+
+
 def build(options):
     """Builds what is missing."""
     target = options.target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

@@ -14,7 +14,6 @@ use http::header::{
 use client::options::Version;
 use client::url::BaseUrl;
 use client::websocket::CONTROL_BYTES_MAX;
-use config::expect::StatusRange;
 use config::step::Step;
 use config::websocket::{MessageContent, Receive, ReceivedMessage, SentMessage};
 use text::diagnostics::Fault;
@@ -23,14 +22,11 @@ use text::yaml::YamlNode;
 use text::yaml_place::{at, key_span};
 
 use super::http::{HttpCall, mixed};
-use crate::action::Action;
 use crate::compare::{Test, ValueCondition};
 use crate::compiler::{ACTION_TIMEOUT, Compiler};
-use crate::condition::{Expect, Path};
+use crate::condition::Path;
 use crate::headers::hide_secrets_of;
 use crate::json::JsonTemplate;
-use crate::step::PlanStep;
-use crate::step::flow::FlowStep;
 
 /// The variable that has the trace context of a message while it is made.
 const TRACEPARENT: &str = "traceparent";
@@ -122,11 +118,33 @@ pub struct AwaitedMessage {
     pub text: Option<ValueCondition>,
     /// How many; `None` for as many as come in time.
     pub count: Option<u64>,
+    /// The code with which the service closes the WebSocket, if that is waited for instead.
+    pub close: Option<u16>,
     /// The time after which no more are read.
     pub read_time: Option<Duration>,
 }
 
 impl SocketCall {
+    /// Whether it ends when the service has closed the WebSocket.
+    #[must_use]
+    pub fn awaits_the_end(&self) -> bool {
+        match &self.step {
+            SocketStep::Close { .. } => true,
+            SocketStep::Messages { receive: Some(awaited), .. } => awaited.close.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The codes with which the service may answer, unless the scenario says it.
+    pub(crate) fn accepted_codes(&self) -> Vec<u16> {
+        match self.step {
+            SocketStep::Close { code: NORMAL, .. } => vec![NORMAL, NO_CODE],
+            SocketStep::Close { code, .. } => vec![code, NORMAL, NO_CODE],
+            SocketStep::Messages { receive: Some(ref awaited), .. } => awaited.close.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The time after which no more messages are read.
     #[must_use]
     pub fn read_time(&self) -> Option<Duration> {
@@ -162,6 +180,9 @@ impl SocketCall {
 
 impl AwaitedMessage {
     fn explained(&self) -> String {
+        if let Some(code) = self.close {
+            return format!("waits until the service closes with {code}");
+        }
         let which = match (self.json.is_empty(), &self.text) {
             (true, None) => String::new(),
             (true, Some(_)) => " with a text".to_owned(),
@@ -225,28 +246,6 @@ impl Compiler<'_> {
         }
         call.mixed_headers = mixed(&call.headers);
         Some(HttpCall { version: Version::Upgrade, redirects_max: 0, decompress: false, ..call })
-    }
-
-    /// The steps over a WebSocket, behind the action that opens it.
-    pub(crate) fn websocket(
-        &mut self,
-        open: Option<Action>,
-        step: &Step,
-        node: &YamlNode,
-    ) -> Option<PlanStep> {
-        if self.nesting.socket.is_some() {
-            let fault = Fault::error(key_span(node, "websocket"), "a WebSocket within another one");
-            self.texts.faults.push(fault.help("end the first one before: put this step behind it"));
-        }
-        let base = open.as_ref().map(|open| open.call.base().clone());
-        // Steps within a faulty one are looked at, too.
-        let base = base.or_else(|| self.targets.first().cloned());
-        let around = std::mem::replace(&mut self.nesting.socket, base);
-        let within = step.steps.as_deref().map(|steps| self.block(steps, at(node, &["steps"])));
-        self.nesting.socket = around;
-        let mut steps = vec![PlanStep::Action(Box::new(open?))];
-        steps.extend(within.into_iter().flatten());
-        Some(PlanStep::Flow(Box::new(FlowStep::WebSocket { steps })))
     }
 
     /// A step over the WebSocket that is open.
@@ -327,7 +326,14 @@ impl Compiler<'_> {
 
     fn awaited_message(&mut self, written: &Receive, step: &Step, node: &YamlNode) -> AwaitedMessage {
         let node = at(node, &["receive"]);
-        let ReceivedMessage { json, text, count, read_time } = written.details();
+        let ReceivedMessage { json, text, count, close, read_time } = written.details();
+        if close.is_some() {
+            let others = ["json", "text", "count", "for"];
+            for key in others.into_iter().filter(|key| node.get(key).is_some()) {
+                let fault = Fault::error(key_span(node, key), format!("`{key}` together with `close`"));
+                self.texts.faults.push(fault.help("wait for the messages in a step before"));
+            }
+        }
         self.above_zero(read_time.map(|time| time.0), at(node, &["for"]), "for");
         let timeout = step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0);
         if read_time.is_some_and(|time| time.0 >= timeout) {
@@ -339,6 +345,7 @@ impl Compiler<'_> {
             json: self.texts.json_conditions(json.as_ref(), at(node, &["json"])),
             text: text.map(|text| self.texts.expectation(&text.0, Test::Contains, at(node, &["text"]))),
             count: count.or_else(|| read_time.is_none().then_some(1)),
+            close,
             read_time: read_time.map(|time| time.0),
         }
     }
@@ -365,22 +372,6 @@ impl Compiler<'_> {
             "belongs to a WebSocket",
             "add `websocket: /path`, or remove it",
         );
-    }
-}
-
-/// What is expected of a call over WebSocket, unless the scenario says it.
-pub(crate) fn expect_by_default(call: &super::ProtocolCall, expect: &mut Expect) {
-    let statuses: &[u16] = match call {
-        super::ProtocolCall::Http(call) if call.version == Version::Upgrade => &[101],
-        super::ProtocolCall::WebSocket(call) => match call.step {
-            SocketStep::Close { code, .. } => &[code, NORMAL, NO_CODE],
-            _ => &[],
-        },
-        _ => &[],
-    };
-    if expect.status.is_empty() {
-        expect.status.extend(statuses.iter().map(|status| StatusRange { from: *status, to: *status }));
-        expect.status.dedup();
     }
 }
 

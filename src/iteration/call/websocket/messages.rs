@@ -88,7 +88,7 @@ impl MessagesSeen {
                 SocketMessage::Pong(_) => {}
                 SocketMessage::Text(content) | SocketMessage::Binary(content) => {
                     let at = now();
-                    if is_awaited(awaited, &content, variables)? {
+                    if awaited.close.is_none() && is_awaited(awaited, &content, variables)? {
                         self.clock.count(sent, at);
                         self.bytes += content.len() as u64;
                         (self.last, self.ended_at) = (Some(content), Some(at));
@@ -108,9 +108,9 @@ impl MessagesSeen {
             (Err(fault), _) => (MESSAGE, of(self.last.take().or_else(|| self.skipped.take())), Err(fault)),
             (Ok(()), None) => (MESSAGE, of(self.last.take()), Ok(())),
             (Ok(()), Some((code, reason))) => {
-                let went = match call.step {
-                    SocketStep::Close { .. } => Ok(()),
-                    _ => Err((FailureClass::Closed, closed(code, &reason))),
+                let went = match call.awaits_the_end() {
+                    true => Ok(()),
+                    false => Err((FailureClass::Closed, closed(code, &reason))),
                 };
                 (code, reason.into_bytes(), went)
             }
@@ -134,6 +134,9 @@ impl MessagesSeen {
             SocketStep::Ping => "before the pong came",
             SocketStep::Close { .. } => "before the service had closed the WebSocket, too",
             SocketStep::Messages { receive: None, .. } => "before the message was sent",
+            SocketStep::Messages { .. } if call.awaits_the_end() => {
+                "before the service had closed the WebSocket"
+            }
             SocketStep::Messages { .. } if self.clock.messages() > 0 => "before all messages had come",
             SocketStep::Messages { .. } if self.skipped.is_some() => {
                 "while other messages came, but none that `receive` describes"
