@@ -6,12 +6,16 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio_websockets::{ClientBuilder, CloseCode, Config, Error, Limits, Message, Payload, WebSocketStream};
 
-use super::error::ClientError;
+use base::clock::now;
+
+use super::error::{ClientError, chain};
 use super::http1::Upgraded;
 use super::pool::Pool;
 
@@ -25,8 +29,8 @@ pub const CONTROL_BYTES_MAX: usize = 125;
 /// An open WebSocket.
 pub struct WebSocket {
     stream: WebSocketStream<Upgraded>,
-    /// What came before anybody asked for it.
-    waiting: VecDeque<Result<SocketMessage, ClientError>>,
+    /// What came before anybody asked for it, and when.
+    waiting: VecDeque<(Instant, Result<SocketMessage, ClientError>)>,
     waiting_bytes: usize,
     bytes_max: u64,
 }
@@ -77,7 +81,7 @@ impl WebSocket {
         Some(Self { stream, waiting: VecDeque::new(), waiting_bytes: 0, bytes_max })
     }
 
-    /// Sends a message at once.
+    /// Sends a message. What comes meanwhile is kept for later: a server that is writing might read nothing before.
     ///
     /// # Errors
     /// The connection has ended.
@@ -88,41 +92,98 @@ impl WebSocket {
             WireMessage::Ping(content) => Message::ping(Payload::from(Bytes::from(content))),
             WireMessage::Close(code, reason) => Message::close(CloseCode::try_from(code).ok(), &reason),
         };
-        self.stream.send(message).await.map_err(|error| self.failed(&error))
+        let fed = self.stream.feed(message).await;
+        fed.map_err(|error| self.failed(&error))?;
+        std::future::poll_fn(|cx| {
+            loop {
+                match self.stream.poll_flush_unpin(cx) {
+                    Poll::Ready(flushed) => return Poll::Ready(flushed.map_err(|error| self.failed(&error))),
+                    Poll::Pending if self.is_over() || !self.has_room() => return Poll::Pending,
+                    Poll::Pending => {}
+                }
+                let Poll::Ready(came) = self.stream.poll_next_unpin(cx) else { return Poll::Pending };
+                if let Some(message) = self.understood(came) {
+                    self.keep(message);
+                }
+            }
+        })
+        .await
     }
 
-    /// The next message. Dropping the future loses nothing.
+    /// Keeps what has come by now for later, and tells how the server has ended the connection, if it has.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn look(&mut self) -> Result<Option<(u16, String)>, ClientError> {
+        let mut cx = Context::from_waker(Waker::noop());
+        while !self.is_over()
+            && self.has_room()
+            && let Poll::Ready(came) = self.stream.poll_next_unpin(&mut cx)
+        {
+            if let Some(message) = self.understood(came) {
+                self.keep(message);
+            }
+        }
+        if !self.is_over() {
+            return Ok(None);
+        }
+        match self.waiting.pop_back() {
+            Some((_, Ok(SocketMessage::Close(code, reason)))) => Ok(Some((code, reason))),
+            Some((_, Err(error))) => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// Drops the messages that were kept; gives the last of them, and how many bytes they had.
+    pub fn skip_kept(&mut self) -> (Option<SocketMessage>, u64) {
+        let bytes = std::mem::take(&mut self.waiting_bytes) as u64;
+        (self.waiting.drain(..).next_back().and_then(|(_, message)| message.ok()), bytes)
+    }
+
+    /// The next message, and when it came. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection ended without a closing frame, or the server broke a rule.
-    pub async fn next(&mut self) -> Result<SocketMessage, ClientError> {
-        let Some(message) = self.waiting.pop_front() else { return self.read().await };
+    pub async fn next(&mut self) -> Result<(Instant, SocketMessage), ClientError> {
+        let Some((at, message)) = self.waiting.pop_front() else {
+            let message = self.read().await?;
+            return Ok((now(), message));
+        };
         self.waiting_bytes -= message.as_ref().map_or(0, |message| message.content().len());
-        message
+        Ok((at, message?))
     }
 
     async fn read(&mut self) -> Result<SocketMessage, ClientError> {
         loop {
-            let message = match self.stream.next().await {
-                Some(Ok(message)) => message,
-                Some(Err(error)) => return Err(self.failed(&error)),
-                None => {
-                    let when = "without the closing frame of WebSocket".to_owned();
-                    return Err(ClientError::Closed { when, unprocessed: false, kept_alive: false });
-                }
-            };
-            if let Some((code, reason)) = message.as_close() {
-                return Ok(SocketMessage::Close(code.into(), reason.to_owned()));
+            let came = self.stream.next().await;
+            match self.understood(came) {
+                Some(message) => return message,
+                // A ping: without its pong, the server may close the connection.
+                None => self.stream.flush().await.map_err(|error| self.failed(&error))?,
             }
-            let (is_text, is_binary, is_pong) = (message.is_text(), message.is_binary(), message.is_pong());
-            let content = Bytes::from(message.into_payload());
-            match () {
-                () if is_text => return Ok(SocketMessage::Text(content)),
-                () if is_binary => return Ok(SocketMessage::Binary(content)),
-                () if is_pong => return Ok(SocketMessage::Pong(content)),
-                // A ping, whose answer is written with what is read or sent next.
-                () => self.stream.flush().await.map_err(|error| self.failed(&error))?,
+        }
+    }
+
+    /// What the crate has read; `None` for a ping.
+    fn understood(&self, came: Option<Result<Message, Error>>) -> Option<Result<SocketMessage, ClientError>> {
+        let message = match came {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => return Some(Err(self.failed(&error))),
+            None => {
+                let when = "without the closing frame of WebSocket".to_owned();
+                return Some(Err(ClientError::Closed { when, unprocessed: false, kept_alive: false }));
             }
+        };
+        if let Some((code, reason)) = message.as_close() {
+            return Some(Ok(SocketMessage::Close(code.into(), reason.to_owned())));
+        }
+        let (is_text, is_binary, is_pong) = (message.is_text(), message.is_binary(), message.is_pong());
+        let content = Bytes::from(message.into_payload());
+        match () {
+            () if is_text => Some(Ok(SocketMessage::Text(content))),
+            () if is_binary => Some(Ok(SocketMessage::Binary(content))),
+            () if is_pong => Some(Ok(SocketMessage::Pong(content))),
+            () => None,
         }
     }
 
@@ -152,7 +213,7 @@ impl WebSocket {
     /// As [`Self::next`].
     pub async fn end(&mut self) -> Result<(u16, String), ClientError> {
         loop {
-            if let SocketMessage::Close(code, reason) = self.next().await? {
+            if let (_, SocketMessage::Close(code, reason)) = self.next().await? {
                 return Ok((code, reason));
             }
         }
@@ -161,13 +222,9 @@ impl WebSocket {
     /// Answers pings and keeps messages for later, for as long as it is not dropped. Servers close connections on which
     /// nobody answers.
     pub async fn idle(&mut self) -> Infallible {
-        while self.has_room() {
+        while self.has_room() && !self.is_over() {
             let message = self.read().await;
-            let is_last = matches!(message, Ok(SocketMessage::Close(..)) | Err(_));
             self.keep(message);
-            if is_last {
-                break;
-            }
         }
         std::future::pending().await
     }
@@ -176,17 +233,22 @@ impl WebSocket {
         self.waiting.len() < WAITING_MAX && self.waiting_bytes < WAITING_BYTES_MAX
     }
 
+    /// Whether the end is among what is kept: nothing comes behind it.
+    fn is_over(&self) -> bool {
+        matches!(self.waiting.back(), Some((_, Ok(SocketMessage::Close(..)) | Err(_))))
+    }
+
     fn keep(&mut self, message: Result<SocketMessage, ClientError>) {
         self.waiting_bytes += message.as_ref().map_or(0, |message| message.content().len());
-        self.waiting.push_back(message);
+        self.waiting.push_back((now(), message));
     }
 
     fn failed(&self, error: &Error) -> ClientError {
         let closed =
             |when: &str| ClientError::Closed { when: when.to_owned(), unprocessed: false, kept_alive: false };
         match error {
-            Error::AlreadyClosed => closed("before this message"),
-            Error::Io(error) => ClientError::closed(error, true, true),
+            Error::AlreadyClosed => closed("before this step"),
+            Error::Io(error) => closed(&format!("({})", chain(error))),
             Error::PayloadTooLong { .. } => ClientError::BodyTooLarge { limit: self.bytes_max },
             other => ClientError::WebSocket(other.to_string()),
         }

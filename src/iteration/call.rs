@@ -67,22 +67,32 @@ impl Callers {
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
         match &action.call {
-            ProtocolCall::Http(call) => {
-                let called =
-                    self.http.call(state, pass, branch, (action, call, None), variables, before).await;
-                if call.version == Version::Upgrade {
-                    self.socket.open(self.http.pool(), call.body_bytes_max);
-                }
+            ProtocolCall::Http(call) if call.version == Version::Upgrade => {
+                let called = self.http.call(state, pass, branch, (action, call, None), variables, before);
+                let called = Box::pin(called).await;
+                self.socket.open(self.http.pool(), call.body_bytes_max);
                 called
+            }
+            ProtocolCall::Http(call) => {
+                let call = (action, &**call, None);
+                if self.socket.is_open() {
+                    let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
+                    return Box::pin(self.socket.while_waiting(calling)).await;
+                }
+                self.http.call(state, pass, branch, call, variables, before).await
+            }
+            ProtocolCall::Grpc(call) => {
+                let call = (action, &call.request, Some(&**call));
+                if self.socket.is_open() {
+                    let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
+                    return Box::pin(self.socket.while_waiting(calling)).await;
+                }
+                self.http.call(state, pass, branch, call, variables, before).await
             }
             ProtocolCall::WebSocket(call) => {
                 let call = (action, &**call);
                 // A separate future, so that users without a WebSocket need no memory for it.
                 Box::pin(self.socket.call(state, pass, branch, call, variables, before)).await
-            }
-            ProtocolCall::Grpc(call) => {
-                let call = (action, &call.request, Some(&**call));
-                self.http.call(state, pass, branch, call, variables, before).await
             }
             #[cfg(feature = "simulation")]
             ProtocolCall::Echo(call) => {

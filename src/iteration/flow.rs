@@ -208,11 +208,13 @@ impl Lane {
             return Ok(());
         }
         let ended = self.steps(pass, branch, steps, variables).await;
-        match ended {
-            Err(Ending::Failed(_)) => self.callers.socket.leave(),
-            _ => self.callers.socket.hang_up().await,
+        if matches!(ended, Err(Ending::Failed(_))) {
+            self.callers.socket.leave();
+            return ended;
         }
-        ended
+        let closed = self.callers.socket.hang_up(pass.deadline.map(|(deadline, _)| deadline)).await;
+        let PlanStep::Action(open) = open else { return ended };
+        closed.map_err(|fault| failed(fault, Some(&open.name), variables)).and(ended)
     }
 
     /// Steps within a trace point of their own.
@@ -272,7 +274,8 @@ impl Lane {
                 (ended, own)
             }
         });
-        let ended = futures_util::future::join_all(running.collect::<Vec<_>>()).await;
+        let running = futures_util::future::join_all(running.collect::<Vec<_>>());
+        let ended = self.callers.socket.while_waiting(running).await;
         for lane in &mut self.beside {
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);

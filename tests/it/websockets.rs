@@ -15,6 +15,7 @@ const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
+const LAST_PONG: u8 = LAST | PONG;
 /// The last frame of a message.
 const LAST: u8 = 0x80;
 
@@ -261,6 +262,121 @@ fn the_end_by_the_service_can_be_waited_for() {
     let step =
         step.replace("CODE", "4001, timeout: 100ms").replace(", timeout: 100ms }", " }, timeout: 100ms");
     all_fail(&silent, &load(&step), "timeout", "before the service had closed the WebSocket");
+}
+
+/// A service that ends a WebSocket too early is a failure, whatever the scenario does at that moment.
+#[test]
+fn an_early_end_by_the_service_is_a_failure_of_whatever_comes_next() {
+    let after = |end: Option<Vec<u8>>| {
+        ScriptedServer::start(move |request, wire| {
+            wire.send([head(&agreed(request)), text("welcome")].concat());
+            wire.send(end.clone().unwrap_or_default());
+            match end {
+                // Until the client closes, too.
+                Some(_) => drop(read_frame(wire)),
+                None => return After::Reset,
+            }
+            After::Close
+        })
+    };
+    let out_of_memory = "the service closed the WebSocket: 1011 internal error: oom";
+    for (end, message) in [
+        (Some(close(1011, "oom")), out_of_memory),
+        (Some(close(1001, "")), "the service closed the WebSocket: 1001 going away"),
+        (None, "the connection was closed"),
+    ] {
+        let server = after(end);
+        for steps in [
+            "{ think: 100ms }",
+            "{ think: 100ms }, { send: a }",
+            "{ think: 100ms }, { send: a, receive: true }",
+            "{ think: 100ms }, { ping: true }",
+            "{ receive: true }, { think: 50ms }",
+            "{ think: 50ms }, { receive: true }, { action: b, receive: true }",
+        ] {
+            all_fail(&server, &load(steps), "closed", message);
+        }
+    }
+    // A close step tells its code, at whatever moment it comes.
+    let server = after(Some(close(4001, "bye")));
+    for steps in ["{ think: 100ms }, { close: 1000 }", "{ close: 1000 }"] {
+        all_fail(&server, &load(steps), "status", "answered 4001, expected 1000 or 1005");
+    }
+    let server = after(Some(close(1000, "")));
+    for steps in [
+        "{ think: 50ms }",
+        "{ close: 1000 }",
+        "{ think: 50ms }, { close: 1000 }",
+        "{ receive: { for: 4s }, expect: { messages: 1, latency: 3s } }",
+    ] {
+        all_succeed(&server, steps);
+    }
+}
+
+#[test]
+fn what_came_before_a_question_is_no_answer() {
+    // Each answer comes twice, the second time when nobody asks.
+    let server = ScriptedServer::start(|request, wire| {
+        wire.send([head(&agreed(request)), text("yes, welcome")].concat());
+        while let Some((first, content)) = read_frame(wire) {
+            if first == LAST | CLOSE {
+                wire.send(frame(first, &content));
+                return After::Close;
+            }
+            wire.pause(Duration::from_millis(40));
+            wire.send(text("yes"));
+            wire.pause(Duration::from_millis(20));
+            wire.send(text("yes"));
+        }
+        After::Close
+    });
+    let steps = format!("{{ think: 50ms }}, {{ repeat: 3, steps: [ {ASK}, {{ think: 60ms }} ] }}");
+    let results = all_succeed(&server, &steps);
+    let action = &results["workloads"][0]["actions"][1];
+    assert!(action["service_time"]["min_ms"].as_f64() >= Some(39.0), "{action:#}");
+    // A message that was kept is as old as it is.
+    let steps = "{ send: a }, { think: 200ms }, { receive: { text: yes, count: 3 } }";
+    let gaps = &all_succeed(&server, steps)["workloads"][0]["actions"][2]["streams"]["gap"];
+    assert!(gaps["max_ms"].as_f64() >= Some(35.0) && gaps["min_ms"].as_f64() >= Some(15.0), "{gaps:#}");
+}
+
+/// Whatever an iteration does over other connections, its WebSocket lives on.
+#[test]
+fn pings_are_answered_while_other_steps_run() {
+    let server = ScriptedServer::start(|request, wire| {
+        if request.path != "/chat" {
+            wire.pause(Duration::from_millis(150));
+            return wire.answer("200 OK", "application/json", "{\"done\": false}");
+        }
+        wire.send(head(&agreed(request)));
+        for _ in 0..3 {
+            wire.pause(Duration::from_millis(20));
+            wire.send(frame(LAST | PING, b"there?"));
+            // The next ping comes only after the pong.
+            let Some((LAST_PONG, _)) = read_frame(wire) else { return After::Close };
+        }
+        wire.send(text("alive"));
+        while let Some((first, content)) = read_frame(wire) {
+            wire.send(frame(first, &content));
+        }
+        After::Close
+    });
+    for step in [
+        "{ get: /slow }",
+        "{ get: /slow, poll: { interval: 100ms, until: \"{{ false }}\", deadline: 120ms } }",
+        "{ together: both, steps: [ { think: 200ms }, { get: /slow } ] }",
+        "{ pace: 200ms }",
+    ] {
+        let steps = format!("{step}, {{ receive: {{ text: alive }}, timeout: 1ms }}");
+        let (results, said) = run(&server, &load(&steps));
+        let workload = &results["workloads"][0];
+        let errors = workload["errors"].as_array().unwrap();
+        let is_poll = step.contains("poll");
+        assert!(
+            errors.iter().all(|error| is_poll && error["class"] == "poll"),
+            "{step}: {errors:#?}\n{said}"
+        );
+    }
 }
 
 #[test]

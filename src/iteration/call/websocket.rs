@@ -3,7 +3,7 @@
 mod messages;
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -21,11 +21,11 @@ use plan::action::Action;
 use plan::call::websocket::{MessageTemplate, SocketCall, SocketStep};
 use text::template::{CompiledText, TemplateError, Value, Variables};
 
-use crate::compare::Fault;
+use crate::compare::{Fault, Verdict};
 use crate::judge::ParsedReply;
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
-use messages::{MessagesSeen, PING};
+use messages::{MessagesSeen, PING, closed, fault, is_usual_end};
 
 /// How long the end of a WebSocket is waited for that the scenario does not close itself.
 const HANG_UP_WAIT: Duration = Duration::from_secs(1);
@@ -51,16 +51,28 @@ impl SocketLane {
         self.0 = None;
     }
 
-    /// Closes it, if it is still open, and waits a moment for the service to do the same: a connection that is dropped may
-    /// take the closing frame with it.
-    pub(crate) async fn hang_up(&mut self) {
-        let Some(mut socket) = self.0.take() else { return };
+    /// Closes it, if it is still open, and waits a moment for the service to do the same, but not longer than until
+    /// `deadline`: a connection that is dropped may take the closing frame with it.
+    ///
+    /// # Errors
+    /// The service had closed it before, with another code than that of a normal closure, or does so now; or the connection
+    /// was gone.
+    pub(crate) async fn hang_up(&mut self, deadline: Option<Instant>) -> Verdict {
+        let Some(mut socket) = self.0.take() else { return Ok(()) };
+        if let Some((code, reason)) = socket.look().map_err(fault)? {
+            return if is_usual_end(code) { Ok(()) } else { Err(closed(code, &reason)) };
+        }
         let closing = async {
             socket.send(WireMessage::Close(NORMAL, String::new())).await?;
             socket.end().await
         };
-        // That the service ends it in another way is no fault of any action.
-        let _ = tokio::time::timeout(HANG_UP_WAIT, closing).await;
+        let wait = deadline
+            .map_or(HANG_UP_WAIT, |deadline| deadline.saturating_duration_since(now()).min(HANG_UP_WAIT));
+        match tokio::time::timeout(wait, closing).await {
+            Ok(Ok((code, reason))) if !is_usual_end(code) => Err(closed(code, &reason)),
+            // Nothing was lost.
+            _ => Ok(()),
+        }
     }
 
     /// Waits, and keeps the WebSocket alive meanwhile.
@@ -87,7 +99,8 @@ impl SocketLane {
     ) -> Result<CallResult, TemplateError> {
         if let Some(name) = &call.trace_name {
             let trace = branch.profiler.traceparent();
-            let trace = if pass.sampled { trace } else { trace.unsampled() };
+            let is_traced = pass.sampled && (pass.signer.is_some() || pass.context.propagation.traces());
+            let trace = if is_traced { trace } else { trace.unsampled() };
             variables.set(name, Value::from(String::from_utf8_lossy(trace.as_bytes())));
         }
         let message = message(call, variables)?;
@@ -110,7 +123,7 @@ impl SocketLane {
             }
         };
         let is_in_time = went.is_none() && read_until.is_some_and(|until| until <= now());
-        let ended = seen.ended_at.filter(|_| !is_in_time).unwrap_or_else(now);
+        let ended = seen.ended_at.filter(|_| matches!(went, Some(Ok(())))).unwrap_or_else(now);
         let duration = ended.saturating_duration_since(sent);
         let went = match went {
             None if is_in_time => Ok(()),
@@ -124,7 +137,7 @@ impl SocketLane {
         }
         let mut outcomes = request.as_ref().map(|_| Vec::new());
         let is_answered = went.is_ok() || seen.is_any();
-        let (reply, went) = seen.reply(call, went);
+        let (reply, went) = seen.reply(call, action.needs_body(), went);
         if call.may_be_streamed() {
             state.streamed = Some(seen.into_sample(ended, is_in_time || went.is_err()));
         }
@@ -139,6 +152,11 @@ impl SocketLane {
         };
         if let (Some(observed), Some(request)) = (&pass.context.observed, request) {
             let answer = is_answered.then(|| observe::answered(&reply));
+            // The reason of an end is shown, too, but is no content.
+            let answer = answer.map(|answer| AnswerObservation {
+                body_bytes: answer.body_bytes.max(answer.body.len() as u64),
+                ..answer
+            });
             let failure = verdict.as_ref().err().cloned();
             let went = (outcomes.unwrap_or_default(), failure, duration);
             let exchange = exchange((action, request, answer), went, (branch.depth, state.phases), variables);

@@ -125,6 +125,18 @@ pub struct AwaitedMessage {
 }
 
 impl SocketCall {
+    /// Whether it sends a message and waits for its answer.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        matches!(self.step, SocketStep::Messages { send: Some(_), receive: Some(_) })
+    }
+
+    /// Whether it reads what comes until then, however much it is.
+    #[must_use]
+    pub fn reads_until_the_end(&self) -> bool {
+        matches!(&self.step, SocketStep::Messages { receive: Some(awaited), .. } if awaited.count.is_none())
+    }
+
     /// Whether it ends when the service has closed the WebSocket.
     #[must_use]
     pub fn awaits_the_end(&self) -> bool {
@@ -335,6 +347,12 @@ impl Compiler<'_> {
             }
         }
         self.above_zero(read_time.map(|time| time.0), at(node, &["for"]), "for");
+        if count.is_some() && read_time.is_some() {
+            let fault = Fault::error(key_span(node, "for"), "`for` together with `count`");
+            self.texts
+                .faults
+                .push(fault.help("give the action a `timeout` instead: `for` reads all that come"));
+        }
         let timeout = step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0);
         if read_time.is_some_and(|time| time.0 >= timeout) {
             let span = at(node, &["for"]).span.clone();

@@ -53,6 +53,17 @@ impl MessagesSeen {
         (phases, variables): (&mut Phases, &Variables),
     ) -> Verdict {
         if let Some(message) = message {
+            // What the service has closed before takes no message.
+            self.closed = socket.look().map_err(fault)?;
+            if self.closed.is_some() {
+                return Ok(());
+            }
+            if call.is_answered() {
+                // What came before the question is no answer.
+                let (last, bytes) = socket.skip_kept();
+                self.skipped = last.map(|last| Bytes::copy_from_slice(last.content()));
+                self.bytes += bytes;
+            }
             socket.send(message).await.map_err(fault)?;
         }
         let written = now();
@@ -80,18 +91,19 @@ impl MessagesSeen {
         (sent, variables): (Instant, &Variables),
     ) -> Verdict {
         while awaited.count.is_none_or(|count| self.clock.messages() < count) {
-            match socket.next().await.map_err(fault)? {
+            let (at, message) = socket.next().await.map_err(fault)?;
+            match message {
                 SocketMessage::Close(code, reason) => {
                     (self.closed, self.ended_at) = (Some((code, reason)), Some(now()));
                     return Ok(());
                 }
                 SocketMessage::Pong(_) => {}
                 SocketMessage::Text(content) | SocketMessage::Binary(content) => {
-                    let at = now();
+                    self.bytes += content.len() as u64;
                     if awaited.close.is_none() && is_awaited(awaited, &content, variables)? {
                         self.clock.count(sent, at);
-                        self.bytes += content.len() as u64;
-                        (self.last, self.ended_at) = (Some(content), Some(at));
+                        // One that was there already takes no time.
+                        (self.last, self.ended_at) = (Some(content), Some(at.max(sent)));
                     } else {
                         self.skipped = Some(content);
                     }
@@ -102,21 +114,27 @@ impl MessagesSeen {
     }
 
     /// What is checked, or why nothing is.
-    pub(super) fn reply(&mut self, call: &SocketCall, went: Verdict) -> (Reply, Verdict) {
+    pub(super) fn reply(&mut self, call: &SocketCall, needs_body: bool, went: Verdict) -> (Reply, Verdict) {
         let of = |body: Option<Bytes>| body.map(|body| body.to_vec()).unwrap_or_default();
         let (code, body, went) = match (went, self.closed.take()) {
             (Err(fault), _) => (MESSAGE, of(self.last.take().or_else(|| self.skipped.take())), Err(fault)),
+            (Ok(()), None) if self.clock.messages() == 0 && needs_body => {
+                (MESSAGE, Vec::new(), Err((FailureClass::Check, "no message came".to_owned())))
+            }
             (Ok(()), None) => (MESSAGE, of(self.last.take()), Ok(())),
+            (Ok(()), Some((code, _))) if call.reads_until_the_end() && is_usual_end(code) => {
+                (MESSAGE, of(self.last.take()), Ok(()))
+            }
             (Ok(()), Some((code, reason))) => {
                 let went = match call.awaits_the_end() {
                     true => Ok(()),
-                    false => Err((FailureClass::Closed, closed(code, &reason))),
+                    false => Err(closed(code, &reason)),
                 };
                 (code, reason.into_bytes(), went)
             }
         };
-        let (messages, body_bytes) = (Some(self.clock.messages()), self.bytes.max(body.len() as u64));
-        (Reply { body, body_bytes, messages, ..Reply::new(code) }, went)
+        let messages = Some(self.clock.messages());
+        (Reply { body, body_bytes: self.bytes, messages, ..Reply::new(code) }, went)
     }
 
     /// What was measured until `at`. `is_cut_off`: more messages might have come.
@@ -148,15 +166,20 @@ impl MessagesSeen {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn fault(error: ClientError) -> Fault {
+pub(super) fn fault(error: ClientError) -> Fault {
     (error.class(), error.to_string())
 }
 
-/// How a service closed the WebSocket before it should.
-fn closed(code: u16, reason: &str) -> String {
+/// True for the code of a normal closure, or none.
+pub(super) fn is_usual_end(code: u16) -> bool {
+    matches!(code, 1000 | 1005)
+}
+
+/// What is said where a service has closed the WebSocket before it should.
+pub(super) fn closed(code: u16, reason: &str) -> Fault {
     let code = (Protocol::WebSocket.names().outcome)(code);
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
-    format!("the service closed the WebSocket: {code}{reason}")
+    (FailureClass::Closed, format!("the service closed the WebSocket: {code}{reason}"))
 }
 
 /// Whether a message is waited for.
