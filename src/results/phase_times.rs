@@ -5,7 +5,7 @@ use std::io;
 use base::clock::Nanos;
 use measure::latency::{Latency, SampleId};
 use measure::log::{LogError, RunLog, Visitor};
-use measure::phases::Phases;
+use measure::protocol::Protocol;
 use measure::rows::{Rows, SampleRow};
 use measure::sample::{ActionSample, CompletionStatus};
 use terms::threshold::RequestPhase;
@@ -19,7 +19,7 @@ pub(super) fn each_phase_ns(
 ) {
     let ended = request.ended;
     if !phase.is_of_streams() {
-        return phase_ns(&request.phases, phase).into_iter().for_each(|phase_ns| given(phase_ns, ended));
+        return phase_ns(request, phase).into_iter().for_each(|phase_ns| given(phase_ns, ended));
     }
     match (phase, row.stream_of(request)) {
         (RequestPhase::First, Some(stream)) if stream.messages > 0 => given(stream.first_ns, ended),
@@ -37,15 +37,22 @@ pub(super) fn each_phase_ns(
     }
 }
 
-fn phase_ns(phases: &Phases, phase: RequestPhase) -> Option<Nanos> {
+/// The time of a phase, if the request has it. A message of a WebSocket need not be sent, or waited for.
+fn phase_ns(request: &ActionSample, phase: RequestPhase) -> Option<Nanos> {
+    let phases = &request.phases;
+    let is_message = request.protocol == Protocol::WebSocket;
+    let if_there = |ns: Nanos| {
+        let is_there = !is_message || ns > 0 || request.ended == CompletionStatus::Failed;
+        is_there.then_some(ns)
+    };
     match phase {
         RequestPhase::First | RequestPhase::Gap => None,
         RequestPhase::Resolve => phases.opened.then_some(phases.resolve_ns),
         RequestPhase::Connect => phases.opened.then_some(phases.connect_ns),
         RequestPhase::Tls => (phases.tls_ns > 0).then_some(phases.tls_ns),
-        RequestPhase::Send => Some(phases.send_ns),
-        RequestPhase::Wait => Some(phases.wait_ns),
-        RequestPhase::Receive => Some(phases.receive_ns),
+        RequestPhase::Send => if_there(phases.send_ns),
+        RequestPhase::Wait => if_there(phases.wait_ns),
+        RequestPhase::Receive => (!is_message).then_some(phases.receive_ns),
     }
 }
 

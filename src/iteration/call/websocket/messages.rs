@@ -65,9 +65,9 @@ impl MessagesSeen {
                 self.bytes += bytes;
             }
             socket.send(message).await.map_err(fault)?;
+            phases.send_ns = saturating_nanos(now() - sent);
         }
-        let written = now();
-        phases.send_ns = saturating_nanos(written - sent);
+        let written = sent + Duration::from_nanos(phases.send_ns);
         match &call.step {
             SocketStep::Messages { receive: None, .. } => {
                 self.ended_at = Some(written);
