@@ -507,15 +507,15 @@ impl Http1 {
 }
 
 /// A connection on which another protocol follows. It begins with what came behind the answer.
-pub(super) struct Upgraded(Box<Http1>);
+pub(super) struct UpgradedConnection(Box<Http1>);
 
-impl Upgraded {
+impl UpgradedConnection {
     pub(super) fn new(connection: Box<Http1>) -> Self {
         Self(connection)
     }
 }
 
-impl AsyncRead for Upgraded {
+impl AsyncRead for UpgradedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -536,7 +536,7 @@ impl AsyncRead for Upgraded {
     }
 }
 
-impl AsyncWrite for Upgraded {
+impl AsyncWrite for UpgradedConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0.stream).poll_write(cx, bytes)
     }

@@ -21,7 +21,7 @@ use super::cookies::Jar;
 use super::error::ClientError;
 use super::handshake::Handshake;
 use super::headers::HeaderBlock;
-use super::http1::{Http1, Upgraded};
+use super::http1::{Http1, UpgradedConnection};
 use super::http2::Http2;
 use super::options::{Connections, Settings, Version};
 use super::redirect::Hop;
@@ -43,7 +43,7 @@ pub struct Pool {
     /// Whether it is one of those that use the shared connections.
     shares: bool,
     /// A connection that has just been opened for WebSocket.
-    pub(super) upgraded: Option<Upgraded>,
+    pub(super) upgraded: Option<UpgradedConnection>,
 }
 
 /// An origin and its idle connection, if any.
@@ -288,7 +288,7 @@ impl Pool {
         let answer = connection.exchange(&asked, phases).await?;
         if answer.status == StatusCode::SWITCHING_PROTOCOLS {
             handshake.check(&asked, answer.headers.as_deref())?;
-            self.upgraded = Some(Upgraded::new(connection));
+            self.upgraded = Some(UpgradedConnection::new(connection));
         }
         Ok(answer)
     }

@@ -16,7 +16,7 @@ use tokio_websockets::{ClientBuilder, CloseCode, Config, Error, Limits, Message,
 use base::clock::now;
 
 use super::error::{ClientError, chain};
-use super::http1::Upgraded;
+use super::http1::UpgradedConnection;
 use super::pool::Pool;
 
 /// The most bytes of messages that are kept for later; beyond them, the server has to wait.
@@ -28,7 +28,7 @@ pub const CONTROL_BYTES_MAX: usize = 125;
 
 /// An open WebSocket.
 pub struct WebSocket {
-    stream: WebSocketStream<Upgraded>,
+    stream: WebSocketStream<UpgradedConnection>,
     /// What came before anybody asked for it, and when.
     waiting: VecDeque<(Instant, Result<SocketMessage, ClientError>)>,
     waiting_bytes: usize,

@@ -57,7 +57,7 @@ fn meant(name: &str) -> String {
     }
     let path = if unspoken(name).is_some() { "" } else { "check the path; " };
     let url = shell::word(&format!("http://{rest}"));
-    format!("{path}a URL begins with http://, https:// or grpc://, as in `bench run {url}`")
+    format!("{path}a URL begins with http://, https://, grpc:// or ws://, as in `bench run {url}`")
 }
 
 /// A deployment, resolved.

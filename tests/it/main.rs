@@ -109,6 +109,7 @@ mod slow_attributes;
 mod slowloris;
 mod span_file;
 mod spans;
+mod stalling_proxy;
 mod started;
 mod stateful_cloud;
 mod streamed_answers;

@@ -1,10 +1,12 @@
 //! gRPC calls to real services: grpcio for Python and @grpc/grpc-js for Node, traced by OpenTelemetry as their users do
-//! it (`tests/real/grpc.sh`, `tests/grpc`). Each test starts its own, on a free port.
+//! it, and tonic (`tests/real/grpc.sh`, `tests/grpc`). Each test starts its own, on a free port.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::stalling_proxy::StallingProxy;
 use crate::started::StartedService;
 use crate::support::{Bench, free_address, service};
 
@@ -22,6 +24,12 @@ fn node(spans: Option<&str>) -> Option<StartedService> {
     let mut command = Command::new("node");
     command.env("NODE_PATH", modules).arg(format!("{FOLDER}/server.js")).arg(proto()).args(spans);
     Some(StartedService::start(&mut command))
+}
+
+/// The service by tonic.
+fn tonic() -> Option<StartedService> {
+    let mut command = Command::new(setting("TONIC")?);
+    Some(StartedService::start(command.arg(format!("{FOLDER}/shop.binpb"))))
 }
 
 fn setting(name: &str) -> Option<String> {
@@ -65,7 +73,7 @@ fn all_are_right(url: &str, deployment: &str, scenario: &str) -> Value {
 
 #[test]
 fn real_services_say_what_their_messages_are() {
-    for service in [python(&[]), python(&["--gzip"]), node(None)] {
+    for service in [python(&[]), python(&["--gzip"]), node(None), tonic()] {
         let Some(service) = service else { continue };
         all_are_right(&service.url(), "", "");
     }
@@ -284,4 +292,29 @@ iteration:
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let iterations = &bench.results()["workloads"][0]["iterations"];
     assert_eq!(iterations["failed"], 0, "{iterations:#}");
+}
+
+/// All calls go over one connection, which stands still now and then: what holds them up is outside of the services.
+#[test]
+fn a_connection_that_holds_up_all_its_calls_is_told_from_a_slow_service() {
+    let receiver = free_address();
+    let Some(orders) = python(&["--spans", &format!("http://{receiver}/v1/traces")]) else { return };
+    for stalls_ms in [300, 0] {
+        let (flows, stalls) = (Duration::from_millis(900), Duration::from_millis(stalls_ms));
+        let proxy = StallingProxy::start(orders.port, flows, stalls);
+        let bench = Bench::new();
+        let steps = "http: { connections: shared, max_connections: 1 }
+warm_up: { times: 20 }
+runner: { constant: { times: 1200, concurrency: 8 } }
+iteration: [ { action: get, grpc: shop.v1.Orders/Get, message: { id: a, delay_ms: 5 } } ]";
+        let deployment = format!("profiler: {{ receive: \"{receiver}\" }}");
+        bench.load(&format!("http://127.0.0.1:{}", proxy.port), &deployment, steps);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let comparison = &bench.results()["workloads"][0]["comparison"];
+        let kinds = comparison["kinds"].as_array().cloned().unwrap_or_default();
+        let named = kinds.iter().find(|kind| kind["guilty"] == true);
+        // Without stalls, a busy machine may hold up a call, but for no such time.
+        let held_up = named.filter(|kind| kind["outside"] == true && kind["delta_ms"].as_f64() > Some(150.0));
+        assert_eq!(held_up.is_some(), stalls_ms > 0, "{comparison:#}\n{}", ended.stdout);
+    }
 }

@@ -298,12 +298,12 @@ fn a_scenario_of_whole_urls_needs_no_deployment() {
 #[test]
 fn what_bench_does_not_speak_is_said() {
     let bench = Bench::new();
-    for url in ["ws://h/x", "wss://h/x", "ftp://h/x", "redis://h"] {
+    for url in ["h3://h/x", "ftp://h/x", "redis://h"] {
         let ended = bench.run(&["run", url]).expect_code(65);
         let scheme = url.split(':').next().unwrap();
         assert!(
             ended.stderr.contains(&format!(
-                "does not speak {scheme}; a URL begins with http://, https:// or grpc://"
+                "does not speak {scheme}; a URL begins with http://, https://, grpc:// or ws://"
             )),
             "{}",
             ended.stderr

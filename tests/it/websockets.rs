@@ -585,7 +585,7 @@ fn faults_of_scenarios_are_told_with_their_place() {
             "- { websocket: /a, steps: [ { together: t, steps: [ { send: a } ] } ] }",
             "steps within `together` have none open",
         ),
-        ("- { websocket: /a, json: {} }", "`json` does not belong to a WebSocket"),
+        ("- { websocket: /a, json: {} }", "`json` does not belong to the opening of a WebSocket"),
         ("- { websocket: /a, headers: { Upgrade: x } }", "`Upgrade` is written by bench itself"),
         ("- { websocket: /a, subprotocols: ['a b'] }", "`a b` is not a subprotocol"),
         ("- { get: /a, subprotocols: [a] }", "`subprotocols` belongs to a WebSocket"),

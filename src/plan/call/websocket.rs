@@ -31,20 +31,8 @@ use crate::json::JsonTemplate;
 /// The variable that has the trace context of a message while it is made.
 const TRACEPARENT: &str = "traceparent";
 /// Keys of requests that mean nothing for a handshake.
-const NOT_OF_HANDSHAKES: [&str; 12] = [
-    "json",
-    "form",
-    "body",
-    "file",
-    "multipart",
-    "gzip",
-    "redirects",
-    "decompress",
-    "stream",
-    "poll",
-    "message",
-    "messages",
-];
+const NOT_OF_HANDSHAKES: [&str; 10] =
+    ["json", "form", "body", "file", "multipart", "gzip", "redirects", "decompress", "stream", "poll"];
 /// Keys of requests that mean nothing for a message.
 const NOT_OF_MESSAGES: [&str; 19] = [
     "headers",
@@ -230,7 +218,12 @@ pub(super) fn label(url: &str) -> String {
 impl Compiler<'_> {
     /// The request that opens a WebSocket.
     pub(super) fn handshake(&mut self, step: &Step, url: &str, node: &YamlNode) -> Option<HttpCall> {
-        self.refuse_keys(&NOT_OF_HANDSHAKES, node, "does not belong to a WebSocket", "use `send`");
+        self.refuse_keys(
+            &NOT_OF_HANDSHAKES,
+            node,
+            "does not belong to the opening of a WebSocket",
+            "remove it; messages are sent by `send` in `steps`",
+        );
         for name in step.headers.iter().flatten().map(|(name, _)| name) {
             if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved.as_str())) {
                 let fault = Fault::error(
