@@ -11,6 +11,8 @@ mod websocket;
 use client::options::Version;
 use plan::action::Action;
 use plan::call::ProtocolCall;
+use plan::call::grpc::GrpcCall;
+use plan::call::http::HttpCall;
 use text::template::{TemplateError, Variables};
 
 use super::Context;
@@ -66,38 +68,44 @@ impl Callers {
         variables: &mut Variables,
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
-        match &action.call {
-            ProtocolCall::Http(call) if call.version == Version::Upgrade => {
-                let called = self.http.call(state, pass, branch, (action, call, None), variables, before);
-                let called = Box::pin(called).await;
-                self.socket.open(self.http.pool(), call.body_bytes_max);
-                called
-            }
-            ProtocolCall::Http(call) => {
-                let call = (action, &**call, None);
-                if self.socket.is_open() {
-                    let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
-                    return Box::pin(self.socket.while_waiting(calling)).await;
-                }
-                self.http.call(state, pass, branch, call, variables, before).await
-            }
-            ProtocolCall::Grpc(call) => {
-                let call = (action, &call.request, Some(&**call));
-                if self.socket.is_open() {
-                    let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
-                    return Box::pin(self.socket.while_waiting(calling)).await;
-                }
-                self.http.call(state, pass, branch, call, variables, before).await
-            }
+        let (call, grpc) = match &action.call {
+            ProtocolCall::Http(call) => (&**call, None),
+            ProtocolCall::Grpc(call) => (&call.request, Some(&**call)),
             ProtocolCall::WebSocket(call) => {
                 let call = (action, &**call);
                 // A separate future, so that users without a WebSocket need no memory for it.
-                Box::pin(self.socket.call(state, pass, branch, call, variables, before)).await
+                return Box::pin(self.socket.call(state, pass, branch, call, variables, before)).await;
             }
             #[cfg(feature = "simulation")]
             ProtocolCall::Echo(call) => {
-                self.echo.call(state, pass, branch, (action, call), variables, before).await
+                return self.echo.call(state, pass, branch, (action, call), variables, before).await;
             }
+        };
+        let call = (action, call, grpc);
+        if self.socket.is_open() || call.1.version == Version::Upgrade {
+            // The same.
+            return Box::pin(self.with_socket(state, pass, branch, call, variables, before)).await;
         }
+        self.http.call(state, pass, branch, call, variables, before).await
+    }
+
+    /// Sends a request that opens a WebSocket, or one while a WebSocket is open, which is kept alive meanwhile.
+    async fn with_socket(
+        &mut self,
+        state: &mut CallState,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        call: (&Action, &HttpCall, Option<&GrpcCall>),
+        variables: &mut Variables,
+        before: &EarlierAttempts,
+    ) -> Result<CallResult, TemplateError> {
+        let (opens, bytes_max) = (call.1.version == Version::Upgrade, call.1.body_bytes_max);
+        let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
+        if opens {
+            let called = calling.await;
+            self.socket.open(self.http.pool(), bytes_max);
+            return called;
+        }
+        self.socket.while_waiting(calling).await
     }
 }
