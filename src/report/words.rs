@@ -32,8 +32,8 @@ fn protocol_of(status: u16) -> Protocol {
 
 /// False for a status that is a failure unless the scenario expects it.
 pub(super) fn is_good(status: u16) -> bool {
-    // A normal closure, perhaps without a code.
-    matches!(status, 1000 | 1005) || (protocol_of(status).names().is_good)(status)
+    // A normal closure, perhaps without a code, and what means something only to the service.
+    matches!(status, 1000 | 1005 | 3000..) || (protocol_of(status).names().is_good)(status)
 }
 
 /// A status as its protocol writes it: `404`, `NOT_FOUND`.

@@ -13,6 +13,7 @@ use measure::ids::RunIds;
 use measure::latency::{Latency, SampleId};
 use measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
 use measure::phases::Phases;
+use measure::protocol::Protocol;
 use measure::rows::{IterationHead, Rows, SampleRow};
 use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 use osprofiler::record::TraceRecord;
@@ -472,8 +473,12 @@ impl ActionStats {
             }
             self.series.record(start_ns.saturating_add(action.duration_ns), action.duration_ns, failed);
         }
-        if let Some(outcome) = action.outcome {
+        // A message has no status.
+        let is_message = action.protocol == Protocol::WebSocket && action.ended == CompletionStatus::Ok;
+        if action.outcome.is_some() || is_message {
             self.phases.add(&action.phases);
+        }
+        if let Some(outcome) = action.outcome {
             *self.status.entry(outcome).or_default() += 1;
         }
     }

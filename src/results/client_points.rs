@@ -154,6 +154,10 @@ fn add_rpc(info: &mut Value, request: &str) {
 fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     let status = action.outcome.unwrap_or(0);
     let mut info = json!({"status": status, "body_bytes": action.body_bytes});
+    let is_message = action.protocol == Protocol::WebSocket && action.outcome.is_none();
+    if is_message {
+        info = json!({"body_bytes": action.body_bytes});
+    }
     if action.requests > 1 {
         info["requests"] = action.requests.into();
     }
@@ -172,7 +176,8 @@ fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     if action.ended == CompletionStatus::Failed {
         info["etype"] = "failed".into();
         let written = action.protocol.names().written;
-        info["message"] = format!("status {}", written(status)).into();
+        let status = format!("status {}", written(status));
+        info["message"] = if is_message { "no message".to_owned() } else { status }.into();
     }
     info
 }

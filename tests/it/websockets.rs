@@ -163,6 +163,7 @@ fn valid_messages_are_taken_however_they_come() {
         );
         assert!(action["bytes_received"].as_u64() <= Some(3 * length as u64), "{what}: {action:#}");
         assert_eq!(action["status"], serde_json::json!({}), "{what}: {action:#}");
+        assert!(action["phases"]["wait_ms"].as_f64() > Some(0.0), "{what}: {action:#}");
     }
 }
 

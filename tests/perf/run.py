@@ -634,7 +634,7 @@ def figure_15(options, bench, urls):
         steps = "[{ repeat: 100, steps: [{ send: a message of a usual length, receive: { text: usual } }] }]"
         iteration = f"  - {{ action: open, websocket: /, steps: {steps} }}\n"
         python = os.environ["BENCH_TEST_WEBSOCKET_PYTHON"]
-        peers = [("ws", ["node", HERE / "echoes.js"], 1.0), ("websockets", [python, HERE / "echoes.py"], 0.25)]
+        peers = [("ws", ["node", HERE / "echoes.js"], 1.0), ("websockets", [python, HERE / "echoes.py"], 0.5)]
         for name, command, goal in peers:
             def client(_, seconds, command=command):
                 os.environ["NODE_PATH"] = os.environ["BENCH_TEST_WEBSOCKET_NODE"]
