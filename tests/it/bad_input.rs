@@ -1278,10 +1278,10 @@ fn files_that_are_not_there_or_no_files() {
         ),
         (&["validate", "dir"], "cannot read dir: is a directory"),
         (&["run", "localhost:1/a"], "as in `bench run http://localhost:1/a`"),
-        (&["run", "www.example.com"], "a URL begins with http://, https:// or grpc://"),
+        (&["run", "www.example.com"], "a URL begins with http://, https://, grpc:// or ws://"),
         (
             &["run", "ftp://h:1/a"],
-            "a URL begins with http://, https:// or grpc://, as in `bench run http://h:1/a`",
+            "a URL begins with http://, https://, grpc:// or ws://, as in `bench run http://h:1/a`",
         ),
         (&["run", "none.yaml"], "cannot read none.yaml"),
         (&["run", "good.yaml", "-d", "none.yaml"], "cannot read none.yaml"),
