@@ -300,12 +300,12 @@ fn a_connection_that_holds_up_all_its_calls_is_told_from_a_slow_service() {
     let receiver = free_address();
     let Some(orders) = python(&["--spans", &format!("http://{receiver}/v1/traces")]) else { return };
     for stalls_ms in [600, 0] {
-        let (flows, stalls) = (Duration::from_millis(1500), Duration::from_millis(stalls_ms));
+        let (flows, stalls) = (Duration::from_millis(600), Duration::from_millis(stalls_ms));
         let proxy = StallingProxy::start(orders.port, flows, stalls);
         let bench = Bench::new();
         let steps = "http: { connections: shared, max_connections: 1 }
 warm_up: { times: 20 }
-runner: { constant: { times: 1200, concurrency: 8 } }
+runner: { constant: { times: 1500, concurrency: 8 } }
 iteration: [ { action: get, grpc: shop.v1.Orders/Get, message: { id: a, delay_ms: 5 } } ]";
         let deployment = format!("profiler: {{ receive: \"{receiver}\" }}");
         bench.load(&format!("http://127.0.0.1:{}", proxy.port), &deployment, steps);
