@@ -219,8 +219,8 @@ impl WebSocket {
         }
     }
 
-    /// Answers pings and keeps messages for later, for as long as it is not dropped. Servers close connections on which
-    /// nobody answers.
+    /// Answers pings and keeps messages for later, until it is dropped. Many servers close a connection whose pings get no
+    /// answer.
     pub async fn idle(&mut self) -> Infallible {
         while self.has_room() && !self.is_over() {
             let message = self.read().await;

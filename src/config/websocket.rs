@@ -64,7 +64,7 @@ pub struct ReceivedMessage {
     #[schemars(range(min = 1000, max = 4999))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<u16>,
-    /// The time after which no more are read. Without `count`, all that come until then are.
+    /// Read all such messages that come in this time, in place of `count`.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub read_time: Option<DurationText>,
 }

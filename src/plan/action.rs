@@ -164,7 +164,9 @@ impl Compiler<'_> {
         ];
         for (key, _, what) in keys.into_iter().filter(|(_, is_foreign, _)| *is_foreign) {
             let fault = Fault::error(key_span(node, key), format!("`{key}` {what}"));
-            self.texts.faults.push(fault.help("check the body with `json` or `body`"));
+            let help =
+                if key == "headers" { "move it there" } else { "check the body with `json` or `body`" };
+            self.texts.faults.push(fault.help(help));
         }
     }
 

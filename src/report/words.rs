@@ -21,7 +21,7 @@ pub fn waited(workload: &Workload) -> bool {
     }
 }
 
-/// Whose status it is: those of gRPC end at 16, those of HTTP begin at 100, and the close codes of WebSocket at 1000.
+/// The protocol of a status: gRPC has 0 to 16, HTTP 100 to 599, and the close codes of WebSocket begin at 1000.
 fn protocol_of(status: u16) -> Protocol {
     match status {
         ..100 => Protocol::Grpc,

@@ -25,7 +25,7 @@ fn echo() -> Option<StartedService> {
     Some(StartedService::start(&mut command))
 }
 
-/// A conversation, each answer checked. The room closes whoever does not answer its pings while the load thinks.
+/// A conversation, each answer checked. During `think`, the room closes a connection whose pings get no answer.
 const CONVERSATION: &str = "runner: { constant: { times: 12, concurrency: 4 } }
 sla: { thresholds: ['count(errors) == 0', 'p95(first) < 30s', 'p95(connect) < 30s'] }
 iteration:

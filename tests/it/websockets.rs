@@ -147,7 +147,7 @@ fn valid_messages_are_taken_however_they_come() {
         ("in one frame", text("yes")),
         ("in fragments with a ping between", fragments),
         ("after others", [text("no"), text(""), frame(LAST | BINARY, &[255; 200]), text("yes")].concat()),
-        ("after a pong that nobody asked for", [frame(LAST | PONG, b"x"), text("yes")].concat()),
+        ("after a pong without a ping", [frame(LAST | PONG, b"x"), text("yes")].concat()),
         ("with 16 bits of length", text(&long[..60_000])),
         ("with 64 bits of length", text(&long)),
         ("as bytes", frame(LAST | BINARY, b"yes")),
@@ -249,7 +249,7 @@ fn pings_and_closing_are_actions() {
     assert_eq!(actions[0]["status"], serde_json::json!({"101": 3}));
     // Nothing can be sent over what is closed.
     let closed = load("{ close: 1000 }, { send: hello }");
-    all_fail(&server, &closed, "request", "no WebSocket is open: a step before has closed it");
+    all_fail(&server, &closed, "request", "the WebSocket is closed: remove this step");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn only_steps_that_wait_count_as_waiting() {
 
 #[test]
 fn what_came_before_a_question_is_no_answer() {
-    // Each answer comes twice, the second time when nobody asks.
+    // Each answer comes twice. The second one answers no question.
     let server = ScriptedServer::start(|request, wire| {
         wire.send([head(&agreed(request)), text("yes, welcome")].concat());
         while let Some((first, content)) = read_frame(wire) {

@@ -111,7 +111,7 @@ impl SocketLane {
         let mut seen = MessagesSeen::default();
         let went = match &mut self.0 {
             None => {
-                let message = "no WebSocket is open: a step before has closed it".to_owned();
+                let message = "the WebSocket is closed: remove this step, or put it before the one after which it was closed".to_owned();
                 Some(Err((FailureClass::Request, message)))
             }
             Some(socket) => {

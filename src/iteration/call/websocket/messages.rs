@@ -146,7 +146,7 @@ impl MessagesSeen {
         clock.into_sample()
     }
 
-    /// What is said of a step that had no end in time.
+    /// The message for a step that timed out.
     pub(super) fn timed_out(&self, call: &SocketCall, limit: Duration) -> String {
         let reached = match &call.step {
             SocketStep::Ping => "before the pong came",
@@ -175,7 +175,7 @@ pub(super) fn is_usual_end(code: u16) -> bool {
     matches!(code, 1000 | 1005)
 }
 
-/// What is said where a service has closed the WebSocket before it should.
+/// The failure of a step during which the service closed the WebSocket.
 pub(super) fn closed(code: u16, reason: &str) -> Fault {
     let code = (Protocol::WebSocket.names().outcome)(code);
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
