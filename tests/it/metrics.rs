@@ -319,7 +319,7 @@ fn headers_of_pushes_come_from_files_and_variables_and_are_shown_nowhere() {
     bench.write("key", "k3y-of-a-file\n");
     let given = ["run", "scenario.yaml", "--otlp", &receiver.url(), "--otlp-header", "api-key=@key"];
     let mut command = bench.command(&given);
-    command.env("OTEL_EXPORTER_OTLP_HEADERS", "api-key=other,x-tenant=t3nant%20value");
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "api-key=0verruled-Key,x-tenant=t3nant%20value");
     let ended = Bench::end(&mut command).expect_code(0);
     let headers = receiver.seen()[0].headers.clone();
     assert_eq!(

@@ -85,7 +85,7 @@ fn a_refusal_says_what_to_check() {
     for (url, settings, parts) in [
         (
             "/token?tenant=1",
-            "client_secret: other",
+            "client_secret: wr0ng-Zk3",
             ["answered 401: invalid_client", "`client_secret` and `style`"],
         ),
         (
