@@ -293,7 +293,7 @@ fn logins_that_are_incomplete_contradictory_or_refused_say_what_to_do() {
         ),
         ("username: u, password: p, system_scope: some", 65, &["`system_scope` can only be `all`"]),
         (
-            "username: u, password: wr0ng-Pw7, project_name: p",
+            "username: u, password: a-wrong-Pw7, project_name: p",
             69,
             &["answered 401", "check user, password, project"],
         ),
