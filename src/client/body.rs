@@ -23,6 +23,8 @@ pub enum BodyContent {
     Bytes(Bytes),
     /// Several parts, one after another.
     Parts(Parts),
+    /// Pieces that are sent once the request has begun; over HTTP/2 alone. See [`Dialogue`](super::dialogue::Dialogue).
+    Later,
 }
 
 /// The parts of a body, and their length.
@@ -170,6 +172,7 @@ impl BodyContent {
                 let _ = parts.write_to(&mut output);
                 output.bytes.into()
             }
+            Self::Later => Bytes::new(),
         }
     }
 
@@ -183,6 +186,7 @@ impl BodyContent {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Parts(parts) => parts.length,
+            Self::Later => 0,
         }
     }
 
@@ -190,13 +194,21 @@ impl BodyContent {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && !self.is_later()
+    }
+
+    /// True if it is sent once the request has begun.
+    #[inline]
+    #[must_use]
+    pub fn is_later(&self) -> bool {
+        matches!(self, Self::Later)
     }
 
     /// Opens the body's files and checks that they are those that were measured.
     pub(super) async fn open(&self) -> Result<Source, ClientError> {
         match self {
             Self::Bytes(bytes) => Ok(Source::of(bytes)),
+            Self::Later => Ok(Source::of(&Bytes::new())),
             Self::Parts(parts) => {
                 Ok(Source { bytes: Bytes::new(), streaming: Some(Box::new(BodyStream::open(parts).await?)) })
             }

@@ -191,6 +191,11 @@ impl ClientError {
         }
     }
 
+    /// What to say of a server that speaks HTTP/1.1 alone.
+    pub(super) fn needs_http2() -> Self {
+        Self::Request("a call whose messages are sent later needs HTTP/2".to_owned())
+    }
+
     /// A connection that ended. `answered`: the answer had begun. `reused`: the connection had served a request before.
     pub(super) fn closed(error: &io::Error, answered: bool, reused: bool) -> Self {
         if let Some(alert) = Self::alert(error) {

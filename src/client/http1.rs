@@ -209,7 +209,7 @@ impl Http1 {
             (None, BodyContent::Bytes(small)) => {
                 self.send(small).await.map(|()| true).map_err(Http1Failure::from)
             }
-            (None, BodyContent::Parts(_)) => Ok(true),
+            (None, BodyContent::Parts(_) | BodyContent::Later) => Ok(true),
             // A separate future, because it is rare and needs memory.
             (Some(large), _) => Box::pin(self.stream(large, &mut first_at)).await,
         };

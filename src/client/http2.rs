@@ -8,6 +8,7 @@
 mod answer;
 pub(super) mod code;
 mod decoder;
+pub mod dialogue;
 mod encoder;
 mod frame;
 mod huffman;
@@ -142,6 +143,11 @@ impl Http2 {
             0 => self.idle_since.get(),
             _ => now,
         }
+    }
+
+    /// True once nothing comes over it any more.
+    fn is_ended(&self) -> bool {
+        self.driven.borrow().ended.is_some()
     }
 
     /// How many requests are in flight or wait.
@@ -480,6 +486,21 @@ impl DrivenConnection {
         }
     }
 
+    /// Ends the use of a stream. One whose answer was not taken is reset.
+    fn release(&mut self, id: u32) {
+        drop(self.multiplexer.take(id, false));
+        // What is left is sent with the next request.
+        if self.ended.is_none()
+            && !self.multiplexer.unsent().is_empty()
+            && let Ok(written) = self.stream.try_write(self.multiplexer.unsent())
+        {
+            self.multiplexer.note_sent(written);
+        }
+        self.multiplexer.rest();
+        self.hand_over(id);
+        self.offer_room();
+    }
+
     /// Lets another task read, if the one that ends was to read.
     fn hand_over(&mut self, id: u32) {
         if self.reader != id {
@@ -538,21 +559,18 @@ struct StreamGuard<'a> {
     id: u32,
 }
 
+impl StreamGuard<'_> {
+    /// Keeps the stream in use; returns its number.
+    fn keep(self) -> u32 {
+        let id = self.id;
+        std::mem::forget(self);
+        id
+    }
+}
+
 impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
-        let mut driven = self.connection.driven.borrow_mut();
-        drop(driven.multiplexer.take(self.id, false));
-        let driven = &mut *driven;
-        // What is left is sent with the next request.
-        if driven.ended.is_none()
-            && !driven.multiplexer.unsent().is_empty()
-            && let Ok(written) = driven.stream.try_write(driven.multiplexer.unsent())
-        {
-            driven.multiplexer.note_sent(written);
-        }
-        driven.multiplexer.rest();
-        driven.hand_over(self.id);
-        driven.offer_room();
+        self.connection.driven.borrow_mut().release(self.id);
     }
 }
 

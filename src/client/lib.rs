@@ -52,6 +52,7 @@ use http::{HeaderMap, Method};
 use body::BodyContent;
 use cookies::Jar;
 use headers::HeaderBlock;
+pub use http2::dialogue;
 use options::Version;
 use reading::BodyReader;
 pub use retransmits::take_cut_off;

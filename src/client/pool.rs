@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use http::header::COOKIE;
 
-use base::clock::saturating_nanos;
+use base::clock::{now, saturating_nanos};
 use base::lists::push_frugally;
 
 use super::body::BodyContent;
@@ -23,6 +23,7 @@ use super::handshake::Handshake;
 use super::headers::HeaderBlock;
 use super::http1::{Http1, UpgradedConnection};
 use super::http2::Http2;
+use super::http2::dialogue::Dialogue;
 use super::options::{Connections, Settings, Version};
 use super::redirect::Hop;
 use super::url::Origin;
@@ -44,6 +45,8 @@ pub struct Pool {
     shares: bool,
     /// A connection that has just been opened for WebSocket.
     pub(super) upgraded: Option<UpgradedConnection>,
+    /// A dialogue that has just been opened.
+    pub(super) dialogue: Option<Box<Dialogue>>,
 }
 
 /// An origin and its idle connection, if any.
@@ -56,7 +59,8 @@ struct Slot {
 enum Connection {
     // Boxed: it is moved several times for each request.
     Http1(Box<Http1>),
-    Http2(Box<Http2>),
+    // Shared with a dialogue over it.
+    Http2(Rc<Http2>),
 }
 
 impl Pool {
@@ -69,6 +73,7 @@ impl Pool {
             followed: None,
             shares: false,
             upgraded: None,
+            dialogue: None,
         }
     }
 
@@ -201,6 +206,9 @@ impl Pool {
         if request.version == Version::Upgrade {
             return Box::pin(self.open_websocket(request, phases)).await;
         }
+        if request.body.is_later() {
+            return Box::pin(self.open_dialogue(request, phases)).await;
+        }
         if self.worker.connector.settings.options.connections == Connections::Shared {
             let (shared, connector) = (&self.worker.shared, &self.worker.connector);
             if !std::mem::replace(&mut self.shares, true) {
@@ -293,6 +301,40 @@ impl Pool {
         Ok(answer)
     }
 
+    /// Begins a request whose body is sent later, over the user's connection. [`Dialogue::take`] takes it. The answer that is
+    /// returned says nothing: that of the server comes later.
+    async fn open_dialogue(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        self.dialogue = None;
+        let connection = if self.worker.connector.settings.options.connections == Connections::Shared {
+            if !std::mem::replace(&mut self.shares, true) {
+                self.worker.shared.join();
+            }
+            self.worker.shared.joined(&self.worker.connector, request, phases).await?
+        } else {
+            let slot = self.slot(request.origin, request.version);
+            let connection = match self.take_usable(slot, request.started).await? {
+                Some(connection) => connection,
+                None => open(request, &self.worker, phases).await?,
+            };
+            let Connection::Http2(connection) = connection else { return Err(ClientError::needs_http2()) };
+            self.slots[slot].idle = Some(Connection::Http2(Rc::clone(&connection)));
+            connection
+        };
+        self.dialogue = Some(Box::new(Dialogue::open(connection, request, phases).await?));
+        Ok(Answer {
+            status: StatusCode::OK,
+            headers: None,
+            body: Vec::new(),
+            body_bytes: 0,
+            trailers: None,
+            ended: now(),
+        })
+    }
+
     #[inline]
     fn slot(&mut self, origin: &Origin, version: Version) -> usize {
         let is_same = |slot: &Slot| slot.origin == *origin && slot.version == version;
@@ -330,7 +372,7 @@ async fn open(
     let opened = worker.connector.connect(request.origin, request.version, phases).await?;
     let settings = &worker.connector.settings;
     Ok(if opened.http2 {
-        Connection::Http2(Box::new(Http2::new(opened, settings.options.limits, None)))
+        Connection::Http2(Rc::new(Http2::new(opened, settings.options.limits, None)))
     } else {
         Connection::Http1(Box::new(Http1::new(opened, settings)))
     })

@@ -118,6 +118,17 @@ impl HttpConnectionPool {
         }
     }
 
+    /// A connection for a request whose body is sent later.
+    pub(super) async fn joined(
+        &self,
+        connector: &Connector,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Rc<Http2>, ClientError> {
+        let host = self.host(request.origin, request.version.or(connector.settings.options.version));
+        self.multiplexed(&host, connector, request, phases).await?.ok_or_else(ClientError::needs_http2)
+    }
+
     /// Sends a request once more if the error of its connection allows it and it was not sent `again` before.
     async fn again(
         &self,

@@ -52,7 +52,7 @@ pub struct Step {
     /// Send a request with any other method, such as `PURGE /cache`: the method and the path, or a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Call this gRPC method, such as `shop.v1.Payments/Charge`.
+    /// Call this gRPC method, such as `shop.v1.Payments/Charge`. With `steps`, they send and receive its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc: Option<String>,
     /// The message of a gRPC call, in protobuf's JSON mapping (default: an empty message). Strings in it may contain
@@ -75,18 +75,20 @@ pub struct Step {
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subprotocols: Option<Vec<String>>,
-    /// Send this message over the open WebSocket: a text, or a map such as `{json: {type: hello}}`.
+    /// Send this message over the open WebSocket: a text, or a map such as `{json: {type: hello}}`. In a gRPC call, it is
+    /// always `json`.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send: Option<SentMessage>,
-    /// Wait for a message of the open WebSocket: `true` for the next one, or a map such as `{json: {$.type: welcome}}`.
+    /// Wait for a message of the open WebSocket or gRPC call: `true` for the next one, or a map such as `{json: {$.type: welcome}}`.
     /// Together with `send`, it is the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<Receive>,
     /// `true` sends a ping over the open WebSocket and waits for its pong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping: Option<bool>,
-    /// Close the open WebSocket with this code, such as 1000, and wait until the service has closed it, too.
+    /// Close the open WebSocket with this code, such as 1000, and wait until the service has closed it, too. In a gRPC
+    /// call, `true` ends the messages that are sent, and waits for the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<Close>,
     /// Send this line to the target, which sends it back: the toy protocol of tests/echo.
@@ -211,7 +213,7 @@ pub struct Step {
     #[schemars(length(min = 1, max = 200))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<String>,
-    /// The steps of a `repeat`, `for_each`, `while`, `group`, `together` or `websocket`.
+    /// The steps of a `repeat`, `for_each`, `while`, `group`, `together`, `websocket` or `grpc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// Set variables. Strings may contain templates; a single `{{ expression }}` keeps its type.

@@ -69,9 +69,11 @@ pub struct ReceivedMessage {
     pub read_time: Option<DurationText>,
 }
 
-/// How a WebSocket is closed.
+/// How a WebSocket is closed, or a gRPC call.
 #[derive(Clone, Debug)]
 pub enum Close {
+    /// Without a code of its own.
+    Switch(bool),
     /// With this code.
     Code(u16),
     /// A map.
@@ -118,6 +120,7 @@ impl Close {
     #[must_use]
     pub fn details(&self) -> (u16, String) {
         match self {
+            Self::Switch(_) => (1000, String::new()),
             Self::Code(code) => (*code, String::new()),
             Self::Details(details) => {
                 (details.code.unwrap_or(1000), details.reason.clone().unwrap_or_default())
@@ -179,19 +182,20 @@ impl<'de> Deserialize<'de> for Close {
             map @ Value::Object(_) => {
                 serde_json::from_value(map).map(Self::Details).map_err(D::Error::custom)
             }
-            number => serde_json::from_value(number)
-                .map(Self::Code)
-                .map_err(|_| D::Error::custom("expected a code such as 1000, or {code: 4000, reason: bye}")),
+            Value::Bool(closes) => Ok(Self::Switch(closes)),
+            number => serde_json::from_value(number).map(Self::Code).map_err(|_| {
+                D::Error::custom("expected true, a code such as 1000, or {code: 4000, reason: bye}")
+            }),
         }
     }
 }
 
-written_as_its_value!(Close: Code, Details);
+written_as_its_value!(Close: Switch, Code, Details);
 
 schema!(Close, "Close", |generator| {
     let details = generator.subschema_for::<CloseDetails>();
     json_schema!({
-        "description": "A code such as 1000, or a map such as {code: 4000, reason: bye}.",
-        "anyOf": [{ "type": "integer", "minimum": 1000, "maximum": 4999 }, details]
+        "description": "true, a code such as 1000, or a map such as {code: 4000, reason: bye}.",
+        "anyOf": [{ "type": "boolean" }, { "type": "integer", "minimum": 1000, "maximum": 4999 }, details]
     })
 });

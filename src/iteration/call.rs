@@ -1,15 +1,16 @@
 //! How the calls of actions are made: a file for each protocol. `lane.rs` does what they have in common.
 
+mod dialogue;
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/call.rs"]
 mod echo;
 mod grpc;
 pub mod http;
 mod message_times;
-mod websocket;
 
 use client::options::Version;
 use plan::action::Action;
+use plan::body::BodyTemplate;
 use plan::call::ProtocolCall;
 use plan::call::grpc::GrpcCall;
 use plan::call::http::HttpCall;
@@ -17,13 +18,13 @@ use text::template::{TemplateError, Variables};
 
 use super::Context;
 use super::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
+use dialogue::DialogueLane;
 use http::HttpLane;
-use websocket::SocketLane;
 
 /// What a lane keeps for each protocol, such as connections.
 pub(super) struct Callers {
     http: HttpLane,
-    pub(super) socket: SocketLane,
+    pub(super) dialogue: DialogueLane,
     #[cfg(feature = "simulation")]
     echo: echo::EchoLane,
 }
@@ -33,7 +34,7 @@ impl Callers {
     pub(super) fn new(context: &Context) -> Self {
         Self {
             http: HttpLane::new(context),
-            socket: SocketLane::default(),
+            dialogue: DialogueLane::default(),
             #[cfg(feature = "simulation")]
             echo: echo::EchoLane::default(),
         }
@@ -43,13 +44,13 @@ impl Callers {
     #[inline]
     pub(super) fn end_iteration(&mut self) {
         self.http.end_iteration();
-        self.socket.leave();
+        self.dialogue.leave();
     }
 
     /// Ends all connections.
     pub(super) fn leave(&mut self) {
         self.http.leave();
-        self.socket.leave();
+        self.dialogue.leave();
         #[cfg(feature = "simulation")]
         self.echo.leave();
     }
@@ -71,10 +72,10 @@ impl Callers {
         let (call, grpc) = match &action.call {
             ProtocolCall::Http(call) => (&**call, None),
             ProtocolCall::Grpc(call) => (&call.request, Some(&**call)),
-            ProtocolCall::WebSocket(call) => {
+            ProtocolCall::Dialogue(call) => {
                 let call = (action, &**call);
-                // A separate future, so that users without a WebSocket need no memory for it.
-                return Box::pin(self.socket.call(state, pass, branch, call, variables, before)).await;
+                // A separate future, so that users without a dialogue need no memory for it.
+                return Box::pin(self.dialogue.call(state, pass, branch, call, variables, before)).await;
             }
             #[cfg(feature = "simulation")]
             ProtocolCall::Echo(call) => {
@@ -82,15 +83,15 @@ impl Callers {
             }
         };
         let call = (action, call, grpc);
-        if self.socket.is_open() || call.1.version == Version::Upgrade {
+        if self.dialogue.is_open() || opens_dialogue(call.1) {
             // The same.
-            return Box::pin(self.with_socket(state, pass, branch, call, variables, before)).await;
+            return Box::pin(self.with_dialogue(state, pass, branch, call, variables, before)).await;
         }
         self.http.call(state, pass, branch, call, variables, before).await
     }
 
-    /// Sends a request that opens a WebSocket, or one while a WebSocket is open, which is kept alive meanwhile.
-    async fn with_socket(
+    /// Sends a request that opens a dialogue, or one while a dialogue is open, which is kept alive meanwhile.
+    async fn with_dialogue(
         &mut self,
         state: &mut CallState,
         pass: &Pass<'_>,
@@ -99,13 +100,19 @@ impl Callers {
         variables: &mut Variables,
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
-        let (opens, bytes_max) = (call.1.version == Version::Upgrade, call.1.body_bytes_max);
+        let (opens, grpc, bytes_max) = (opens_dialogue(call.1), call.2, call.1.body_bytes_max);
         let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
         if opens {
             let called = calling.await;
-            self.socket.open(self.http.pool(), bytes_max);
+            self.dialogue.open(self.http.pool(), grpc, bytes_max);
             return called;
         }
-        self.socket.while_waiting(calling).await
+        self.dialogue.while_waiting(calling).await
     }
+}
+
+/// True for the opening of a WebSocket, or of a gRPC call with steps.
+#[inline]
+fn opens_dialogue(call: &HttpCall) -> bool {
+    call.version == Version::Upgrade || matches!(call.body, BodyTemplate::Later)
 }

@@ -62,7 +62,7 @@ impl Lane {
                 PlanStep::Think(pause) => {
                     let length = pause.length(branch.random());
                     pass.step(branch, || format!("think {}", format_ns(saturating_nanos(length))));
-                    let waited = self.callers.socket.while_waiting(pass.wait(now() + length)).await;
+                    let waited = self.callers.dialogue.while_waiting(pass.wait(now() + length)).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
                 PlanStep::Action(action) => {
@@ -133,7 +133,7 @@ impl Lane {
                     let steps = if holds { then } else { otherwise };
                     self.steps(pass, branch, steps, variables).await
                 }
-                FlowStep::WebSocket { steps } => self.over_websocket(pass, branch, steps, variables).await,
+                FlowStep::Dialogue { steps } => self.over_dialogue(pass, branch, steps, variables).await,
                 FlowStep::Repeat { times, variable, steps } => {
                     let times = rounds(times, variables)?;
                     for round in 1..=times {
@@ -179,7 +179,7 @@ impl Lane {
                 }
                 FlowStep::Pace(pace) => {
                     let until = pass.started + *pace;
-                    let waited = self.callers.socket.while_waiting(pass.wait(until)).await;
+                    let waited = self.callers.dialogue.while_waiting(pass.wait(until)).await;
                     waited.map_err(|fault| failed(fault, None, variables))
                 }
                 FlowStep::Set(values) => set(values, variables),
@@ -193,9 +193,9 @@ impl Lane {
         })
     }
 
-    /// Opens a WebSocket by the first of these steps, does the others over it, and closes it. There are no others if the
+    /// Opens a dialogue by the first of these steps, does the others over it, and closes it. There are no others if the
     /// service refused it, as the scenario expects.
-    async fn over_websocket(
+    async fn over_dialogue(
         &mut self,
         pass: &Pass<'_>,
         branch: &mut Branch,
@@ -204,15 +204,15 @@ impl Lane {
     ) -> StepResult {
         let Some((open, steps)) = steps.split_first() else { return Ok(()) };
         self.steps(pass, branch, std::slice::from_ref(open), variables).await?;
-        if !self.callers.socket.is_open() {
+        if !self.callers.dialogue.is_open() {
             return Ok(());
         }
         let ended = self.steps(pass, branch, steps, variables).await;
         if matches!(ended, Err(Ending::Failed(_))) {
-            self.callers.socket.leave();
+            self.callers.dialogue.leave();
             return ended;
         }
-        let closed = self.callers.socket.hang_up(pass.deadline.map(|(deadline, _)| deadline)).await;
+        let closed = self.callers.dialogue.hang_up(pass.deadline.map(|(deadline, _)| deadline)).await;
         let PlanStep::Action(open) = open else { return ended };
         closed.map_err(|fault| failed(fault, Some(&open.name), variables)).and(ended)
     }
@@ -275,7 +275,7 @@ impl Lane {
             }
         });
         let running = futures_util::future::join_all(running.collect::<Vec<_>>());
-        let ended = self.callers.socket.while_waiting(running).await;
+        let ended = self.callers.dialogue.while_waiting(running).await;
         for lane in &mut self.beside {
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);
@@ -339,7 +339,7 @@ fn words(flow: &FlowStep) -> String {
         },
         FlowStep::If { .. } => "if".to_owned(),
         FlowStep::Repeat { .. } => "repeat".to_owned(),
-        FlowStep::WebSocket { .. } => "over a WebSocket".to_owned(),
+        FlowStep::Dialogue { .. } => "dialogue".to_owned(),
         FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
         FlowStep::While { .. } => "while".to_owned(),
         FlowStep::Choice(_) => "choice".to_owned(),

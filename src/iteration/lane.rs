@@ -81,7 +81,7 @@ impl Lane {
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);
         }
-        self.callers.socket.leave();
+        self.callers.dialogue.leave();
         let phases = std::mem::take(&mut self.state.phases);
         while let Some((action, since)) = self.state.under_way.pop() {
             self.actions.push(ActionSample {

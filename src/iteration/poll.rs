@@ -58,7 +58,7 @@ impl Lane {
                 parent: before.parent,
             };
             self.state.under_way.push((ActionSample { ended: CompletionStatus::Failed, ..sample }, began));
-            let waited = self.callers.socket.while_waiting(pass.wait(next)).await;
+            let waited = self.callers.dialogue.while_waiting(pass.wait(next)).await;
             self.state.under_way.pop();
             if let Err(fault) = waited {
                 let duration_ns = saturating_nanos(now() - began);

@@ -23,11 +23,11 @@ const HTTP_STATUS_MIN: u16 = 100;
 /// The status of a service that agrees to open a WebSocket.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// What is accepted of a WebSocket, unless the scenario says it.
+/// What is accepted of a dialogue, unless the scenario says it.
 fn accept_by_default(call: &ProtocolCall, expect: &mut Expect) {
     let statuses = match call {
         ProtocolCall::Http(call) if call.version == Version::Upgrade => vec![SWITCHING_PROTOCOLS],
-        ProtocolCall::WebSocket(call) => call.accepted_codes(),
+        ProtocolCall::Dialogue(call) => call.accepted_codes(),
         _ => return,
     };
     if expect.status.is_empty() {
@@ -134,11 +134,19 @@ impl Compiler<'_> {
         let Some(expect) = &step.expect else { return };
         let is_grpc = call.protocol() == Protocol::Grpc;
         let is_socket = call.protocol() == Protocol::WebSocket;
-        let is_foreign = |range: &StatusRange| is_socket || (range.to < HTTP_STATUS_MIN) != is_grpc;
+        let dialogue = match call {
+            ProtocolCall::Dialogue(call) => Some(call),
+            _ => None,
+        };
+        let has_status = dialogue.is_none_or(|call| is_grpc && call.awaits_the_end());
+        let is_foreign = |range: &StatusRange| !has_status || (range.to < HTTP_STATUS_MIN) != is_grpc;
         if expect.status.as_ref().is_some_and(|status| status.0.iter().any(is_foreign)) {
             let (what, help) = match call.protocol() {
                 Protocol::WebSocket => {
                     ("a message of a WebSocket has no status", "check it with `json` or `body`")
+                }
+                Protocol::Grpc if !has_status => {
+                    ("only the end of a gRPC call has a status", "move it to a step `close: true`")
                 }
                 Protocol::Grpc => {
                     ("this is an HTTP status", "write the name of a gRPC status, such as NOT_FOUND")
@@ -161,11 +169,19 @@ impl Compiler<'_> {
                 "belongs to a gRPC call, a WebSocket, or a `stream`",
             ),
             ("headers", expect.headers.is_some() && is_socket, "belongs to the step `websocket`"),
+            (
+                "headers",
+                expect.headers.is_some() && is_grpc && dialogue.is_some(),
+                "does not belong to a message",
+            ),
         ];
         for (key, _, what) in keys.into_iter().filter(|(_, is_foreign, _)| *is_foreign) {
             let fault = Fault::error(key_span(node, key), format!("`{key}` {what}"));
-            let help =
-                if key == "headers" { "move it there" } else { "check the body with `json` or `body`" };
+            let help = match key {
+                "headers" if is_grpc => "remove it: metadata can be checked of calls without `steps` alone",
+                "headers" => "move it there",
+                _ => "check the body with `json` or `body`",
+            };
             self.texts.faults.push(fault.help(help));
         }
     }

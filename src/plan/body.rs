@@ -45,6 +45,8 @@ pub enum BodyTemplate {
     Multipart(Multipart),
     /// gRPC messages.
     Messages(Messages),
+    /// gRPC messages that later steps send.
+    Later,
 }
 
 /// A file to send.

@@ -3,6 +3,7 @@
 //! A protocol has a variant of [`ProtocolCall`] and a file of its own below. Name, time limit, checks, extractions and tags are
 //! the [`Action`](crate::action::Action)'s, whatever it speaks.
 
+pub mod dialogue;
 #[cfg(feature = "simulation")]
 #[path = "../../tests/echo/plan.rs"]
 pub mod echo;
@@ -20,9 +21,9 @@ use measure::protocol::Protocol;
 use text::yaml::YamlNode;
 
 use super::compiler::Compiler;
+use dialogue::DialogueCall;
 use grpc::GrpcCall;
 use http::HttpCall;
-use websocket::SocketCall;
 
 /// What an action sends; in a box, since protocols differ in size.
 pub enum ProtocolCall {
@@ -30,8 +31,8 @@ pub enum ProtocolCall {
     Http(Box<HttpCall>),
     /// A gRPC call.
     Grpc(Box<GrpcCall>),
-    /// Something over an open WebSocket, which a request of HTTP has opened.
-    WebSocket(Box<SocketCall>),
+    /// A step of a dialogue that another call has opened.
+    Dialogue(Box<DialogueCall>),
     /// The toy protocol of tests.
     #[cfg(feature = "simulation")]
     Echo(Box<echo::EchoCall>),
@@ -45,7 +46,7 @@ impl ProtocolCall {
         match self {
             Self::Http(_) => Protocol::Http,
             Self::Grpc(_) => Protocol::Grpc,
-            Self::WebSocket(_) => Protocol::WebSocket,
+            Self::Dialogue(call) => call.protocol,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => Protocol::Echo,
         }
@@ -57,7 +58,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => &call.base,
             Self::Grpc(call) => &call.request.base,
-            Self::WebSocket(call) => &call.base,
+            Self::Dialogue(call) => &call.base,
             #[cfg(feature = "simulation")]
             Self::Echo(call) => &call.base,
         }
@@ -69,7 +70,8 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.version,
             Self::Grpc(call) => call.request.version,
-            Self::WebSocket(_) => Version::Upgrade,
+            Self::Dialogue(call) if call.protocol == Protocol::Grpc => Version::Http2,
+            Self::Dialogue(_) => Version::Upgrade,
             #[cfg(feature = "simulation")]
             Self::Echo(_) => Version::Auto,
         }
@@ -81,7 +83,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.signed,
             Self::Grpc(call) => call.request.signed,
-            Self::WebSocket(call) => call.trace_name.is_some(),
+            Self::Dialogue(call) => call.trace_name.is_some(),
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
         }
@@ -93,7 +95,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.stream.is_some(),
             Self::Grpc(call) => call.method.is_none() || call.answers_with_a_stream(),
-            Self::WebSocket(call) => call.may_be_streamed(),
+            Self::Dialogue(call) => call.may_be_streamed(),
             #[cfg(feature = "simulation")]
             Self::Echo(_) => false,
         }
@@ -112,7 +114,7 @@ impl ProtocolCall {
         match self {
             Self::Http(call) => call.explained(label),
             Self::Grpc(call) => call.explained(label),
-            Self::WebSocket(call) => call.explained(label),
+            Self::Dialogue(call) => call.explained(label),
             #[cfg(feature = "simulation")]
             Self::Echo(call) => call.explained(label),
         }
@@ -133,8 +135,8 @@ enum CallDeclaration<'s> {
     Grpc(&'s str),
     /// The path or the URL of a WebSocket.
     Handshake(&'s str),
-    /// Something over an open WebSocket.
-    WebSocket,
+    /// A step of a dialogue.
+    Dialogue,
     /// A line.
     #[cfg(feature = "simulation")]
     Echo(&'s str),
@@ -147,7 +149,7 @@ impl WrittenCall<'_> {
             CallDeclaration::Http(method, url) => http::label(step, (self.key, method, url)),
             CallDeclaration::Grpc(name) => grpc::label(name),
             CallDeclaration::Handshake(url) => websocket::label(url),
-            CallDeclaration::WebSocket => self.key.to_owned(),
+            CallDeclaration::Dialogue => self.key.to_owned(),
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => echo::label(line),
         }
@@ -165,8 +167,8 @@ impl Compiler<'_> {
         let handshakes = step.websocket.iter();
         let handshakes =
             handshakes.map(|url| WrittenCall { key: "websocket", what: CallDeclaration::Handshake(url) });
-        let messages = websocket::key_of(step).into_iter();
-        let messages = messages.map(|key| WrittenCall { key, what: CallDeclaration::WebSocket });
+        let messages = dialogue::key_of(step).into_iter();
+        let messages = messages.map(|key| WrittenCall { key, what: CallDeclaration::Dialogue });
         let requests = requests.chain(calls).chain(handshakes).chain(messages);
         #[cfg(feature = "simulation")]
         let requests = requests.chain(
@@ -189,8 +191,8 @@ impl Compiler<'_> {
             CallDeclaration::Handshake(url) => {
                 self.handshake(step, url, node).map(Box::new).map(ProtocolCall::Http)
             }
-            CallDeclaration::WebSocket => {
-                self.socket_call(step, call.key, node).map(Box::new).map(ProtocolCall::WebSocket)
+            CallDeclaration::Dialogue => {
+                self.dialogue_call(step, call.key, node).map(Box::new).map(ProtocolCall::Dialogue)
             }
             #[cfg(feature = "simulation")]
             CallDeclaration::Echo(line) => self.echo(step, line, node).map(Box::new).map(ProtocolCall::Echo),

@@ -10,6 +10,7 @@ use base::units::write_duration;
 use config::Document;
 use config::reference::Reference;
 use config::scenario::{Scenario, variable_reference};
+use measure::protocol::Protocol;
 use text::digits;
 use text::template::CompiledText;
 
@@ -153,7 +154,11 @@ fn flow_words(flow: &FlowStep) -> String {
         FlowStep::ForEach { variable, .. } => format!("for each {variable}"),
         FlowStep::While { rounds_max, .. } => format!("while a condition holds, at most {rounds_max} times"),
         FlowStep::Choice(_) => "one of these, by chance".to_owned(),
-        FlowStep::WebSocket { .. } => "over a WebSocket, which is closed in the end".to_owned(),
+        FlowStep::Dialogue { steps } => {
+            let is_grpc = matches!(steps.first(), Some(PlanStep::Action(open)) if open.call.protocol() == Protocol::Grpc);
+            let what = if is_grpc { "in a gRPC call" } else { "over a WebSocket" };
+            format!("{what}, which is closed in the end")
+        }
         FlowStep::Pace(until) => {
             format!("pace: wait until {} after the iteration's start", write_duration(*until))
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::config::step;
 use ::config::step::flow::{self as config, Assignments, Think};
 use base::masking::{self, names_secret};
+use measure::protocol::Protocol;
 use text::diagnostics::Fault;
 use text::template::CompiledText;
 use text::yaml::YamlNode;
@@ -15,6 +16,7 @@ use super::action::{Action, PollPolicy};
 use super::compiler::Compiler;
 use super::headers::is_written_secret;
 use super::json::JsonTemplate;
+use super::nesting::NestedDialogue;
 use super::step::flow::{FlowStep, LogText, Pause, StepGroup};
 use super::step::{PlanStep, visit};
 use super::tag_steps::tags;
@@ -247,9 +249,9 @@ impl Compiler<'_> {
         let around = std::mem::replace(&mut self.nesting.tags, tags);
         let steps = if kind == "together" {
             // Each of them has connections of its own.
-            let socket = self.nesting.socket.take();
+            let socket = self.nesting.dialogue.take();
             let steps = self.side_by_side(step, node);
-            self.nesting.socket = socket;
+            self.nesting.dialogue = socket;
             steps
         } else {
             self.within(step.steps.as_deref(), kind, node)
@@ -263,26 +265,37 @@ impl Compiler<'_> {
         Some(FlowStep::Group(StepGroup { name, index, steps, together }))
     }
 
-    /// The steps over a WebSocket, behind the action that opens it.
-    pub(super) fn websocket(
+    /// The steps of a dialogue, behind the action that opens it.
+    pub(super) fn dialogue(
         &mut self,
         open: Option<Action>,
         step: &step::Step,
         node: &YamlNode,
     ) -> Option<PlanStep> {
-        if self.nesting.socket.is_some() {
-            let fault = Fault::error(key_span(node, "websocket"), "a WebSocket within another one");
+        let key = if step.grpc.is_some() { "grpc" } else { "websocket" };
+        if let Some(around) = &self.nesting.dialogue {
+            let what = |key| if key == "grpc" { "a gRPC call with steps" } else { "a WebSocket" };
+            let around = if around.key() == key { "another one" } else { what(around.key()) };
+            let message = format!("{} within {around}", what(key));
+            let fault = Fault::error(key_span(node, key), message);
             self.texts.faults.push(fault.help("end the first one before: put this step behind it"));
         }
-        let base = open.as_ref().map(|open| open.call.base().clone());
-        // Steps within a faulty one are looked at, too.
-        let base = base.or_else(|| self.targets.first().cloned());
-        let around = std::mem::replace(&mut self.nesting.socket, base);
+        let dialogue = match &open {
+            Some(open) => Some(NestedDialogue::of(&open.call, step.gzip == Some(true))),
+            // Steps within a faulty one are looked at, too.
+            None => self.targets.first().map(|base| NestedDialogue {
+                base: base.clone(),
+                protocol: if key == "grpc" { Protocol::Grpc } else { Protocol::WebSocket },
+                method: None,
+                gzip: false,
+            }),
+        };
+        let around = std::mem::replace(&mut self.nesting.dialogue, dialogue);
         let within = step.steps.as_deref().map(|steps| self.block(steps, at(node, &["steps"])));
-        self.nesting.socket = around;
+        self.nesting.dialogue = around;
         let mut steps = vec![PlanStep::Action(Box::new(open?))];
         steps.extend(within.into_iter().flatten());
-        Some(PlanStep::Flow(Box::new(FlowStep::WebSocket { steps })))
+        Some(PlanStep::Flow(Box::new(FlowStep::Dialogue { steps })))
     }
 
     /// Steps that run at the same time: none can use what another one extracts.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use grpc::message::{MisfitError, PlacePart};
 use grpc::schema::Method;
 use grpc::{frames, message};
-use text::template::{TemplateError, Variables};
+use text::template::{CompiledText, TemplateError, Variables};
 use text::yaml::YamlNode;
 use text::yaml_place::item;
 
@@ -44,6 +44,11 @@ impl Messages {
     #[must_use]
     pub fn literal(&self) -> Option<&Bytes> {
         self.literal.as_ref()
+    }
+
+    /// The texts in them.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &CompiledText> {
+        self.template.texts()
     }
 
     /// The body of a call.

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::url::BaseUrl;
+use grpc::schema::Method;
+use measure::protocol::Protocol;
 use terms::tags::Tags;
+
+use super::call::ProtocolCall;
 
 /// The state of compiling one list of steps with those within it.
 #[derive(Default)]
@@ -20,8 +24,39 @@ pub(super) struct Nesting {
     pub(super) prefix: Option<String>,
     /// The tags of the groups around.
     pub(super) tags: Tags,
-    /// Where the WebSocket leads that is open.
-    pub(super) socket: Option<BaseUrl>,
+    /// The dialogue that is open.
+    pub(super) dialogue: Option<NestedDialogue>,
+}
+
+/// A WebSocket or a gRPC call that is open.
+#[derive(Clone)]
+pub(super) struct NestedDialogue {
+    /// Where it leads.
+    pub(super) base: BaseUrl,
+    pub(super) protocol: Protocol,
+    /// What is called; `None` until its service has been asked for its types.
+    pub(super) method: Option<Method>,
+    /// Whether its messages are compressed.
+    pub(super) gzip: bool,
+}
+
+impl NestedDialogue {
+    /// The dialogue that a call opens. `gzip`: whether its messages are compressed.
+    pub(super) fn of(call: &ProtocolCall, gzip: bool) -> Self {
+        let (protocol, method) = match call {
+            ProtocolCall::Grpc(call) => (Protocol::Grpc, call.method.clone()),
+            _ => (Protocol::WebSocket, None),
+        };
+        Self { base: call.base().clone(), protocol, method, gzip }
+    }
+
+    /// The key that opens it.
+    pub(super) fn key(&self) -> &'static str {
+        match self.protocol {
+            Protocol::Grpc => "grpc",
+            _ => "websocket",
+        }
+    }
 }
 
 /// The files that steps are in.

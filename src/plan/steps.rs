@@ -79,9 +79,10 @@ impl Compiler<'_> {
             ([call], []) => {
                 flow::companions(call.key, node, &mut self.texts.faults);
                 let action = self.action(step, call, node);
-                match step.websocket {
-                    Some(_) => self.websocket(action, step, node),
-                    None => action.map(|action| PlanStep::Action(Box::new(action))),
+                if step.websocket.is_some() || step.grpc.is_some() && step.steps.is_some() {
+                    self.dialogue(action, step, node)
+                } else {
+                    action.map(|action| PlanStep::Action(Box::new(action)))
                 }
             }
             ([], [kind]) => {

@@ -61,6 +61,8 @@ pub(crate) enum Act {
     Ping,
     /// Nothing at all.
     Hang,
+    /// This, without reading the request's body.
+    AtOnce(Box<Act>),
 }
 
 type Script = dyn Fn(&H2ServerRequest) -> Act + Send + Sync;
@@ -257,8 +259,12 @@ async fn handle(
         connection,
         nth_of_connection,
     };
-    let act = (shared.script)(&seen);
-    if !matches!(act, Act::Early) {
+    let (act, is_early) = match (shared.script)(&seen) {
+        Act::AtOnce(act) => (*act, true),
+        Act::Early => (Act::Early, true),
+        act => (act, false),
+    };
+    if !is_early {
         while let Some(Ok(data)) = body.data().await {
             seen.body_bytes += data.len();
             let _ = body.flow_control().release_capacity(data.len());
@@ -320,7 +326,7 @@ async fn handle(
             let _ = pong.await;
             answer(&mut respond, 200, &[], b"pong".to_vec(), &[]).await;
         }
-        Act::Hang => std::future::pending().await,
+        Act::Hang | Act::AtOnce(_) => std::future::pending().await,
     }
 }
 

@@ -42,6 +42,7 @@ mod few_processes;
 mod flow;
 mod gates;
 mod grpc;
+mod grpc_dialogues;
 mod h2_server;
 mod hostile_words;
 mod http2;

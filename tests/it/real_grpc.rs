@@ -115,6 +115,61 @@ fn real_calls_over_tls_and_unix_sockets() {
     all_are_right(&format!("unix:{socket}"), "", "");
 }
 
+/// A dialogue whose messages follow from each other, with another call in between; a client's stream by steps.
+const DIALOGUES: &str = "runner: { constant: { times: 40, concurrency: 4 } }
+iteration:
+  - action: chat
+    grpc: shop.v1.Orders/Chat
+    steps:
+      - { action: ask, send: { json: { id: 'o-{{ iteration }}', price: 0.5 } }, receive: { json: { $.id: 'o-{{ iteration }}' } }, extract: { price: { json: $.price } } }
+      - { action: beside, grpc: shop.v1.Orders/Get, message: { id: a }, expect: { message: { $.id: a } } }
+      - repeat: 3
+        steps: [ { action: again, send: { json: { id: '{{ price }}', number: 18446744073709551615 } }, receive: true, expect: { message: { $.id: '0.5', $.number: 18446744073709551615 } } } ]
+      - { think: 2ms }
+      - { action: two, send: { json: { id: x } } }
+      - { action: both, send: { json: { id: y } }, receive: { count: 2 }, expect: { message: { $.id: y } } }
+      - { action: last, send: { json: { id: z } } }
+      - { action: end, close: true, expect: { status: OK, messages: 1, message: { $.id: z } } }
+  - action: add
+    grpc: shop.v1.Orders/Add
+    gzip: true
+    steps:
+      - { action: first, send: { json: { price: 1 } } }
+      - { action: second, send: { json: { price: 2.5 } } }
+      - { action: sum, close: true, expect: { message: { $.price: 3.5 } } }
+  - action: list
+    grpc: shop.v1.Orders/List
+    steps:
+      - { action: rows, send: { json: { count: 5 } }, receive: { json: { $.id: '3' } } }
+  - action: gone
+    grpc: shop.v1.Orders/Get
+    steps:
+      - { action: ask gone, send: { json: { id: gone } } }
+      - { action: is gone, close: true, expect: { status: NOT_FOUND } }";
+
+#[test]
+fn real_services_answer_dialogues() {
+    for (service, http) in [
+        (python(&[]), ""),
+        (python(&["--gzip"]), "http: { connections: shared, max_connections: 1 }\n"),
+        (node(None), ""),
+        (tonic(), ""),
+    ] {
+        let Some(service) = service else { continue };
+        let bench = Bench::new();
+        bench.load(&service.url(), "", &format!("{http}{DIALOGUES}"));
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let workload = &bench.results()["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 40, "{}\n{}", workload["errors"], ended.stdout);
+        // Every user keeps its one connection.
+        let actions = workload["actions"].as_array().unwrap().iter();
+        let opened: u64 = actions.map(|action| action["connections_opened"].as_u64().unwrap_or(0)).sum();
+        assert!(opened <= 4, "{opened}");
+        let shown = bench.run(&["run", "scenario.yaml", "--once", "--verbose"]).stdout;
+        assert!(shown.contains("{\"id\":\"o-0\",\"price\":0.5}") && shown.contains("CLOSE"), "{shown}");
+    }
+}
+
 #[test]
 fn real_calls_carry_metadata_and_a_deadline() {
     let Some(service) = python(&[]) else { return };

@@ -226,7 +226,7 @@ fn a_file_with_every_key_is_valid() {
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
     everything.yaml: a valid deployment with 3 targets
-    scenario.yaml: a valid scenario with 8 workloads and 61 actions
+    scenario.yaml: a valid scenario with 8 workloads and 67 actions
     ");
     assert_eq!(ended.stderr, "");
 }

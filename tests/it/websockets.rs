@@ -598,7 +598,7 @@ fn faults_of_scenarios_are_told_with_their_place() {
         ),
         (
             "- { websocket: /a, steps: [ { send: a, headers: { a: b } } ] }",
-            "`headers` does not belong to a message of a WebSocket",
+            "`headers` does not belong to a message",
         ),
         ("- { websocket: /a, steps: [ { send: a, ping: true } ] }", "a step with both `send` and `ping`"),
         ("- { websocket: /a, steps: [ { ping: false } ] }", "`ping: false` does nothing"),

@@ -98,7 +98,7 @@ impl FieldEncoder {
         }
         // As in HTTP/1.1.
         let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
-        if may_have_body || !request.body.is_empty() {
+        if (may_have_body || !request.body.is_empty()) && !request.body.is_later() {
             let mut digits = digits::DIGITS;
             field(output, NOT_REMEMBERED, 28, "", digits::decimal(request.body.len(), &mut digits));
         }

@@ -282,6 +282,12 @@ impl Multiplexer {
         self.stream(id).is_none_or(|stream| !stream.is_uploading && stream.end <= sent)
     }
 
+    /// True once all is sent that was added to a request so far.
+    pub(super) fn is_written(&self, id: u32) -> bool {
+        let sent = self.sent_before + self.sent as u64;
+        self.stream(id).is_none_or(|stream| stream.end <= sent)
+    }
+
     /// When the head of the answer arrived, if it did.
     pub(super) fn first(&self, id: u32) -> Option<Instant> {
         self.stream(id).and_then(|stream| stream.first)
@@ -299,6 +305,13 @@ impl Multiplexer {
                 Some(known) => known.clone_from(waker),
                 none => *none = Some(waker.clone()),
             }
+        }
+    }
+
+    /// Nobody waits for a request now.
+    pub(super) fn stop_waiting(&mut self, id: u32) {
+        if let Some(place) = self.place(id) {
+            self.streams[place].waker = None;
         }
     }
 

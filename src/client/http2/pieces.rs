@@ -24,7 +24,12 @@ pub(super) struct AnswerReading<'a> {
 
 impl<'a> AnswerReading<'a> {
     pub(super) fn of(request: &Request<'a>) -> Self {
-        Self { reader: request.reader, reading: None, fault: None }
+        Self { reader: request.reader, ..Self::none() }
+    }
+
+    /// Of an answer that this reader takes; it may have begun already.
+    pub(super) fn by(reader: &'a dyn BodyReader) -> Self {
+        Self { reader: Some(reader), ..Self::none() }
     }
 
     /// Of an answer without a reader.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use client::error::ClientError;
 use grpc::answer::{self, CallStatus, MessagesError};
 use grpc::frames;
 use grpc::message;
+use grpc::schema::Method;
 use measure::errors::FailureClass;
 use measure::observation::SentRequest;
 use plan::action::Action;
@@ -49,6 +51,9 @@ pub(super) fn reply(
     (action, is_observed): (&Action, bool),
     call: &GrpcCall,
 ) -> (Option<Reply>, Verdict) {
+    if call.opens_dialogue() {
+        return (Some(Reply::new(0)), Ok(()));
+    }
     let Answer { status, headers, body, body_bytes, trailers, .. } = answer;
     let header = |name: &str| {
         let value = headers.as_ref()?.get(name)?;
@@ -86,7 +91,7 @@ pub(super) fn reply(
     }
 }
 
-fn not_grpc(reason: &str) -> String {
+pub(super) fn not_grpc(reason: &str) -> String {
     format!("not valid gRPC: {reason}")
 }
 
@@ -132,12 +137,18 @@ fn with_trailers(
 
 /// Shows the messages of a request as JSON.
 pub(super) fn show(request: &mut SentRequest, call: &GrpcCall) {
-    let Some(method) = &call.method else { return };
-    let texts = frames::split(&request.body).filter_map(|message| {
+    if let Some(method) = &call.method {
+        request.body = messages_as_text(method, &request.body);
+    }
+}
+
+/// The messages that a body sends, as lines of JSON.
+pub(super) fn messages_as_text(method: &Method, body: &[u8]) -> Bytes {
+    let texts = frames::split(body).filter_map(|message| {
         let message = message.ok()?;
         let unpacked = message.unpacked(Some("gzip"), u64::MAX).ok()?;
         let content = unpacked.as_deref().unwrap_or(message.content);
         message::decode(method.input(), content).ok().map(|json| json.to_string())
     });
-    request.body = texts.collect::<Vec<_>>().join("\n").into_bytes().into();
+    texts.collect::<Vec<_>>().join("\n").into_bytes().into()
 }

@@ -42,6 +42,8 @@ const OF_HTTP: [&str; 11] = [
 ];
 /// Keys of gRPC calls that mean nothing for others.
 const OF_GRPC: [&str; 3] = ["message", "messages", "metadata"];
+/// Keys of calls that mean nothing for the opening of a dialogue, which has no answer yet.
+const NOT_OF_OPENINGS: [&str; 5] = ["message", "messages", "expect", "extract", "poll"];
 /// Metadata that bench writes itself.
 const RESERVED: [&str; 3] = ["content-type", "te", "user-agent"];
 
@@ -57,7 +59,13 @@ impl GrpcCall {
     /// True if its answer is a stream of messages.
     #[must_use]
     pub fn answers_with_a_stream(&self) -> bool {
-        self.method.as_ref().is_some_and(Method::is_server_streaming)
+        !self.opens_dialogue() && self.method.as_ref().is_some_and(Method::is_server_streaming)
+    }
+
+    /// True if its messages are sent and received by steps.
+    #[must_use]
+    pub fn opens_dialogue(&self) -> bool {
+        matches!(self.request.body, BodyTemplate::Later)
     }
 
     /// The service, if its messages are not known yet.
@@ -105,7 +113,14 @@ impl Compiler<'_> {
         };
         let of_target = self.targets.deployment().and_then(|deployment| deployment.schema_of(&base.origin));
         let method = self.schemas.method(of_target, (name, place), &mut self.texts.faults);
-        let messages = self.messages(step, method.as_ref(), node)?;
+        let body = match &step.steps {
+            Some(_) => {
+                let remedy = "move it into `steps`, to `send`, `receive` or `close`";
+                self.refuse_keys(&NOT_OF_OPENINGS, node, "does not belong to a call with `steps`", remedy);
+                BodyTemplate::Later
+            }
+            None => BodyTemplate::Messages(self.messages(step, method.as_ref(), node)?),
+        };
         let headers = self.metadata(step, node);
         let request = HttpCall {
             method: HttpMethod::POST,
@@ -115,7 +130,7 @@ impl Compiler<'_> {
             query: Vec::new(),
             mixed_headers: mixed(&headers),
             headers,
-            body: BodyTemplate::Messages(messages),
+            body,
             gzip: false,
             authorised: step.auth != Some(Credentials::Switch(false)),
             as_admin: step.auth == Some(Credentials::Admin),
@@ -148,16 +163,26 @@ impl Compiler<'_> {
             None => ("message", false),
         };
         let written = step.messages.clone().or_else(|| step.message.clone()).unwrap_or_else(|| json!({}));
-        hide_secrets_of(&written);
         let place = if node.get(key).is_some() { at(node, &[key]) } else { at(node, &["grpc"]) };
+        self.grpc_messages(&written, (method, are_several, step.gzip.unwrap_or(false)), place)
+    }
+
+    /// Messages of a method, written as JSON.
+    pub(super) fn grpc_messages(
+        &mut self,
+        written: &Value,
+        (method, are_several, gzip): (Option<&Method>, bool, bool),
+        place: &YamlNode,
+    ) -> Option<Messages> {
+        hide_secrets_of(written);
         let is_text = |parts: &[PlacePart]| {
             let input = method.map(Method::input);
             // The first part is the number of the message in the list.
             let parts = parts.get(usize::from(are_several)..).unwrap_or_default();
             input.is_some_and(|input| message::is_text(&input, parts))
         };
-        let template = self.texts.json_with_texts(&written, &is_text, place)?;
-        let messages = Messages::new(template, method, are_several, step.gzip.unwrap_or(false));
+        let template = self.texts.json_with_texts(written, &is_text, place)?;
+        let messages = Messages::new(template, method, are_several, gzip);
         messages
             .map_err(|unfit| {
                 let fault = Fault::error(unfit.span(place), unfit.to_string());
@@ -175,7 +200,11 @@ impl Compiler<'_> {
         let mut add = |name: &'static str, value: String| {
             headers.push((HeaderName::from_static(name), CompiledText::Literal(value.into())));
         };
-        add("grpc-timeout", timeout_text(step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0)));
+        // A dialogue has no time limit of its own, but its steps have.
+        let default = step.steps.is_none().then_some(ACTION_TIMEOUT);
+        if let Some(timeout) = step.timeout.map(|timeout| timeout.0).or(default) {
+            add("grpc-timeout", timeout_text(timeout));
+        }
         if step.gzip == Some(true) {
             add("grpc-encoding", "gzip".to_owned());
             add("grpc-accept-encoding", "gzip".to_owned());

@@ -86,7 +86,7 @@ impl HttpCall {
             BodyTemplate::Text(_) => details.push("body".to_owned()),
             BodyTemplate::File(_) => details.push("file".to_owned()),
             BodyTemplate::Multipart(_) => details.push("multipart body".to_owned()),
-            BodyTemplate::Messages(_) => details.push("messages".to_owned()),
+            BodyTemplate::Messages(_) | BodyTemplate::Later => details.push("messages".to_owned()),
         }
         details.extend(self.stream.as_ref().map(|stream| stream.explained()));
         if !self.authorised {

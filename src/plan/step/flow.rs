@@ -30,8 +30,8 @@ pub enum FlowStep {
         /// The steps if it is false.
         otherwise: Vec<PlanStep>,
     },
-    /// Steps over a WebSocket. The first one opens it.
-    WebSocket { steps: Vec<PlanStep> },
+    /// A dialogue: steps over a WebSocket, or in a gRPC call. The first one opens it.
+    Dialogue { steps: Vec<PlanStep> },
     /// Steps that run a number of times.
     Repeat {
         /// How many times.
@@ -128,7 +128,7 @@ impl FlowStep {
     pub fn within(&self) -> Vec<&[PlanStep]> {
         match self {
             Self::Group(StepGroup { steps, .. })
-            | Self::WebSocket { steps }
+            | Self::Dialogue { steps }
             | Self::Repeat { steps, .. }
             | Self::ForEach { steps, .. }
             | Self::While { steps, .. }
@@ -192,9 +192,9 @@ pub(crate) fn kinds(step: &step::Step) -> Vec<&'static str> {
     KINDS.iter().zip(there).filter_map(|((kind, _), there)| there.then_some(*kind)).collect()
 }
 
-/// True for the steps of a WebSocket, which is a request, too.
+/// True for the steps of a dialogue, whose opening is a request, too.
 fn is_nested(kind: &str, key: &str) -> bool {
-    (kind, key) == ("websocket", "steps")
+    key == "steps" && matches!(kind, "websocket" | "grpc")
 }
 
 /// Reports keys that do not belong beside the key that says what a step is.

@@ -137,6 +137,9 @@ fn shell_name(text: &str) -> String {
 fn command(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
     let sent = &exchange.request;
     match exchange.protocol {
+        Protocol::Grpc if sent.method != "POST" => {
+            return format!("# in the gRPC call: {} {}", sent.method, comment(&exchange.action));
+        }
         Protocol::Grpc => return grpcurl(exchange, connecting, names),
         Protocol::WebSocket => {
             return format!("# over the WebSocket: {} {}", sent.method, comment(&exchange.action));
@@ -196,7 +199,10 @@ fn grpcurl(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretV
     for (name, value) in sent.headers.iter().filter(|(name, _)| !OF_GRPCURL.contains(&name.as_str())) {
         parts.push(format!("-H {}", header(name, value, exchange, names)));
     }
-    if !sent.body.is_empty() {
+    if sent.body.is_empty() {
+        // A dialogue, or messages that are not known: they are read from the terminal.
+        parts.push("-d @".to_owned());
+    } else {
         parts.push(format!("-d {}", word(&sent.body, exchange, BODY, names)));
     }
     match &sent.socket {

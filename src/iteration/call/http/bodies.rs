@@ -20,6 +20,7 @@ use super::request::render_pairs;
 pub(super) fn literal_body(call: &HttpCall) -> Result<Option<BodyContent>, TemplateError> {
     let literal = match &call.body {
         BodyTemplate::Empty => Some(BodyContent::EMPTY),
+        BodyTemplate::Later => Some(BodyContent::Later),
         BodyTemplate::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
         BodyTemplate::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
         BodyTemplate::File(file) => Some(one_part(file.part.clone())),
@@ -37,6 +38,7 @@ pub(super) fn render_body(call: &HttpCall, variables: &Variables) -> Result<Body
     let mut text = String::new();
     match &call.body {
         BodyTemplate::Empty => {}
+        BodyTemplate::Later => return Ok(BodyContent::Later),
         BodyTemplate::Json(json) => json.render(variables, &mut text)?,
         BodyTemplate::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
         BodyTemplate::Text(body) => body.render(variables, &mut text)?,
@@ -58,7 +60,7 @@ pub(super) fn content_type(body: &BodyTemplate) -> Option<HeaderValue> {
         BodyTemplate::Multipart(multipart) => {
             HeaderValue::from_str(&format!("multipart/form-data; boundary={}", multipart.boundary)).ok()
         }
-        BodyTemplate::Empty | BodyTemplate::Text(_) | BodyTemplate::Messages(_) => None,
+        BodyTemplate::Empty | BodyTemplate::Text(_) | BodyTemplate::Messages(_) | BodyTemplate::Later => None,
     }
 }
 
@@ -119,6 +121,7 @@ fn compressed(call: &HttpCall, content: BodyContent) -> Result<BodyContent, Temp
     match &content {
         BodyContent::Bytes(bytes) => encoder.write_all(bytes).map_err(failed)?,
         BodyContent::Parts(parts) => parts.write_to(&mut encoder).map_err(failed)?,
+        BodyContent::Later => return Ok(content),
     }
     Ok(Bytes::from(encoder.finish().map_err(failed)?).into())
 }

@@ -94,7 +94,7 @@ fn headers(
     if let Some((name, value)) = credentials.and_then(CurrentCredentials::header) {
         map.insert(name, value);
     }
-    if matches!(call.body, BodyTemplate::Messages(_)) {
+    if matches!(call.body, BodyTemplate::Messages(_) | BodyTemplate::Later) {
         map.remove(ACCEPT);
     }
     call.headers.iter().for_each(|(name, _)| drop(map.remove(name)));

@@ -1,4 +1,4 @@
-//! What comes over a WebSocket in answer to a step.
+//! What comes in a dialogue in answer to a step.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,15 @@ use base::clock::{now, saturating_nanos};
 use base::masking::masked;
 use base::units::format_ns;
 use client::error::ClientError;
-use client::websocket::{SocketMessage, WebSocket, WireMessage};
+use client::websocket::{SocketMessage, WireMessage};
 use measure::errors::FailureClass;
 use measure::phases::Phases;
 use measure::protocol::{MESSAGE, Protocol};
 use measure::streams::{MessageClock, StreamSample};
-use plan::call::websocket::{AwaitedMessage, SocketCall, SocketStep};
+use plan::call::dialogue::{AwaitedMessage, DialogueCall, DialogueStep};
 use text::template::Variables;
 
+use super::open::{DialogueEnd, OpenDialogue, closed, is_usual_end};
 use crate::compare::{Fault, Verdict};
 use crate::judge::ParsedReply;
 use crate::reply::Reply;
@@ -34,8 +35,8 @@ pub(super) struct MessagesSeen {
     bytes: u64,
     /// When the last message came that was waited for, or the step ended without one.
     pub(super) ended_at: Option<Instant>,
-    /// How the service closed the WebSocket.
-    pub(super) closed: Option<(u16, String)>,
+    /// How the service ended the dialogue.
+    pub(super) closed: Option<DialogueEnd>,
 }
 
 impl MessagesSeen {
@@ -47,37 +48,40 @@ impl MessagesSeen {
     /// Sends a message, if there is one, and waits for what the step says.
     pub(super) async fn exchange(
         &mut self,
-        socket: &mut WebSocket,
-        (call, message): (&SocketCall, Option<WireMessage>),
+        open: &mut OpenDialogue,
+        (call, message): (&DialogueCall, Option<WireMessage>),
         sent: Instant,
         (phases, variables): (&mut Phases, &Variables),
     ) -> Verdict {
         if let Some(message) = message {
             // What the service has closed before takes no message.
-            self.closed = socket.look().map_err(fault)?;
+            self.closed = open.look().await?;
             if self.closed.is_some() {
                 return Ok(());
             }
             if call.is_answered() {
                 // What came before the question is no answer.
-                let (last, bytes) = socket.skip_kept();
+                let (last, bytes) = open.skip_kept();
                 self.skipped = last.map(|last| Bytes::copy_from_slice(last.content()));
                 self.bytes += bytes;
             }
-            socket.send(message).await.map_err(fault)?;
+            open.send(message).await?;
             phases.send_ns = saturating_nanos(now() - sent);
         }
         let written = sent + Duration::from_nanos(phases.send_ns);
         match &call.step {
-            SocketStep::Messages { receive: None, .. } => {
+            DialogueStep::Messages { receive: None, .. } => {
                 self.ended_at = Some(written);
                 return Ok(());
             }
-            SocketStep::Messages { receive: Some(awaited), .. } => {
-                self.receive(socket, awaited, (sent, variables)).await?;
+            DialogueStep::Messages { receive: Some(awaited), .. } => {
+                self.receive(open, awaited, (sent, variables)).await?;
             }
-            SocketStep::Ping => self.closed = socket.pong(PING).await.map_err(fault)?,
-            SocketStep::Close { .. } => self.closed = Some(socket.end().await.map_err(fault)?),
+            DialogueStep::Ping => self.closed = open.pong(PING).await?,
+            DialogueStep::Close { .. } if call.protocol == Protocol::Grpc => {
+                self.receive(open, &AwaitedMessage::all(), (sent, variables)).await?;
+            }
+            DialogueStep::Close { .. } => self.closed = Some(open.end().await?),
         }
         let ended = *self.ended_at.get_or_insert_with(now);
         phases.wait_ns = saturating_nanos(ended.saturating_duration_since(written));
@@ -86,12 +90,12 @@ impl MessagesSeen {
 
     async fn receive(
         &mut self,
-        socket: &mut WebSocket,
+        open: &mut OpenDialogue,
         awaited: &AwaitedMessage,
         (sent, variables): (Instant, &Variables),
     ) -> Verdict {
         while awaited.count.is_none_or(|count| self.clock.messages() < count) {
-            let (at, message) = socket.next().await.map_err(fault)?;
+            let (at, message) = open.next().await?;
             match message {
                 SocketMessage::Close(code, reason) => {
                     (self.closed, self.ended_at) = (Some((code, reason)), Some(now()));
@@ -114,21 +118,31 @@ impl MessagesSeen {
     }
 
     /// What is checked, or why nothing is.
-    pub(super) fn reply(&mut self, call: &SocketCall, needs_body: bool, went: Verdict) -> (Reply, Verdict) {
+    pub(super) fn reply(&mut self, call: &DialogueCall, needs_body: bool, went: Verdict) -> (Reply, Verdict) {
         let of = |body: Option<Bytes>| body.map(|body| body.to_vec()).unwrap_or_default();
+        if call.protocol == Protocol::Grpc && call.awaits_the_end() && went.is_ok() {
+            let (code, words) = self.closed.take().unwrap_or_default();
+            let lacks_message = needs_body && code == 0 && self.clock.messages() == 0;
+            let went = if lacks_message { Err(no_message()) } else { Ok(()) };
+            let said = (code != 0).then(|| masked(&words).into_owned());
+            let messages = Some(self.clock.messages());
+            // What came before the end counts, too.
+            let body = of(self.last.take());
+            return (Reply { body, body_bytes: self.bytes, messages, said, ..Reply::new(code) }, went);
+        }
         let (code, body, went) = match (went, self.closed.take()) {
             (Err(fault), _) => (MESSAGE, of(self.last.take().or_else(|| self.skipped.take())), Err(fault)),
             (Ok(()), None) if self.clock.messages() == 0 && needs_body => {
-                (MESSAGE, Vec::new(), Err((FailureClass::Check, "no message came".to_owned())))
+                (MESSAGE, Vec::new(), Err(no_message()))
             }
             (Ok(()), None) => (MESSAGE, of(self.last.take()), Ok(())),
-            (Ok(()), Some((code, _))) if call.reads_until_the_end() && is_usual_end(code) => {
+            (Ok(()), Some((code, _))) if call.reads_until_the_end() && is_usual_end(call.protocol, code) => {
                 (MESSAGE, of(self.last.take()), Ok(()))
             }
             (Ok(()), Some((code, reason))) => {
                 let went = match call.awaits_the_end() {
                     true => Ok(()),
-                    false => Err(closed(code, &reason)),
+                    false => Err(closed(call.protocol, &(code, reason.clone()))),
                 };
                 (code, reason.into_bytes(), went)
             }
@@ -147,19 +161,22 @@ impl MessagesSeen {
     }
 
     /// The message for a step that timed out.
-    pub(super) fn timed_out(&self, call: &SocketCall, limit: Duration) -> String {
+    pub(super) fn timed_out(&self, call: &DialogueCall, limit: Duration) -> String {
         let reached = match &call.step {
-            SocketStep::Ping => "before the pong came",
-            SocketStep::Close { .. } => "before the service had closed the WebSocket, too",
-            SocketStep::Messages { receive: None, .. } => "before the message was sent",
-            SocketStep::Messages { .. } if call.awaits_the_end() => {
+            DialogueStep::Ping => "before the pong came",
+            DialogueStep::Close { .. } if call.protocol == Protocol::Grpc => {
+                "before the service had ended the call"
+            }
+            DialogueStep::Close { .. } => "before the service had closed the WebSocket, too",
+            DialogueStep::Messages { receive: None, .. } => "before the message was sent",
+            DialogueStep::Messages { .. } if call.awaits_the_end() => {
                 "before the service had closed the WebSocket"
             }
-            SocketStep::Messages { .. } if self.clock.messages() > 0 => "before all messages had come",
-            SocketStep::Messages { .. } if self.skipped.is_some() => {
+            DialogueStep::Messages { .. } if self.clock.messages() > 0 => "before all messages had come",
+            DialogueStep::Messages { .. } if self.skipped.is_some() => {
                 "while other messages came, but none that `receive` describes"
             }
-            SocketStep::Messages { .. } => "before a message came",
+            DialogueStep::Messages { .. } => "before a message came",
         };
         format!("timed out after {} {reached}", format_ns(saturating_nanos(limit)))
     }
@@ -170,16 +187,8 @@ pub(super) fn fault(error: ClientError) -> Fault {
     (error.class(), error.to_string())
 }
 
-/// True for the code of a normal closure, or none.
-pub(super) fn is_usual_end(code: u16) -> bool {
-    matches!(code, 1000 | 1005)
-}
-
-/// The failure of a step during which the service closed the WebSocket.
-pub(super) fn closed(code: u16, reason: &str) -> Fault {
-    let code = (Protocol::WebSocket.names().outcome)(code);
-    let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
-    (FailureClass::Closed, format!("the service closed the WebSocket: {code}{reason}"))
+fn no_message() -> Fault {
+    (FailureClass::Check, "no message came".to_owned())
 }
 
 /// Whether a message is waited for.

@@ -1,6 +1,8 @@
-//! Sends messages over an open WebSocket, and waits for those that come.
+//! Sends messages over an open WebSocket or in an open gRPC call, and waits for those that come.
 
+mod grpc;
 mod messages;
+mod open;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 
 use base::clock::now;
+use client::dialogue::Dialogue;
 use client::pool::Pool;
 use client::websocket::{WebSocket, WireMessage};
 use measure::errors::FailureClass;
@@ -18,27 +21,37 @@ use measure::observation::{AnswerObservation, CheckOutcome, Exchange, Observatio
 use measure::phases::Phases;
 use measure::protocol::{MESSAGE, Protocol};
 use plan::action::Action;
-use plan::call::websocket::{MessageTemplate, SocketCall, SocketStep};
+use plan::call::dialogue::{DialogueCall, DialogueStep, MessageTemplate};
+use plan::call::grpc::GrpcCall;
 use text::template::{CompiledText, TemplateError, Value, Variables};
 
+use super::grpc::messages_as_text;
 use crate::compare::{Fault, Verdict};
 use crate::judge::ParsedReply;
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
-use messages::{MessagesSeen, PING, closed, fault, is_usual_end};
+use grpc::GrpcMessages;
+use messages::{MessagesSeen, PING};
+use open::{OpenDialogue, closed, is_usual_end};
 
-/// How long the end of a WebSocket is waited for that the scenario does not close itself.
+/// How long the end of a dialogue is waited for that the scenario does not close itself.
 const HANG_UP_WAIT: Duration = Duration::from_secs(1);
-const NORMAL: u16 = 1000;
 
-/// The WebSocket that a lane has open; in a box, since most lanes have none.
+/// The dialogue that a lane has open, if any.
 #[derive(Default)]
-pub(crate) struct SocketLane(Option<Box<WebSocket>>);
+pub(crate) struct DialogueLane(Option<OpenDialogue>);
 
-impl SocketLane {
-    /// Takes the WebSocket that a request has just opened, if it did. `bytes_max`: the largest message that is read.
-    pub(crate) fn open(&mut self, pool: &mut Pool, bytes_max: u64) {
-        self.0 = WebSocket::take(pool, bytes_max).map(Box::new);
+impl DialogueLane {
+    /// Takes the WebSocket or the gRPC call that a request has just opened, if it did. `bytes_max`: the largest message that
+    /// is read.
+    pub(crate) fn open(&mut self, pool: &mut Pool, call: Option<&GrpcCall>, bytes_max: u64) {
+        self.0 = match call {
+            None => WebSocket::take(pool, bytes_max).map(Box::new).map(OpenDialogue::WebSocket),
+            Some(call) => Dialogue::take(pool).map(|dialogue| {
+                let messages = GrpcMessages::new(dialogue, call.method.clone(), bytes_max);
+                OpenDialogue::Grpc(Box::new(messages))
+            }),
+        };
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -52,39 +65,42 @@ impl SocketLane {
     }
 
     /// Closes it, if it is still open, and waits a moment for the service to do the same, but not longer than until
-    /// `deadline`: a connection that is dropped may take the closing frame with it.
+    /// `deadline`: a connection that is dropped may take the closing frame with it. A gRPC call that does not end then is
+    /// cancelled.
     ///
     /// # Errors
-    /// The service had closed it before, with another code than that of a normal closure, or does so now; or the connection
-    /// was gone.
+    /// The service had ended it before, otherwise than as usual, or does so now; or the connection was gone.
     pub(crate) async fn hang_up(&mut self, deadline: Option<Instant>) -> Verdict {
-        let Some(mut socket) = self.0.take() else { return Ok(()) };
-        if let Some((code, reason)) = socket.look().map_err(fault)? {
-            return if is_usual_end(code) { Ok(()) } else { Err(closed(code, &reason)) };
+        let Some(mut open) = self.0.take() else { return Ok(()) };
+        let protocol = open.protocol();
+        if let Some(end) = open.look().await? {
+            return if is_usual_end(protocol, end.0) { Ok(()) } else { Err(closed(protocol, &end)) };
         }
         let closing = async {
-            socket.send(WireMessage::Close(NORMAL, String::new())).await?;
-            socket.end().await
+            let farewell = open.farewell();
+            open.send(farewell).await?;
+            open.end().await
         };
         let wait = deadline
             .map_or(HANG_UP_WAIT, |deadline| deadline.saturating_duration_since(now()).min(HANG_UP_WAIT));
         match tokio::time::timeout(wait, closing).await {
-            Ok(Ok((code, reason))) if !is_usual_end(code) => Err(closed(code, &reason)),
+            Ok(Ok(end)) if !is_usual_end(protocol, end.0) => Err(closed(protocol, &end)),
+            Ok(Err(fault)) if protocol == Protocol::Grpc => Err(fault),
             // Nothing was lost.
             _ => Ok(()),
         }
     }
 
-    /// Waits, and keeps the WebSocket alive meanwhile.
+    /// Waits, and keeps the dialogue alive meanwhile.
     pub(crate) async fn while_waiting<T>(&mut self, waiting: impl Future<Output = T>) -> T {
-        let Some(socket) = &mut self.0 else { return waiting.await };
-        match select(pin!(waiting), Box::pin(socket.idle())).await {
+        let Some(open) = &mut self.0 else { return waiting.await };
+        match select(pin!(waiting), Box::pin(open.idle())).await {
             Either::Left((waited, _)) => waited,
             Either::Right((never, _)) => match never {},
         }
     }
 
-    /// Does a step over the WebSocket, and judges what came.
+    /// Does a step of the dialogue, and judges what came.
     ///
     /// # Errors
     /// A template that fails: nothing was sent.
@@ -93,7 +109,7 @@ impl SocketLane {
         state: &mut CallState,
         pass: &Pass<'_>,
         branch: &Branch,
-        (action, call): (&Action, &SocketCall),
+        (action, call): (&Action, &DialogueCall),
         variables: &mut Variables,
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
@@ -104,19 +120,21 @@ impl SocketLane {
             variables.set(name, Value::from(String::from_utf8_lossy(trace.as_bytes())));
         }
         let message = message(call, variables)?;
-        let request = pass.context.observed.as_ref().map(|_| shown(call, message.as_ref()));
+        let request = pass.context.observed.as_ref().map(|_| self.shown(call, message.as_ref()));
         let sent = now();
         before.sends(pass, branch, action, sent, state);
         let read_until = call.read_time().map(|time| sent + time);
         let mut seen = MessagesSeen::default();
         let went = match &mut self.0 {
             None => {
-                let message = "the WebSocket is closed: remove this step, or put it before the one after which it was closed".to_owned();
-                Some(Err((FailureClass::Request, message)))
+                let what =
+                    if call.protocol == Protocol::Grpc { "gRPC call is over" } else { "WebSocket is closed" };
+                let remedy = "remove this step, or put it before the one after which it ended";
+                Some(Err((FailureClass::Request, format!("the {what}: {remedy}"))))
             }
-            Some(socket) => {
+            Some(open) => {
                 let call = (call, message);
-                let exchange = pin!(seen.exchange(socket, call, sent, (&mut state.phases, variables)));
+                let exchange = pin!(seen.exchange(open, call, sent, (&mut state.phases, variables)));
                 let limit = pass.limit(action, sent);
                 let limit = read_until.map_or(limit, |until| limit.min(until));
                 state.deadline.limit(limit, exchange).await
@@ -165,19 +183,47 @@ impl SocketLane {
         let outcome = Some(reply.outcome).filter(|outcome| *outcome != MESSAGE);
         Ok(CallResult { ended, duration, outcome, body_bytes: reply.body_bytes, verdict })
     }
+
+    /// What is sent, as it is shown.
+    fn shown(&self, call: &DialogueCall, message: Option<&WireMessage>) -> SentRequest {
+        let (method, body) = match message {
+            None => ("RECEIVE", Bytes::new()),
+            Some(WireMessage::Text(text)) => ("SEND", Bytes::from(text.clone())),
+            Some(WireMessage::Binary(framed)) if call.protocol == Protocol::Grpc => {
+                let method = self.0.as_ref().and_then(OpenDialogue::method);
+                ("SEND", method.map(|method| messages_as_text(method, framed)).unwrap_or_default())
+            }
+            Some(WireMessage::Close(..)) if call.protocol == Protocol::Grpc => ("CLOSE", Bytes::new()),
+            Some(WireMessage::Binary(bytes)) => ("SEND", Bytes::from(bytes.clone())),
+            Some(WireMessage::Ping(_)) => ("PING", Bytes::new()),
+            Some(WireMessage::Close(code, reason)) => {
+                ("CLOSE", Bytes::from(format!("{code} {reason}").trim_end().to_owned()))
+            }
+        };
+        let origin = &call.base.origin;
+        SentRequest {
+            method: method.to_owned(),
+            tls: origin.tls,
+            authority: origin.authority.clone(),
+            socket: origin.socket().map(|path| path.to_string_lossy().into_owned()),
+            path: String::new(),
+            headers: Vec::new(),
+            body,
+        }
+    }
 }
 
 /// Renders what is sent; `None` if nothing is.
-fn message(call: &SocketCall, variables: &Variables) -> Result<Option<WireMessage>, TemplateError> {
+fn message(call: &DialogueCall, variables: &Variables) -> Result<Option<WireMessage>, TemplateError> {
     let rendered = |text: &CompiledText| {
         let mut output = String::new();
         text.render(variables, &mut output).map(|()| output)
     };
     Ok(Some(match &call.step {
-        SocketStep::Ping => WireMessage::Ping(PING.to_vec()),
-        SocketStep::Close { code, reason } => WireMessage::Close(*code, reason.clone()),
-        SocketStep::Messages { send: None, .. } => return Ok(None),
-        SocketStep::Messages { send: Some(send), .. } => match send {
+        DialogueStep::Ping => WireMessage::Ping(PING.to_vec()),
+        DialogueStep::Close { code, reason } => WireMessage::Close(*code, reason.clone()),
+        DialogueStep::Messages { send: None, .. } => return Ok(None),
+        DialogueStep::Messages { send: Some(send), .. } => match send {
             MessageTemplate::Text(text) => WireMessage::Text(rendered(text)?),
             MessageTemplate::Json(json) => {
                 let mut output = String::new();
@@ -189,11 +235,18 @@ fn message(call: &SocketCall, variables: &Variables) -> Result<Option<WireMessag
                 let wrong = |error| TemplateError(format!("`binary` is not base64: {error}"));
                 WireMessage::Binary(bytes.map_err(wrong)?)
             }
+            MessageTemplate::Grpc(messages) => {
+                let framed = match messages.literal() {
+                    Some(literal) => literal.clone(),
+                    None => messages.render(variables)?,
+                };
+                WireMessage::Binary(framed.into())
+            }
         },
     }))
 }
 
-/// A step over the WebSocket, as it is shown.
+/// A step of a dialogue, as it is shown.
 fn exchange(
     (action, request, answer): (&Action, SentRequest, Option<AnswerObservation>),
     (checks, failure, duration): (Vec<CheckOutcome>, Option<Fault>, Duration),
@@ -204,7 +257,7 @@ fn exchange(
         depth,
         action: action.name.to_string(),
         attempt: 1,
-        protocol: Protocol::WebSocket,
+        protocol: action.call.protocol(),
         request,
         redirects: Vec::new(),
         extracted: if answer.is_some() { extracted(action, variables) } else { Vec::new() },
@@ -215,28 +268,5 @@ fn exchange(
         failure,
         secrets: variables.secrets(),
         variables: variables.texts(),
-    }
-}
-
-/// What is sent, as it is shown.
-fn shown(call: &SocketCall, message: Option<&WireMessage>) -> SentRequest {
-    let (method, body) = match message {
-        None => ("RECEIVE", Bytes::new()),
-        Some(WireMessage::Text(text)) => ("SEND", Bytes::from(text.clone())),
-        Some(WireMessage::Binary(bytes)) => ("SEND", Bytes::from(bytes.clone())),
-        Some(WireMessage::Ping(_)) => ("PING", Bytes::new()),
-        Some(WireMessage::Close(code, reason)) => {
-            ("CLOSE", Bytes::from(format!("{code} {reason}").trim_end().to_owned()))
-        }
-    };
-    let origin = &call.base.origin;
-    SentRequest {
-        method: method.to_owned(),
-        tls: origin.tls,
-        authority: origin.authority.clone(),
-        socket: origin.socket().map(|path| path.to_string_lossy().into_owned()),
-        path: String::new(),
-        headers: Vec::new(),
-        body,
     }
 }

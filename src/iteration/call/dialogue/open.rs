@@ -1,0 +1,124 @@
+//! What a dialogue goes over: a WebSocket, or a gRPC call. Both send messages, and keep what comes before anybody asks for it.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use base::masking::masked;
+use client::websocket::{SocketMessage, WebSocket, WireMessage};
+use grpc::schema::Method;
+use measure::errors::FailureClass;
+use measure::protocol::Protocol;
+
+use super::grpc::GrpcMessages;
+use super::messages::fault;
+use crate::compare::{Fault, Verdict};
+
+const NORMAL: u16 = 1000;
+/// A closing frame without a code counts as one with this code.
+const NO_CODE: u16 = 1005;
+
+/// An open WebSocket or gRPC call, in a box: most lanes have none.
+pub(crate) enum OpenDialogue {
+    WebSocket(Box<WebSocket>),
+    Grpc(Box<GrpcMessages>),
+}
+
+/// How a service ended a dialogue: a code of WebSocket or a status of gRPC, and its words.
+pub(super) type DialogueEnd = (u16, String);
+
+impl OpenDialogue {
+    pub(super) fn protocol(&self) -> Protocol {
+        match self {
+            Self::WebSocket(_) => Protocol::WebSocket,
+            Self::Grpc(_) => Protocol::Grpc,
+        }
+    }
+
+    /// The gRPC method, if it is one whose types are known.
+    pub(super) fn method(&self) -> Option<&Method> {
+        match self {
+            Self::WebSocket(_) => None,
+            Self::Grpc(messages) => messages.method(),
+        }
+    }
+
+    /// Keeps what has come by now for later, and tells how the service has ended the dialogue, if it has.
+    pub(super) async fn look(&mut self) -> Result<Option<DialogueEnd>, Fault> {
+        match self {
+            Self::WebSocket(socket) => socket.look().map_err(fault),
+            Self::Grpc(messages) => messages.look().await,
+        }
+    }
+
+    /// Drops the messages that were kept; gives the last of them, and how many bytes they had.
+    pub(super) fn skip_kept(&mut self) -> (Option<SocketMessage>, u64) {
+        match self {
+            Self::WebSocket(socket) => socket.skip_kept(),
+            Self::Grpc(messages) => messages.skip_kept(),
+        }
+    }
+
+    pub(super) async fn send(&mut self, message: WireMessage) -> Verdict {
+        match self {
+            Self::WebSocket(socket) => socket.send(message).await.map_err(fault),
+            Self::Grpc(messages) => messages.send(message).await,
+        }
+    }
+
+    /// The next message or the end, and when it came.
+    pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage), Fault> {
+        match self {
+            Self::WebSocket(socket) => socket.next().await.map_err(fault),
+            Self::Grpc(messages) => messages.next().await,
+        }
+    }
+
+    /// How the service ends the dialogue; what comes before is dropped.
+    pub(super) async fn end(&mut self) -> Result<DialogueEnd, Fault> {
+        loop {
+            if let (_, SocketMessage::Close(code, reason)) = self.next().await? {
+                return Ok((code, reason));
+            }
+        }
+    }
+
+    /// The pong with this content, or how the service ends the dialogue before. A gRPC call has no pings.
+    pub(super) async fn pong(&mut self, content: &[u8]) -> Result<Option<DialogueEnd>, Fault> {
+        match self {
+            Self::WebSocket(socket) => socket.pong(content).await.map_err(fault),
+            Self::Grpc(_) => Ok(None),
+        }
+    }
+
+    /// Keeps it alive, until it is dropped.
+    pub(super) async fn idle(&mut self) -> Infallible {
+        match self {
+            Self::WebSocket(socket) => socket.idle().await,
+            Self::Grpc(messages) => messages.idle().await,
+        }
+    }
+
+    /// What ends it.
+    pub(super) fn farewell(&self) -> WireMessage {
+        WireMessage::Close(NORMAL, String::new())
+    }
+}
+
+/// True for the code of a usual end.
+pub(super) fn is_usual_end(protocol: Protocol, code: u16) -> bool {
+    match protocol {
+        Protocol::Grpc => code == 0,
+        _ => matches!(code, NORMAL | NO_CODE),
+    }
+}
+
+/// The failure of a step during which the service ended the dialogue.
+pub(super) fn closed(protocol: Protocol, (code, reason): &DialogueEnd) -> Fault {
+    if protocol == Protocol::Grpc {
+        // The words begin with the status.
+        return (FailureClass::Closed, format!("the service ended the call: {}", masked(reason)));
+    }
+    let code = (protocol.names().outcome)(*code);
+    let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
+    (FailureClass::Closed, format!("the service closed the WebSocket: {code}{reason}"))
+}
