@@ -46,7 +46,7 @@ pub struct Pool {
     /// A connection that has just been opened for WebSocket.
     pub(super) upgraded: Option<UpgradedConnection>,
     /// A dialogue that has just been opened.
-    pub(super) dialogue: Option<Box<Dialogue>>,
+    dialogue: Option<Box<Dialogue>>,
 }
 
 /// An origin and its idle connection, if any.
@@ -96,6 +96,11 @@ impl Pool {
 
     fn close(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.idle = None);
+    }
+
+    /// Takes the dialogue that a request has just opened, if it did.
+    pub fn take_dialogue(&mut self) -> Option<Box<Dialogue>> {
+        self.dialogue.take()
     }
 
     /// Records which redirects the next requests follow.
@@ -301,7 +306,7 @@ impl Pool {
         Ok(answer)
     }
 
-    /// Begins a request whose body is sent later, over the user's connection. [`Dialogue::take`] takes it. The answer that is
+    /// Begins a request whose body is sent later, over the user's connection. [`Self::take_dialogue`] takes it. The answer that is
     /// returned says nothing: that of the server comes later.
     async fn open_dialogue(
         &mut self,

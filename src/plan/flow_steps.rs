@@ -13,6 +13,7 @@ use text::yaml::YamlNode;
 use text::yaml_place::{at, item, key_span};
 
 use super::action::{Action, PollPolicy};
+use super::call::ProtocolCall;
 use super::compiler::Compiler;
 use super::headers::is_written_secret;
 use super::json::JsonTemplate;
@@ -281,7 +282,7 @@ impl Compiler<'_> {
             self.texts.faults.push(fault.help("end the first one before: put this step behind it"));
         }
         let dialogue = match &open {
-            Some(open) => Some(NestedDialogue::of(&open.call, step.gzip == Some(true))),
+            Some(open) => Some(opened(&open.call, step.gzip == Some(true))),
             // Steps within a faulty one are looked at, too.
             None => self.targets.first().map(|base| NestedDialogue {
                 base: base.clone(),
@@ -333,6 +334,15 @@ impl Compiler<'_> {
         self.texts.names.known.extend(written.keys().cloned());
         compiled
     }
+}
+
+/// The dialogue that a call opens. `gzip`: whether its messages are compressed.
+fn opened(call: &ProtocolCall, gzip: bool) -> NestedDialogue {
+    let (protocol, method) = match call {
+        ProtocolCall::Grpc(call) => (Protocol::Grpc, call.method.clone()),
+        _ => (Protocol::WebSocket, None),
+    };
+    NestedDialogue { base: call.base().clone(), protocol, method, gzip }
 }
 
 /// The variables that a step and the steps within it may set.

@@ -9,8 +9,6 @@ use grpc::schema::Method;
 use measure::protocol::Protocol;
 use terms::tags::Tags;
 
-use super::call::ProtocolCall;
-
 /// The state of compiling one list of steps with those within it.
 #[derive(Default)]
 pub(super) struct Nesting {
@@ -41,15 +39,6 @@ pub(super) struct NestedDialogue {
 }
 
 impl NestedDialogue {
-    /// The dialogue that a call opens. `gzip`: whether its messages are compressed.
-    pub(super) fn of(call: &ProtocolCall, gzip: bool) -> Self {
-        let (protocol, method) = match call {
-            ProtocolCall::Grpc(call) => (Protocol::Grpc, call.method.clone()),
-            _ => (Protocol::WebSocket, None),
-        };
-        Self { base: call.base().clone(), protocol, method, gzip }
-    }
-
     /// The key that opens it.
     pub(super) fn key(&self) -> &'static str {
         match self.protocol {

@@ -25,7 +25,6 @@ use super::pieces::AnswerReading;
 use super::stream::CollectedAnswer;
 use super::{ExchangeFailure, Http2};
 use crate::error::ClientError;
-use crate::pool::Pool;
 use crate::reading::BodyReader;
 use crate::{Answer, Request};
 
@@ -88,12 +87,6 @@ impl BodyReader for WaitingPieces {
 }
 
 impl Dialogue {
-    /// Takes the dialogue that a request of this user has just opened, if it did.
-    #[must_use]
-    pub fn take(pool: &mut Pool) -> Option<Box<Self>> {
-        pool.dialogue.take()
-    }
-
     /// Sends the head of a request.
     pub(crate) async fn open(
         connection: Rc<Http2>,

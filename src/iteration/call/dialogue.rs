@@ -1,5 +1,6 @@
 //! Sends messages over an open WebSocket or in an open gRPC call, and waits for those that come.
 
+mod end;
 mod grpc;
 mod messages;
 mod open;
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 
 use base::clock::now;
-use client::dialogue::Dialogue;
 use client::pool::Pool;
 use client::websocket::{WebSocket, WireMessage};
 use measure::errors::FailureClass;
@@ -30,9 +30,10 @@ use crate::compare::{Fault, Verdict};
 use crate::judge::ParsedReply;
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
+use end::{closed, is_usual_end};
 use grpc::GrpcMessages;
 use messages::{MessagesSeen, PING};
-use open::{OpenDialogue, closed, is_usual_end};
+use open::OpenDialogue;
 
 /// How long the end of a dialogue is waited for that the scenario does not close itself.
 const HANG_UP_WAIT: Duration = Duration::from_secs(1);
@@ -47,7 +48,7 @@ impl DialogueLane {
     pub(crate) fn open(&mut self, pool: &mut Pool, call: Option<&GrpcCall>, bytes_max: u64) {
         self.0 = match call {
             None => WebSocket::take(pool, bytes_max).map(Box::new).map(OpenDialogue::WebSocket),
-            Some(call) => Dialogue::take(pool).map(|dialogue| {
+            Some(call) => pool.take_dialogue().map(|dialogue| {
                 let messages = GrpcMessages::new(dialogue, call.method.clone(), bytes_max);
                 OpenDialogue::Grpc(Box::new(messages))
             }),

@@ -17,8 +17,7 @@ use grpc::schema::Method;
 use measure::errors::FailureClass;
 use text::charset;
 
-use super::messages::fault;
-use super::open::DialogueEnd;
+use super::end::{DialogueEnd, fault};
 use crate::call::grpc::not_grpc;
 use crate::compare::{Fault, Verdict};
 

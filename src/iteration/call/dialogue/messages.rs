@@ -7,7 +7,6 @@ use bytes::Bytes;
 use base::clock::{now, saturating_nanos};
 use base::masking::masked;
 use base::units::format_ns;
-use client::error::ClientError;
 use client::websocket::{SocketMessage, WireMessage};
 use measure::errors::FailureClass;
 use measure::phases::Phases;
@@ -16,7 +15,8 @@ use measure::streams::{MessageClock, StreamSample};
 use plan::call::dialogue::{AwaitedMessage, DialogueCall, DialogueStep};
 use text::template::Variables;
 
-use super::open::{DialogueEnd, OpenDialogue, closed, is_usual_end};
+use super::end::{DialogueEnd, closed, is_usual_end};
+use super::open::OpenDialogue;
 use crate::compare::{Fault, Verdict};
 use crate::judge::ParsedReply;
 use crate::reply::Reply;
@@ -180,11 +180,6 @@ impl MessagesSeen {
         };
         format!("timed out after {} {reached}", format_ns(saturating_nanos(limit)))
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn fault(error: ClientError) -> Fault {
-    (error.class(), error.to_string())
 }
 
 fn no_message() -> Fault {

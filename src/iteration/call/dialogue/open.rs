@@ -3,28 +3,19 @@
 use std::convert::Infallible;
 use std::time::Instant;
 
-use base::masking::masked;
 use client::websocket::{SocketMessage, WebSocket, WireMessage};
 use grpc::schema::Method;
-use measure::errors::FailureClass;
 use measure::protocol::Protocol;
 
+use super::end::{DialogueEnd, NORMAL, fault};
 use super::grpc::GrpcMessages;
-use super::messages::fault;
 use crate::compare::{Fault, Verdict};
-
-const NORMAL: u16 = 1000;
-/// A closing frame without a code counts as one with this code.
-const NO_CODE: u16 = 1005;
 
 /// An open WebSocket or gRPC call, in a box: most lanes have none.
 pub(crate) enum OpenDialogue {
     WebSocket(Box<WebSocket>),
     Grpc(Box<GrpcMessages>),
 }
-
-/// How a service ended a dialogue: a code of WebSocket or a status of gRPC, and its words.
-pub(super) type DialogueEnd = (u16, String);
 
 impl OpenDialogue {
     pub(super) fn protocol(&self) -> Protocol {
@@ -102,23 +93,4 @@ impl OpenDialogue {
     pub(super) fn farewell(&self) -> WireMessage {
         WireMessage::Close(NORMAL, String::new())
     }
-}
-
-/// True for the code of a usual end.
-pub(super) fn is_usual_end(protocol: Protocol, code: u16) -> bool {
-    match protocol {
-        Protocol::Grpc => code == 0,
-        _ => matches!(code, NORMAL | NO_CODE),
-    }
-}
-
-/// The failure of a step during which the service ended the dialogue.
-pub(super) fn closed(protocol: Protocol, (code, reason): &DialogueEnd) -> Fault {
-    if protocol == Protocol::Grpc {
-        // The words begin with the status.
-        return (FailureClass::Closed, format!("the service ended the call: {}", masked(reason)));
-    }
-    let code = (protocol.names().outcome)(*code);
-    let reason = if reason.is_empty() { String::new() } else { format!(": {}", masked(reason)) };
-    (FailureClass::Closed, format!("the service closed the WebSocket: {code}{reason}"))
 }
