@@ -194,7 +194,11 @@ impl BodyContent {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && !self.is_later()
+        match self {
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Parts(parts) => parts.length == 0,
+            Self::Later => false,
+        }
     }
 
     /// True if it is sent once the request has begun.

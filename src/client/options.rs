@@ -55,7 +55,7 @@ impl Settings {
             let offered: &[&[u8]] = match version {
                 Version::Auto => &[b"h2", b"http/1.1"],
                 Version::Http1 | Version::Upgrade => &[b"http/1.1"],
-                Version::Http2 => &[b"h2"],
+                Version::Http2 | Version::Dialogue => &[b"h2"],
             };
             let mut tls = ClientConfig::clone(tls);
             tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
@@ -149,9 +149,18 @@ pub enum Version {
     Http2,
     /// HTTP/1.1, to ask for another protocol on the same connection.
     Upgrade,
+    /// HTTP/2 only, for a request whose body is sent later: see [`Dialogue`](super::dialogue::Dialogue).
+    Dialogue,
 }
 
 impl Version {
+    /// True if the answer to a request is not awaited, because it opens something.
+    #[inline]
+    #[must_use]
+    pub fn opens(self) -> bool {
+        matches!(self, Self::Upgrade | Self::Dialogue)
+    }
+
     /// The version of a request, of which `self` is what it needs itself, and `general` what the run uses.
     pub(super) fn or(self, general: Self) -> Self {
         if self == Self::Auto { general } else { self }

@@ -208,11 +208,8 @@ impl Pool {
         phases: &mut Phases,
         again: bool,
     ) -> Result<Answer, ClientError> {
-        if request.version == Version::Upgrade {
-            return Box::pin(self.open_websocket(request, phases)).await;
-        }
-        if request.body.is_later() {
-            return Box::pin(self.open_dialogue(request, phases)).await;
+        if request.version.opens() {
+            return Box::pin(self.open(request, phases)).await;
         }
         if self.worker.connector.settings.options.connections == Connections::Shared {
             let (shared, connector) = (&self.worker.shared, &self.worker.connector);
@@ -281,6 +278,14 @@ impl Pool {
         let answer = Box::pin(self.exchange(request, phases, true)).await;
         phases.resent_after(&before);
         answer
+    }
+
+    /// Opens what the request asks for.
+    async fn open(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+        match request.version {
+            Version::Upgrade => self.open_websocket(request, phases).await,
+            _ => self.open_dialogue(&Request { version: Version::Http2, ..*request }, phases).await,
+        }
     }
 
     /// Opens a connection and asks for WebSocket on it. [`WebSocket::take`](super::websocket::WebSocket::take) takes it if

@@ -8,9 +8,7 @@ mod grpc;
 pub mod http;
 mod message_times;
 
-use client::options::Version;
 use plan::action::Action;
-use plan::body::BodyTemplate;
 use plan::call::ProtocolCall;
 use plan::call::grpc::GrpcCall;
 use plan::call::http::HttpCall;
@@ -83,7 +81,7 @@ impl Callers {
             }
         };
         let call = (action, call, grpc);
-        if self.dialogue.is_open() || opens_dialogue(call.1) {
+        if self.dialogue.is_open() || call.1.version.opens() {
             // The same.
             return Box::pin(self.with_dialogue(state, pass, branch, call, variables, before)).await;
         }
@@ -100,7 +98,7 @@ impl Callers {
         variables: &mut Variables,
         before: &EarlierAttempts,
     ) -> Result<CallResult, TemplateError> {
-        let (opens, grpc, bytes_max) = (opens_dialogue(call.1), call.2, call.1.body_bytes_max);
+        let (opens, grpc, bytes_max) = (call.1.version.opens(), call.2, call.1.body_bytes_max);
         let calling = Box::pin(self.http.call(state, pass, branch, call, variables, before));
         if opens {
             let called = calling.await;
@@ -109,10 +107,4 @@ impl Callers {
         }
         self.dialogue.while_waiting(calling).await
     }
-}
-
-/// True for the opening of a WebSocket, or of a gRPC call with steps.
-#[inline]
-fn opens_dialogue(call: &HttpCall) -> bool {
-    call.version == Version::Upgrade || matches!(call.body, BodyTemplate::Later)
 }

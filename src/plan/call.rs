@@ -69,7 +69,7 @@ impl ProtocolCall {
     pub fn version(&self) -> Version {
         match self {
             Self::Http(call) => call.version,
-            Self::Grpc(call) => call.request.version,
+            Self::Grpc(_) => Version::Http2,
             Self::Dialogue(call) if call.protocol == Protocol::Grpc => Version::Http2,
             Self::Dialogue(_) => Version::Upgrade,
             #[cfg(feature = "simulation")]

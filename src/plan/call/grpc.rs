@@ -65,7 +65,7 @@ impl GrpcCall {
     /// True if its messages are sent and received by steps.
     #[must_use]
     pub fn opens_dialogue(&self) -> bool {
-        matches!(self.request.body, BodyTemplate::Later)
+        self.request.version == Version::Dialogue
     }
 
     /// The service, if its messages are not known yet.
@@ -140,7 +140,7 @@ impl Compiler<'_> {
             decompress: false,
             body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
             stream: None,
-            version: Version::Http2,
+            version: if step.steps.is_some() { Version::Dialogue } else { Version::Http2 },
         };
         Some(GrpcCall { request, method })
     }
