@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use prost::Message as _;
 use prost_reflect::prost_types::Any;
 use serde_json::{Value, json};
@@ -22,6 +22,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
+/// The fields of an answer, as names that need not be read for each call.
+static STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+static DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+/// The compression of an answer's messages.
+pub static ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 /// The most characters of a status's message that are shown.
 const MESSAGE_CHARS_MAX: usize = 500;
 
@@ -48,15 +54,15 @@ impl CallStatus {
     /// An answer of HTTP status 200 that says no status, or one that does not exist: the call has no outcome.
     pub fn of<'a>(
         http: StatusCode,
-        header: impl Fn(&str) -> Option<Cow<'a, str>>,
+        header: impl Fn(&HeaderName) -> Option<Cow<'a, str>>,
         trailers: Option<&HeaderMap>,
     ) -> Result<Self, String> {
-        let trailer = |name: &str| {
+        let trailer = |name: &HeaderName| {
             let value = trailers.and_then(|trailers| trailers.get(name));
             value.map(|value| String::from_utf8_lossy(value.as_bytes()))
         };
-        let field = |name: &str| trailer(name).or_else(|| header(name));
-        let Some(code) = field("grpc-status") else {
+        let field = |name: &HeaderName| trailer(name).or_else(|| header(name));
+        let Some(code) = field(&STATUS) else {
             return match http {
                 StatusCode::OK => Err("it ends without `grpc-status`: its trailers are missing".to_owned()),
                 other => Ok(Self::of_http(other)),
@@ -67,9 +73,12 @@ impl CallStatus {
             let last = STATUSES.len() - 1;
             format!("its `grpc-status` is `{}`, which is none: they go from 0 to {last}", short(&code))
         })?;
-        let message = field("grpc-message").unwrap_or_default();
+        if code == 0 {
+            return Ok(Self::default());
+        }
+        let message = field(&MESSAGE).unwrap_or_default();
         let message = String::from_utf8_lossy(&percent::decode(&message)).into_owned();
-        let details = field("grpc-status-details-bin").map(Cow::into_owned);
+        let details = field(&DETAILS).map(Cow::into_owned);
         Ok(Self { code, message, is_of_http: false, details })
     }
 

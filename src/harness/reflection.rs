@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, TE};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 
 use base::clock::now;
 use client::body::BodyContent;
@@ -15,7 +15,7 @@ use client::pool::Pool;
 use client::tls::{self, TlsOptions};
 use client::url::Origin;
 use client::{Answer, Request};
-use grpc::answer::CallStatus;
+use grpc::answer::{CallStatus, ENCODING};
 use grpc::reflection::{KnownFiles, PATHS, Question, ReflectionAnswer, read};
 use grpc::schema::ServiceSchema;
 use measure::phases::Phases;
@@ -138,7 +138,7 @@ impl ReflectionClient {
         let failed = |reason: String| failed(origin, &reason);
         loop {
             let answer = self.send(origin, question).await?;
-            let header = |name: &str| {
+            let header = |name: &HeaderName| {
                 let value = answer.headers.as_ref()?.get(name)?;
                 Some(charset::of_field(value.as_bytes()))
             };
@@ -146,7 +146,7 @@ impl ReflectionClient {
                 .map_err(|reason| failed(format!("not valid gRPC: {reason}")))?;
             match status.code {
                 0 => {
-                    let encoding = header("grpc-encoding");
+                    let encoding = header(&ENCODING);
                     return read(&answer.body, encoding.as_deref()).map_err(failed);
                 }
                 UNIMPLEMENTED if self.version + 1 < PATHS.len() => self.version += 1,

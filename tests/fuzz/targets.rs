@@ -333,7 +333,7 @@ fn grpc_answer(bytes: &[u8]) {
     }
     let text = String::from_utf8_lossy(bytes);
     let (status, details) = text.split_once('\n').unwrap_or((&text, ""));
-    let header = |name: &str| match name {
+    let header = |name: &http::HeaderName| match name.as_str() {
         "grpc-status" => Some(status.into()),
         _ => Some(details.into()),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 use base::masking::masked;
@@ -55,7 +55,7 @@ pub(super) fn reply(
         return (Some(Reply::new(0)), Ok(()));
     }
     let Answer { status, headers, body, body_bytes, trailers, .. } = answer;
-    let header = |name: &str| {
+    let header = |name: &HeaderName| {
         let value = headers.as_ref()?.get(name)?;
         Some(charset::of_field(value.as_bytes()))
     };
@@ -63,7 +63,7 @@ pub(super) fn reply(
         Ok(status) => status,
         Err(reason) => return (None, Err((FailureClass::Protocol, not_grpc(&reason)))),
     };
-    let encoding = header("grpc-encoding").map(Cow::into_owned);
+    let encoding = header(&answer::ENCODING).map(Cow::into_owned);
     let limit = call.request.body_bytes_max;
     let read = match status.is_of_http {
         true => Ok((0, None)),

@@ -5,12 +5,13 @@ use std::convert::Infallible;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::HeaderName;
 
 use client::Answer;
 use client::dialogue::{Arrival, Dialogue};
 use client::error::ClientError;
 use client::websocket::{SocketMessage, WireMessage};
-use grpc::answer::{CallStatus, MessagesError};
+use grpc::answer::{CallStatus, ENCODING, MessagesError};
 use grpc::frames::{self, HEAD_BYTES};
 use grpc::message;
 use grpc::schema::Method;
@@ -150,7 +151,7 @@ impl GrpcMessages {
         let Some(message) = frames::split(framed).next() else { return Ok(Bytes::new()) };
         let message = message?;
         let headers = self.dialogue.headers();
-        let encoding = headers.as_ref().and_then(|headers| headers.get("grpc-encoding"));
+        let encoding = headers.as_ref().and_then(|headers| headers.get(&ENCODING));
         let encoding = encoding.map(|value| charset::of_field(value.as_bytes()));
         let unpacked = message.unpacked(encoding.as_deref(), self.bytes_max)?;
         let content = unpacked.as_deref().unwrap_or(message.content);
@@ -161,7 +162,7 @@ impl GrpcMessages {
 
     fn end(&self, answer: &Answer) -> Result<SocketMessage, Fault> {
         let broken = |reason: &str| (FailureClass::Protocol, not_grpc(reason));
-        let header = |name: &str| {
+        let header = |name: &HeaderName| {
             let value = answer.headers.as_ref()?.get(name)?;
             Some(charset::of_field(value.as_bytes()))
         };
