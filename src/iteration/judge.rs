@@ -12,6 +12,7 @@ use client::error::ClientError;
 use config::expect::StatusRange;
 use measure::errors::{FailureClass, FailureEvidence};
 use plan::action::Action;
+use plan::call::ProtocolCall;
 use plan::compare::ValueCondition;
 use plan::condition::{Expect, Extract, Path, ResponseLocation};
 use text::charset;
@@ -187,9 +188,10 @@ impl<'a> ParsedReply<'a> {
     fn outcomes(&self, action: &Action, duration: Duration, variables: &Variables) -> Vec<CheckOutcome> {
         let (expect, mut all) = (&action.expect, Vec::new());
         let written = action.call.protocol().names().written;
+        let is_message = matches!(&action.call, ProtocolCall::Dialogue(call) if !call.reads_to_the_status());
         let expected = match (expect.status.is_empty(), action.call.protocol()) {
             // A message has none.
-            (true, Protocol::WebSocket) => None,
+            (true, _) if is_message => None,
             (true, Protocol::Grpc) => Some("is OK".to_owned()),
             (true, _) => Some("is below 400".to_owned()),
             (false, _) => Some(format!("is {}", accepted(expect, written))),

@@ -30,6 +30,7 @@ pub struct StreamSample {
 #[derive(Debug, Default)]
 pub struct MessageClock {
     sample: StreamSample,
+    sent_at: Option<Instant>,
     last_at: Option<Instant>,
 }
 
@@ -37,6 +38,7 @@ impl MessageClock {
     /// Counts a message that came `at`, in answer to a call that was sent at `sent`.
     pub fn count(&mut self, sent: Instant, at: Instant) {
         self.sample.messages += 1;
+        self.sent_at = Some(sent);
         match self.last_at.replace(at) {
             Some(last_at) => self.sample.gaps.add(saturating_nanos(at.saturating_duration_since(last_at))),
             None => self.sample.first_ns = saturating_nanos(at.saturating_duration_since(sent)),
@@ -44,9 +46,10 @@ impl MessageClock {
     }
 
     /// Notes that reading ended `at`, before the stream did: the gap that was open then is at least so long. It counts if
-    /// it is the longest, so that a stream that stalls looks no better than one that goes on.
+    /// it is the longest, so that a stream that stalls looks no better than one that goes on. What passed before the call
+    /// was sent is no part of it: a message may have come before anybody asked for it.
     pub fn cut_off(&mut self, at: Instant) {
-        if let Some(last_at) = self.last_at {
+        if let Some(last_at) = self.last_at.max(self.sent_at) {
             let gap_ns = saturating_nanos(at.saturating_duration_since(last_at));
             if self.sample.gaps.iter().last().is_none_or(|(longest_ns, _)| gap_ns > longest_ns) {
                 self.sample.gaps.add(gap_ns);

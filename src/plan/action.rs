@@ -111,6 +111,9 @@ impl Compiler<'_> {
             self.fitting(step, call, at(node, &["expect"]));
             accept_by_default(call, &mut expect);
         }
+        if matches!(call, Some(ProtocolCall::Dialogue(_))) {
+            self.without_headers(step, node);
+        }
         let extracts = self.extracts(step, node);
         self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
         expect.variables = self.texts.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
@@ -183,6 +186,18 @@ impl Compiler<'_> {
                 _ => "check the body with `json` or `body`",
             };
             self.texts.faults.push(fault.help(help));
+        }
+    }
+
+    /// Reports extractions from what a message does not have.
+    fn without_headers(&mut self, step: &step::Step, node: &YamlNode) {
+        for (name, config) in step.extract.iter().flatten() {
+            let places = [("header", config.header.is_some()), ("cookie", config.cookie.is_some())];
+            for (key, _) in places.into_iter().filter(|(_, is_there)| *is_there) {
+                let span = key_span(at(node, &["extract", name]), key);
+                let fault = Fault::error(span, format!("a message has no {key}"));
+                self.texts.faults.push(fault.help("take the value from the message itself, with `json`"));
+            }
         }
     }
 

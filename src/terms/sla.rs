@@ -230,7 +230,7 @@ fn without_stream(metric: &threshold::Metric, names: &ActionNames, span: Range<u
         return None;
     }
     let fault = Fault::error(span, format!("no action that `{metric}` is about is answered by a stream"));
-    Some(fault.help("give the action `stream: events`, `lines` or `chunks`"))
+    Some(fault.help("name an action with `stream: events`, `lines` or `chunks`, or with a `receive` that has `count` or `for`"))
 }
 
 /// The place of a part of a text in its file, or of the whole text if quoting changes its length.

@@ -83,6 +83,21 @@ fn the_end_of_a_dialogue_is_judged_like_that_of_a_call() {
             "check",
             "no message came",
         ),
+        // The service may be faster than the step that asks for its status.
+        (
+            "ended before",
+            "      - { think: 100ms }\n      - { close: true, expect: { messages: 2, message: { $.id: a } } }",
+            Act::AtOnce(Box::new(answer(framed(&[b"\x0a\x01b", ORDER]), &ok))),
+            "",
+            "",
+        ),
+        (
+            "ended while it was read",
+            "      - { receive: { for: 10s }, expect: { messages: 2 } }\n      - { close: true, expect: { status: OK } }",
+            Act::AtOnce(Box::new(answer(framed(&[ORDER, ORDER]), &ok))),
+            "",
+            "",
+        ),
         ("no trailers", close, answer(framed(&[ORDER]), &[]), "protocol", "its trailers are missing"),
         ("half", close, answer(b"\0\0\0\0\x09a".to_vec(), &ok), "protocol", "it ends within a message"),
         ("wire", close, answer(framed(&[b"\xff\xff"]), &ok), "protocol", "it is no shop.v1.Order"),
@@ -173,6 +188,28 @@ fn a_dialogue_says_its_deadline_only_if_it_has_one() {
     }
 }
 
+/// Statuses and bytes are those of a call without steps.
+#[test]
+fn what_a_dialogue_counts() {
+    let server = H2Server::start(|_| answer(framed(&[ORDER, ORDER]), &[("grpc-status", "0")]));
+    let bench = Bench::new();
+    let steps = "      - { action: ask, send: { json: { id: b } } }\n      - { action: end, close: true }";
+    bench.load(&server.url(), "", &scenario(steps));
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let results = bench.results();
+    let actions = results["workloads"][0]["actions"].as_array().unwrap();
+    let counted: Vec<_> = actions
+        .iter()
+        .map(|action| (action["status"].to_string(), action["bytes_received"].as_u64()))
+        .collect();
+    let nothing = ("{}".to_owned(), Some(0));
+    assert_eq!(
+        counted,
+        [nothing.clone(), nothing, ("{\"0\":3}".to_owned(), Some(3 * 2 * (5 + 3)))],
+        "{results:#}"
+    );
+}
+
 /// A method that takes one message has it all after the first.
 #[test]
 fn a_second_message_is_refused_where_one_is_taken() {
@@ -225,6 +262,11 @@ fn steps_that_do_not_fit_a_dialogue_are_named() {
             "      - { close: true, expect: { headers: { a: b } } }",
             "`headers` does not belong to a message",
             "without `steps`",
+        ),
+        (
+            "      - { close: true, extract: { a: { header: x-last } } }",
+            "a message has no header",
+            "with `json`",
         ),
         ("      - { websocket: /a }", "a WebSocket within a gRPC call with steps", "behind it"),
         (

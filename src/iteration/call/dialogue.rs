@@ -151,9 +151,7 @@ impl DialogueLane {
             }
             Some(went) => went,
         };
-        if went.is_err() || seen.closed.is_some() {
-            self.0 = None;
-        }
+        self.after(call, &went, &seen);
         let mut outcomes = request.as_ref().map(|_| Vec::new());
         let is_answered = went.is_ok() || seen.is_any();
         let (reply, went) = seen.reply(call, action.needs_body(), went);
@@ -181,8 +179,20 @@ impl DialogueLane {
             let exchange = exchange((action, request, answer), went, (branch.depth, state.phases), variables);
             observed.push(Observation::Exchange(Box::new(exchange)));
         }
-        let outcome = Some(reply.outcome).filter(|outcome| *outcome != MESSAGE);
+        let outcome = Some(reply.outcome).filter(|outcome| *outcome != MESSAGE || call.reads_to_the_status());
         Ok(CallResult { ended, duration, outcome, body_bytes: reply.body_bytes, verdict })
+    }
+
+    /// Leaves what has ended.
+    fn after(&mut self, call: &DialogueCall, went: &Verdict, seen: &MessagesSeen) {
+        match (went, &seen.closed, &mut self.0) {
+            // Its status may be asked for later.
+            (Ok(()), Some(end), Some(open)) if call.reads_until_the_end() && end.0 == 0 => {
+                open.keep_end(end.clone())
+            }
+            (Ok(()), None, _) => {}
+            _ => self.0 = None,
+        }
     }
 
     /// What is sent, as it is shown.

@@ -52,7 +52,8 @@ pub(super) fn reply(
     call: &GrpcCall,
 ) -> (Option<Reply>, Verdict) {
     if call.opens_dialogue() {
-        return (Some(Reply::new(0)), Ok(()));
+        // Its status comes in the end.
+        return (None, Ok(()));
     }
     let Answer { status, headers, body, body_bytes, trailers, .. } = answer;
     let header = |name: &HeaderName| {

@@ -111,6 +111,12 @@ impl DialogueCall {
         matches!(&self.step, DialogueStep::Messages { receive: Some(awaited), .. } if awaited.count.is_none())
     }
 
+    /// Whether it reads all that comes until the status of a gRPC call.
+    #[must_use]
+    pub fn reads_to_the_status(&self) -> bool {
+        self.protocol == Protocol::Grpc && matches!(self.step, DialogueStep::Close { .. })
+    }
+
     /// Whether it ends when the service has closed the WebSocket.
     #[must_use]
     pub fn awaits_the_end(&self) -> bool {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::HeaderName;
 
+use base::clock::now;
 use client::Answer;
 use client::dialogue::{Arrival, Dialogue};
 use client::error::ClientError;
@@ -31,8 +32,8 @@ pub(crate) struct GrpcMessages {
     bytes_max: u64,
     /// The beginning of a message whose rest has not come.
     unfinished: Vec<u8>,
-    /// What came before anybody asked for it, and when.
-    kept: VecDeque<(Instant, SocketMessage)>,
+    /// What came before anybody asked for it, when, and how many bytes it had with its frame.
+    kept: VecDeque<(Instant, SocketMessage, u64)>,
     /// Whether no more messages are sent.
     has_sent_all: bool,
 }
@@ -74,7 +75,7 @@ impl GrpcMessages {
         Ok(())
     }
 
-    pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage), Fault> {
+    pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage, u64), Fault> {
         loop {
             if let Some(kept) = self.kept.pop_front() {
                 return Ok(kept);
@@ -85,20 +86,24 @@ impl GrpcMessages {
     }
 
     pub(super) async fn look(&mut self) -> Result<Option<DialogueEnd>, Fault> {
-        let is_end = |kept: &(Instant, SocketMessage)| matches!(kept.1, SocketMessage::Close(..));
+        let is_end = |kept: &(Instant, SocketMessage, u64)| matches!(kept.1, SocketMessage::Close(..));
         while !self.kept.back().is_some_and(is_end) {
             let Some(arrival) = self.dialogue.look().await.map_err(fault)? else { return Ok(None) };
             self.take(arrival)?;
         }
-        Ok(self.kept.pop_back().and_then(|(_, end)| match end {
+        Ok(self.kept.pop_back().and_then(|(_, end, _)| match end {
             SocketMessage::Close(code, reason) => Some((code, reason)),
             _ => None,
         }))
     }
 
     pub(super) fn skip_kept(&mut self) -> (Option<SocketMessage>, u64) {
-        let bytes = self.kept.iter().map(|(_, message)| message.content().len() as u64).sum();
-        (self.kept.drain(..).next_back().map(|(_, message)| message), bytes)
+        let bytes = self.kept.iter().map(|(_, _, bytes)| bytes).sum();
+        (self.kept.drain(..).next_back().map(|(_, message, _)| message), bytes)
+    }
+
+    pub(super) fn keep_end(&mut self, (code, words): DialogueEnd) {
+        self.kept.push_back((now(), SocketMessage::Close(code, words), 0));
     }
 
     pub(super) async fn idle(&mut self) -> Infallible {
@@ -113,7 +118,7 @@ impl GrpcMessages {
             }
             Arrival::End(answer) => {
                 let end = self.end(&answer)?;
-                self.kept.push_back((answer.ended, end));
+                self.kept.push_back((answer.ended, end, 0));
                 Ok(())
             }
         }
@@ -128,7 +133,7 @@ impl GrpcMessages {
                 MessagesError::Broken(reason) => (FailureClass::Protocol, not_grpc(&reason)),
                 MessagesError::TooLarge(limit) => fault(ClientError::BodyTooLarge { limit }),
             })?;
-            self.kept.push_back((at, SocketMessage::Text(json)));
+            self.kept.push_back((at, SocketMessage::Text(json), length as u64));
             begin += length;
         }
         self.unfinished.drain(..begin);

@@ -10,7 +10,7 @@ use base::units::format_ns;
 use client::websocket::{SocketMessage, WireMessage};
 use measure::errors::FailureClass;
 use measure::phases::Phases;
-use measure::protocol::{MESSAGE, Protocol};
+use measure::protocol::MESSAGE;
 use measure::streams::{MessageClock, StreamSample};
 use plan::call::dialogue::{AwaitedMessage, DialogueCall, DialogueStep};
 use text::template::Variables;
@@ -55,9 +55,12 @@ impl MessagesSeen {
     ) -> Verdict {
         if let Some(message) = message {
             // What the service has closed before takes no message.
-            self.closed = open.look().await?;
-            if self.closed.is_some() {
-                return Ok(());
+            // The end of a call may have come before: then the messages before it are read all the same.
+            if !call.reads_to_the_status() {
+                self.closed = open.look().await?;
+                if self.closed.is_some() {
+                    return Ok(());
+                }
             }
             if call.is_answered() {
                 // What came before the question is no answer.
@@ -78,7 +81,7 @@ impl MessagesSeen {
                 self.receive(open, awaited, (sent, variables)).await?;
             }
             DialogueStep::Ping => self.closed = open.pong(PING).await?,
-            DialogueStep::Close { .. } if call.protocol == Protocol::Grpc => {
+            DialogueStep::Close { .. } if call.reads_to_the_status() => {
                 self.receive(open, &AwaitedMessage::all(), (sent, variables)).await?;
             }
             DialogueStep::Close { .. } => self.closed = Some(open.end().await?),
@@ -95,7 +98,7 @@ impl MessagesSeen {
         (sent, variables): (Instant, &Variables),
     ) -> Verdict {
         while awaited.count.is_none_or(|count| self.clock.messages() < count) {
-            let (at, message) = open.next().await?;
+            let (at, message, bytes) = open.next().await?;
             match message {
                 SocketMessage::Close(code, reason) => {
                     (self.closed, self.ended_at) = (Some((code, reason)), Some(now()));
@@ -103,7 +106,7 @@ impl MessagesSeen {
                 }
                 SocketMessage::Pong(_) => {}
                 SocketMessage::Text(content) | SocketMessage::Binary(content) => {
-                    self.bytes += content.len() as u64;
+                    self.bytes += bytes;
                     if awaited.close.is_none() && is_awaited(awaited, &content, variables)? {
                         self.clock.count(sent, at);
                         // One that was there already takes no time.
@@ -120,7 +123,7 @@ impl MessagesSeen {
     /// What is checked, or why nothing is.
     pub(super) fn reply(&mut self, call: &DialogueCall, needs_body: bool, went: Verdict) -> (Reply, Verdict) {
         let of = |body: Option<Bytes>| body.map(|body| body.to_vec()).unwrap_or_default();
-        if call.protocol == Protocol::Grpc && call.awaits_the_end() && went.is_ok() {
+        if call.reads_to_the_status() && went.is_ok() {
             let (code, words) = self.closed.take().unwrap_or_default();
             let lacks_message = needs_body && code == 0 && self.clock.messages() == 0;
             let went = if lacks_message { Err(no_message()) } else { Ok(()) };
@@ -164,7 +167,7 @@ impl MessagesSeen {
     pub(super) fn timed_out(&self, call: &DialogueCall, limit: Duration) -> String {
         let reached = match &call.step {
             DialogueStep::Ping => "before the pong came",
-            DialogueStep::Close { .. } if call.protocol == Protocol::Grpc => {
+            DialogueStep::Close { .. } if call.reads_to_the_status() => {
                 "before the service had ended the call"
             }
             DialogueStep::Close { .. } => "before the service had closed the WebSocket, too",

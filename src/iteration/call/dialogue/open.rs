@@ -56,10 +56,14 @@ impl OpenDialogue {
         }
     }
 
-    /// The next message or the end, and when it came.
-    pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage), Fault> {
+    /// The next message or the end, when it came, and how many bytes it had.
+    pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage, u64), Fault> {
         match self {
-            Self::WebSocket(socket) => socket.next().await.map_err(fault),
+            Self::WebSocket(socket) => {
+                let (at, message) = socket.next().await.map_err(fault)?;
+                let bytes = message.content().len() as u64;
+                Ok((at, message, bytes))
+            }
             Self::Grpc(messages) => messages.next().await,
         }
     }
@@ -67,7 +71,7 @@ impl OpenDialogue {
     /// How the service ends the dialogue; what comes before is dropped.
     pub(super) async fn end(&mut self) -> Result<DialogueEnd, Fault> {
         loop {
-            if let (_, SocketMessage::Close(code, reason)) = self.next().await? {
+            if let (_, SocketMessage::Close(code, reason), _) = self.next().await? {
                 return Ok((code, reason));
             }
         }
@@ -86,6 +90,13 @@ impl OpenDialogue {
         match self {
             Self::WebSocket(socket) => socket.idle().await,
             Self::Grpc(messages) => messages.idle().await,
+        }
+    }
+
+    /// Keeps the end of a gRPC call, which a later step may ask for.
+    pub(super) fn keep_end(&mut self, end: DialogueEnd) {
+        if let Self::Grpc(messages) = self {
+            messages.keep_end(end);
         }
     }
 
