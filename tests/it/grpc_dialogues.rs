@@ -188,7 +188,7 @@ fn a_dialogue_says_its_deadline_only_if_it_has_one() {
     }
 }
 
-/// Statuses and bytes are those of a call without steps.
+/// A dialogue counts the same statuses and bytes as a call without steps.
 #[test]
 fn what_a_dialogue_counts() {
     let server = H2Server::start(|_| answer(framed(&[ORDER, ORDER]), &[("grpc-status", "0")]));
@@ -224,7 +224,7 @@ fn a_second_message_is_refused_where_one_is_taken() {
     assert!(errors[0]["message"].as_str().unwrap().contains("List takes one message"), "{errors:#}");
 }
 
-/// While nobody waits for messages, the server may send no more than a window of them.
+/// The server may send no more than a window of messages while no step waits for them.
 #[test]
 fn a_flood_of_messages_is_bounded() {
     let many = framed(&vec![ORDER; 10_000]);

@@ -1,8 +1,8 @@
 //! A request over HTTP/2 whose body is sent piece by piece while its answer is read piece by piece, such as a gRPC call with
 //! messages in both directions.
 //!
-//! It is one of the streams of its connection, so other requests of the user go over the same connection meanwhile. Of
-//! an answer that nobody reads, the server may send no more than a stream's window.
+//! It is one of the streams of its connection, so other requests of the user go over the same connection meanwhile. If
+//! nobody reads the answer, the server may send no more of it than a stream's window.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ pub enum Arrival {
     End(Box<Answer>),
 }
 
-/// The pieces of an answer that nobody has asked for yet.
+/// The pieces of an answer that have come before anybody asked for them.
 #[derive(Default)]
 struct WaitingPieces {
     headers: RefCell<Option<Arc<HeaderMap>>>,

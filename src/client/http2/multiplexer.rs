@@ -308,7 +308,7 @@ impl Multiplexer {
         }
     }
 
-    /// Nobody waits for a request now.
+    /// Forgets who waits for a request.
     pub(super) fn stop_waiting(&mut self, id: u32) {
         if let Some(place) = self.place(id) {
             self.streams[place].waker = None;

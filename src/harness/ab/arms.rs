@@ -63,7 +63,7 @@ fn can_time(metric: &PercentileMetric, side: &str, plan: &Plan) -> Result<(), Ha
         return Ok(());
     }
     let text = format!("no action of {side} that `{metric}` is about is answered by a stream");
-    Err(HarnessError::input(text).remedy("give the action `stream: events`, `lines` or `chunks`"))
+    Err(HarnessError::input(text).remedy("name an action with `stream: events`, `lines` or `chunks`, or with a `receive` that has `count` or `for`"))
 }
 
 /// Reads all files of both sides, to find every fault before anything starts.

@@ -1,4 +1,4 @@
-//! How dialogues end, and how their failures are told.
+//! The ends of dialogues, and the messages about their failures.
 
 use base::masking::masked;
 use client::error::ClientError;

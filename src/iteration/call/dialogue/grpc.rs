@@ -23,6 +23,9 @@ use super::end::{DialogueEnd, fault};
 use crate::call::grpc::not_grpc;
 use crate::compare::{Fault, Verdict};
 
+/// While messages of so many bytes wait for a step, no more are read.
+const KEPT_BYTES_MAX: u64 = 4 << 20;
+
 /// An open gRPC call.
 pub(crate) struct GrpcMessages {
     dialogue: Box<Dialogue>,
@@ -34,6 +37,7 @@ pub(crate) struct GrpcMessages {
     unfinished: Vec<u8>,
     /// What came before anybody asked for it, when, and how many bytes it had with its frame.
     kept: VecDeque<(Instant, SocketMessage, u64)>,
+    kept_bytes: u64,
     /// Whether no more messages are sent.
     has_sent_all: bool,
 }
@@ -46,6 +50,7 @@ impl GrpcMessages {
             bytes_max,
             unfinished: Vec::new(),
             kept: VecDeque::new(),
+            kept_bytes: 0,
             has_sent_all: false,
         }
     }
@@ -78,6 +83,7 @@ impl GrpcMessages {
     pub(super) async fn next(&mut self) -> Result<(Instant, SocketMessage, u64), Fault> {
         loop {
             if let Some(kept) = self.kept.pop_front() {
+                self.kept_bytes -= kept.2;
                 return Ok(kept);
             }
             let arrival = self.dialogue.next().await.map_err(fault)?;
@@ -88,6 +94,10 @@ impl GrpcMessages {
     pub(super) async fn look(&mut self) -> Result<Option<DialogueEnd>, Fault> {
         let is_end = |kept: &(Instant, SocketMessage, u64)| matches!(kept.1, SocketMessage::Close(..));
         while !self.kept.back().is_some_and(is_end) {
+            // A service that sends without end has to wait.
+            if self.kept_bytes >= KEPT_BYTES_MAX {
+                return Ok(None);
+            }
             let Some(arrival) = self.dialogue.look().await.map_err(fault)? else { return Ok(None) };
             self.take(arrival)?;
         }
@@ -98,7 +108,7 @@ impl GrpcMessages {
     }
 
     pub(super) fn skip_kept(&mut self) -> (Option<SocketMessage>, u64) {
-        let bytes = self.kept.iter().map(|(_, _, bytes)| bytes).sum();
+        let bytes = std::mem::take(&mut self.kept_bytes);
         (self.kept.drain(..).next_back().map(|(_, message, _)| message), bytes)
     }
 
@@ -134,6 +144,7 @@ impl GrpcMessages {
                 MessagesError::TooLarge(limit) => fault(ClientError::BodyTooLarge { limit }),
             })?;
             self.kept.push_back((at, SocketMessage::Text(json), length as u64));
+            self.kept_bytes += length as u64;
             begin += length;
         }
         self.unfinished.drain(..begin);
