@@ -28,7 +28,12 @@ struct PlantedShopCause {
     is_called_more: bool,
     /// The attribute that tells the slow ones apart.
     attribute: Option<(&'static str, &'static str)>,
+    /// What is asked for besides: nothing or [`PICKUP`].
+    query: &'static str,
 }
+
+/// A pickup, which the shop books by gRPC: Python calls Node.
+const PICKUP: &str = "?pickup=true";
 
 /// Requests that find no cache, see `tests/otel/shop.py`.
 const COLD: u64 = 8;
@@ -46,11 +51,12 @@ fn setting(name: &str) -> Option<String> {
 
 /// What one run with a planted cause gave.
 struct ShopRun {
+    bench: Bench,
     results: Value,
     ended: CommandOutput,
 }
 
-fn run(cause: &str, shop: &str) -> Option<ShopRun> {
+fn run(cause: &str, shop: &str, query: &str) -> Option<ShopRun> {
     let (url, receiver) = (setting(&format!("{shop}_URL"))?, setting("RECEIVER")?);
     let _alone = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let bench = Bench::new();
@@ -59,14 +65,15 @@ fn run(cause: &str, shop: &str) -> Option<ShopRun> {
         &format!("profiler: {{ receive: \"{receiver}\" }}"),
         &format!(
             "warm_up: {{ times: 30 }}\nrunner: {{ constant: {{ times: {TIMES}, concurrency: 3 }} }}\n\
-             iteration:\n  - action: order\n    get: /orders/{{{{ iteration }}}}\n    headers:\n      \
+             iteration:\n  - action: order\n    get: /orders/{{{{ iteration }}}}{query}\n    headers:\n      \
              baggage: tenant=tenant-{{{{ iteration % 10 }}}}\n      shop-cause: {cause}\n    expect: {{ status: 200 }}\n\
              sla: {{ failure_rate: {{ max: 0 }} }}"
         ),
     );
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-    let run = ShopRun { results: bench.results(), ended };
+    let run = ShopRun { results: bench.results(), ended, bench };
     run.is_complete();
+    run.has_grpc_calls(usize::from(query == PICKUP));
     Some(run)
 }
 
@@ -106,6 +113,23 @@ impl ShopRun {
         }
     }
 
+    /// That each trace has so many gRPC calls, each a client's span in Python with the server's span in Node below it.
+    #[track_caller]
+    fn has_grpc_calls(&self, calls: usize) {
+        for entry in std::fs::read_dir(self.bench.run_directory().join("traces")).unwrap() {
+            let trace: Value =
+                serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
+            let records = trace["records"].as_array().unwrap();
+            let spans = |service: &str, name: &str, id: &str| -> Vec<String> {
+                let of_it = records.iter().filter(|one| one["service"] == service && one["name"] == name);
+                of_it.map(|one| one[id].as_str().unwrap().to_owned()).collect()
+            };
+            let clients = spans("shop", "/shop.v1.Pickups/Book-start", "trace_id");
+            let parents = spans("delivery", "grpc.shop.v1.Pickups/Book-start", "parent_id");
+            assert_eq!((clients.len(), &parents), (calls, &clients), "{trace:#}");
+        }
+    }
+
     fn cause(&self) -> Option<&Value> {
         self.comparison()["kinds"].as_array()?.iter().find(|kind| kind["guilty"] == true)
     }
@@ -113,7 +137,7 @@ impl ShopRun {
 
 #[track_caller]
 fn is_named(cause: &PlantedShopCause) {
-    let Some(run) = run(cause.name, cause.shop) else { return };
+    let Some(run) = run(cause.name, cause.shop, cause.query) else { return };
     let Some(named) = run.cause() else {
         println!("cause {}: nothing", cause.name);
         panic!("nothing is named: {}", run.told());
@@ -139,7 +163,15 @@ fn is_named(cause: &PlantedShopCause) {
 }
 
 const fn cause(name: &'static str, shop: &'static str, signature: CauseSignature) -> PlantedShopCause {
-    PlantedShopCause { name, shop, signature, or_waiting_for: None, is_called_more: false, attribute: None }
+    PlantedShopCause {
+        name,
+        shop,
+        signature,
+        or_waiting_for: None,
+        is_called_more: false,
+        attribute: None,
+        query: "",
+    }
 }
 
 #[test]
@@ -175,6 +207,12 @@ fn real_slow_service_behind_another() {
 }
 
 #[test]
+fn real_slow_service_behind_a_grpc_call() {
+    let signature = ("delivery", "grpc.shop.v1.Pickups/Book", "");
+    is_named(&PlantedShopCause { attribute: TENANT, query: PICKUP, ..cause("pickup", "GRPC", signature) });
+}
+
+#[test]
 fn real_event_loop_that_is_blocked() {
     // Requests that block it are slow, and so are those that come meanwhile: their caller waits for the service.
     let signature = ("delivery", "request handler - /quote", "");
@@ -198,7 +236,7 @@ fn real_processor_time_of_a_function() {
 
 #[test]
 fn real_first_requests_that_find_no_cache() {
-    let Some(run) = run("cold", "GRPC") else { return };
+    let Some(run) = run("cold", "GRPC", "") else { return };
     let first = &run.comparison()["places"]["first"];
     // Without the warm-up, whose requests the planted ones come after.
     let right = first["slow"].as_u64().is_some_and(|slow| (COLD / 2..=2 * COLD).contains(&slow));
@@ -208,7 +246,7 @@ fn real_first_requests_that_find_no_cache() {
 
 #[test]
 fn real_answers_that_are_large() {
-    let Some(run) = run("large", "HTTP") else { return };
+    let Some(run) = run("large", "HTTP", "") else { return };
     let found = run.comparison()["differences"]["found"].as_array().cloned().unwrap_or_default();
     let right = found.iter().any(|one| one["attribute"] == "client.answer");
     println!("cause large: {}", if right { "right" } else { "nothing" });
@@ -217,7 +255,17 @@ fn real_answers_that_are_large() {
 
 #[test]
 fn real_healthy_shop_accuses_nobody() {
-    let Some(run) = run("healthy", "HTTP") else { return };
+    accuses_nobody("");
+}
+
+#[test]
+fn real_healthy_grpc_calls_accuse_nobody() {
+    accuses_nobody(PICKUP);
+}
+
+#[track_caller]
+fn accuses_nobody(query: &str) {
+    let Some(run) = run("healthy", "HTTP", query) else { return };
     println!("cause healthy: {}", if run.cause().is_some() { "wrong" } else { "right" });
     assert!(run.cause().is_none(), "{}", run.told());
     // "Nothing explains it by itself" is said of single iterations.

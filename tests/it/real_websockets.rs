@@ -127,8 +127,7 @@ fn real_refusals_and_ends_are_failures_with_their_reasons() {
 fn real_causes_behind_messages_are_named() {
     let receiver = free_address();
     let Some(room) = room(&["--spans", &format!("http://{receiver}/v1/traces")]) else { return };
-    for (slow_ms, expected) in [(300, Some("look up room")), (1, None)] {
-        let bench = Bench::new();
+    for (slow_ms, is_planted) in [(300, true), (1, false)] {
         let steps = format!(
             "warm_up: {{ times: 20 }}
 runner: {{ constant: {{ times: 300, concurrency: 2 }} }}
@@ -140,15 +139,6 @@ iteration:
         send: {{ json: {{ type: say, text: a, ms: '{{{{ {slow_ms} if iteration % 10 == 0 else 1 }}}}', traceparent: '{{{{ traceparent }}}}' }} }}
         receive: {{ json: {{ $.type: said }} }}"
         );
-        bench.load(&room.url(), &format!("profiler: {{ receive: \"{receiver}\" }}"), &steps);
-        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-        let results = bench.results();
-        let comparison = &results["workloads"][0]["comparison"];
-        let kinds = comparison["kinds"].as_array().cloned().unwrap_or_default();
-        let named = kinds.iter().find(|kind| kind["guilty"] == true);
-        // Without a plant, the service's own tail may be named, but not this span.
-        let named = named.map(|kind| kind["name"].as_str().unwrap());
-        let named = named.filter(|name| expected.is_some() || *name == "look up room");
-        assert_eq!(named, expected, "{comparison:#}\n{}", ended.stdout);
+        room.is_cause_named(receiver, &steps, ("room", "look up room"), is_planted);
     }
 }

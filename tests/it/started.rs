@@ -1,7 +1,12 @@
 //! A service that a test starts: it prints `listening PORT`, and ends when its standard input does.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::Bench;
 
 /// A service, which ends with this.
 pub(crate) struct StartedService {
@@ -28,6 +33,28 @@ impl StartedService {
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Puts a load on it while its spans go to the receiver. The cause must be this span of this service if it is planted,
+    /// and otherwise not: the service's own tail may be named then. The results.
+    #[track_caller]
+    pub(crate) fn is_cause_named(
+        &self,
+        receiver: SocketAddr,
+        scenario: &str,
+        (service, span): (&str, &str),
+        is_planted: bool,
+    ) -> Value {
+        let bench = Bench::new();
+        bench.load(&self.url(), &format!("profiler: {{ receive: \"{receiver}\" }}"), scenario);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let results = bench.results();
+        let comparison = &results["workloads"][0]["comparison"];
+        let kinds = comparison["kinds"].as_array().cloned().unwrap_or_default();
+        let named = kinds.iter().find(|kind| kind["guilty"] == true);
+        let is_named = named.is_some_and(|kind| kind["service"] == service && kind["name"] == span);
+        assert_eq!(is_named, is_planted, "{comparison:#}\n{}", ended.stdout);
+        results
     }
 }
 

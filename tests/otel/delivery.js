@@ -1,13 +1,15 @@
-// The second service of the shop: what a delivery costs. Express, traced by
-// `node --require @opentelemetry/auto-instrumentations-node/register delivery.js PORT PARCELS_URL`.
+// The second service of the shop: what a delivery costs, by Express, and when it is picked up, by gRPC. Traced by
+// `node --require @opentelemetry/auto-instrumentations-node/register delivery.js PORT PARCELS_URL GRPC_PORT PROTO`.
 // The header `shop-cause` names why some of all requests are slow.
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
 const express = require('express');
+const grpc = require('@grpc/grpc-js');
+const loader = require('@grpc/proto-loader');
 const { propagation, context, trace } = require('@opentelemetry/api');
 
-const [port, parcels] = process.argv.slice(2);
+const [port, parcels, grpcPort, proto] = process.argv.slice(2);
 const LONG_MS = 250;
 const BLOCKED_MS = 400;
 const app = express();
@@ -32,11 +34,16 @@ async function packWithRetries(cause, items, depot) {
   }
 }
 
+// Stands on the active span, as it came as baggage.
+function setTenant() {
+  const tenant = propagation.getBaggage(context.active())?.getEntry('tenant')?.value;
+  if (tenant) trace.getActiveSpan()?.setAttribute('tenant', tenant);
+}
+
 app.get('/quote', async (request, response) => {
   const cause = request.get('shop-cause') ?? 'none';
   const drawn = (name, share) => cause === name && Math.random() < share;
-  const tenant = propagation.getBaggage(context.active())?.getEntry('tenant')?.value;
-  if (tenant) trace.getActiveSpan()?.setAttribute('tenant', tenant);
+  setTenant();
   // The carrier of one region takes long to answer.
   if (cause === 'downstream' && request.query.region === 'region-3') await sleep(LONG_MS);
   if (drawn('event_loop', 0.03)) {
@@ -49,4 +56,21 @@ app.get('/quote', async (request, response) => {
   response.json({ boxes, cents: 490 * boxes });
 });
 
-app.listen(Number(port), '127.0.0.1');
+async function book(call, answer) {
+  setTenant();
+  // The carrier of one region takes long to find a free hour.
+  const isLate = call.metadata.get('shop-cause')[0] === 'pickup' && call.request.region === 'region-3';
+  if (isLate) await sleep(LONG_MS);
+  answer(null, { hour: 8 + (call.request.order % 10) });
+}
+
+const { shop } = grpc.loadPackageDefinition(loader.loadSync(proto));
+const server = new grpc.Server();
+server.addService(shop.v1.Pickups.service, { book });
+server.bindAsync(`127.0.0.1:${grpcPort}`, grpc.ServerCredentials.createInsecure(), (error) => {
+  if (error) throw error;
+  app.listen(Number(port), '127.0.0.1');
+});
+
+// The handler of OpenTelemetry sends the last spans and keeps the process alive.
+process.on('SIGTERM', () => setTimeout(() => process.exit(0), 500));

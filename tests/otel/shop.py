@@ -2,7 +2,8 @@
 
 Flask, SQLAlchemy on PostgreSQL, redis and requests, traced by `opentelemetry-instrument flask --app shop run`.
 The header `shop-cause` of a request names why some of all requests are slow, in this service or in those behind it.
-Settings: SHOP_DATABASE, SHOP_REDIS, SHOP_DELIVERY (URLs).
+With `?pickup=true`, a pickup is booked by gRPC. Settings: SHOP_DATABASE, SHOP_REDIS, SHOP_DELIVERY (URLs) and
+SHOP_PICKUPS (an address). The modules of pickups.proto must be on the path.
 """
 
 import os
@@ -10,6 +11,9 @@ import random
 import threading
 import time
 
+import grpc
+import pickups_pb2
+import pickups_pb2_grpc
 import redis
 import requests
 from flask import Flask, jsonify, request
@@ -31,6 +35,7 @@ engine = create_engine(os.environ["SHOP_DATABASE"], pool_size=10)
 replica = create_engine(os.environ["SHOP_DATABASE"], pool_size=1, max_overflow=0)
 sessions = redis.Redis.from_url(os.environ["SHOP_REDIS"])
 delivery = os.environ["SHOP_DELIVERY"]
+pickups = pickups_pb2_grpc.PickupsStub(grpc.insecure_channel(os.environ["SHOP_PICKUPS"]))
 local = threading.local()
 app = Flask(__name__)
 
@@ -149,5 +154,8 @@ def order(number):
     planted = {"shop-cause": request.headers.get("shop-cause", "none")}
     quote = http().get(f"{delivery}/quote", params={"items": 7, "region": region}, headers=planted, timeout=30)
     quote.raise_for_status()
-    shown = stock if is_planted("large") else stock[:5]
-    return jsonify(known=known, stock=shown, delivery=quote.json())
+    answer = {"known": known, "stock": stock if is_planted("large") else stock[:5], "delivery": quote.json()}
+    if "pickup" in request.args:
+        wanted = pickups_pb2.BookRequest(order=number, region=region)
+        answer["pickup"] = pickups.Book(wanted, metadata=tuple(planted.items()), timeout=30).hour
+    return jsonify(answer)

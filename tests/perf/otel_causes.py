@@ -51,6 +51,8 @@ TESTS = {
         "pool": "real_pool_that_is_too_small",
         "lock": "real_lock_of_a_row",
         "downstream": "real_slow_service_behind_another",
+        "pickup": "real_slow_service_behind_a_grpc_call",
+        "healthy_grpc": "real_healthy_grpc_calls_accuse_nobody",
         "event_loop": "real_event_loop_that_is_blocked",
         "retry": "real_call_that_fails_and_is_repeated",
         "cpu": "real_processor_time_of_a_function",

@@ -2,8 +2,8 @@
 #
 # Brings up a small shop of three services that speak OpenTelemetry as their users set them up: Flask with
 # SQLAlchemy on PostgreSQL and redis (twice: one sends its spans by gRPC, one by HTTP), Express on Node, and
-# axum in Rust. One request goes through all three. Their code is in tests/otel. All on 127.0.0.1, from PyPI,
-# npm, crates.io and Debian's or Ubuntu's packages.
+# axum in Rust. One request goes through all three, by HTTP and, if it asks for that, by gRPC from Flask to Node. Their
+# code is in tests/otel. All on 127.0.0.1, from PyPI, npm, crates.io and Debian's or Ubuntu's packages.
 #
 #     eval "$(tests/real/otel.sh)"     # tests/real/down.sh stops it again
 #     cargo test -- real_otel
@@ -14,7 +14,7 @@
 #
 # Settings (environment):
 #   REAL_DIR         default .real in the repository
-#   REAL_OTEL_PORT   the first of seven ports in a row; default: the first seven free ones from 26600 on
+#   REAL_OTEL_PORT   the first of eight ports in a row; default: the first eight free ones from 26600 on
 #   REAL_PYTHON      a Python from 3.11 on that can make virtual environments
 #   REAL_TIMEOUT     seconds that each service may take to start, default 60
 
@@ -36,6 +36,7 @@ PATH=$PATH:/usr/sbin:/sbin
 code=$repo/tests/otel
 venv=$REAL_DIR/otel-venv
 node=$REAL_DIR/otel-node
+modules=$REAL_DIR/otel-modules   # made of pickups.proto
 python=$venv/bin/python
 parcels=${CARGO_TARGET_DIR:-$repo/target}/debug/otel-parcels
 where=$run/otel.dir   # holds the directory of PostgreSQL's data
@@ -60,7 +61,7 @@ install_software() {
   postgres_bin || die "no initdb, postgres and psql after installing postgresql"
   if ! cmp -s "$pins" "$venv/installed.txt" || ! "$python" -c '' 2>/dev/null; then
     base=$(base_python) || die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
-    say "installing Flask, SQLAlchemy and OpenTelemetry for $("$base" --version) in $venv"
+    say "installing Flask, SQLAlchemy, grpcio and OpenTelemetry for $("$base" --version) in $venv"
     rm -rf -- "$venv"
     "$base" -m venv "$venv" 9>&-
     quietly otel-pip timeout 600 "$python" -m pip --disable-pip-version-check --no-cache-dir --quiet \
@@ -68,7 +69,7 @@ install_software() {
     cp "$pins" "$venv/installed.txt"
   fi
   if ! cmp -s "$code/package-lock.json" "$node/installed.json"; then
-    say "installing Express and OpenTelemetry for node $(node --version) in $node"
+    say "installing Express, gRPC and OpenTelemetry for node $(node --version) in $node"
     rm -rf -- "$node"
     mkdir "$node"
     cp "$code"/package{,-lock}.json "$node"
@@ -93,13 +94,13 @@ names=(otel-postgres otel-redis otel-parcels otel-delivery otel-shop-grpc otel-s
 choose_ports() {
   local at
   if [[ -n ${REAL_OTEL_PORT-} ]]; then first=$REAL_OTEL_PORT; else
-    for ((first = 26600; first < 27300; first += 7)); do
-      for ((at = first; at < first + 7; at++)); do ! listening "$at" || continue 2; done
+    for ((first = 26600; first < 27300; first += 8)); do
+      for ((at = first; at < first + 8; at++)); do ! listening "$at" || continue 2; done
       break
     done
   fi
-  for ((at = first; at < first + 7; at++)); do
-    ! listening "$at" || die "port $at is taken; set REAL_OTEL_PORT to the first of seven free ones"
+  for ((at = first; at < first + 8; at++)); do
+    ! listening "$at" || die "port $at is taken; set REAL_OTEL_PORT to the first of eight free ones"
   done
 }
 
@@ -154,7 +155,8 @@ traced() {
 
 shop() {
   traced shop OTEL_EXPORTER_OTLP_PROTOCOL="$1" SHOP_DATABASE="postgresql+psycopg2://shop@127.0.0.1:$first/postgres" \
-    SHOP_REDIS="redis://127.0.0.1:$((first + 1))" SHOP_DELIVERY="$delivery_url" \
+    SHOP_REDIS="redis://127.0.0.1:$((first + 1))" SHOP_DELIVERY="$delivery_url" SHOP_PICKUPS="$pickups" \
+    PYTHONPATH="$modules" \
     "$python" "$venv/bin/opentelemetry-instrument" "$python" "$venv/bin/flask" --app "$code/shop.py" run --port "$2"
 }
 
@@ -165,7 +167,10 @@ start_all() {
   cp "$code/delivery.js" "$node"
   start otel-delivery $((first + 3)) "$node" traced delivery node \
     --require @opentelemetry/auto-instrumentations-node/register delivery.js $((first + 3)) \
-    "http://127.0.0.1:$((first + 2))"
+    "http://127.0.0.1:$((first + 2))" $((first + 7)) "$code/pickups.proto"
+  mkdir -p "$modules"
+  quietly otel-protoc "$python" -m grpc_tools.protoc -I "$code" --python_out "$modules" --grpc_python_out "$modules" \
+    pickups.proto
   start otel-shop-grpc $((first + 4)) "$run" shop grpc $((first + 4))
   start otel-shop-http $((first + 5)) "$run" shop http/protobuf $((first + 5))
 }
@@ -185,12 +190,13 @@ running() {
 set_addresses() {
   database="host=127.0.0.1 port=$first user=shop dbname=postgres"
   delivery_url=http://127.0.0.1:$((first + 3))
+  pickups=127.0.0.1:$((first + 7))
   receiver=127.0.0.1:$((first + 6))
 }
 
 if running; then
   set_addresses
-  say "the shop runs already on ports $first to $((first + 5))"
+  say "the shop runs already, from port $first on"
 else
   for name in "${names[@]}"; do stop "$name"; done
   forget_data otel
