@@ -216,10 +216,7 @@ impl Latency {
         if failed.count() == 0 && never == 0 {
             return Some(self.percentile_ns(percentile));
         }
-        let mut well = self.histogram().clone();
-        well.subtract(failed.histogram()).ok()?;
-        let rank = rank(self.count() + never, percentile)?;
-        value_at_rank(&well, rank).map(|value_ns| value_ns.min(self.max_ns))
+        self.without(failed).at_rank(rank(self.count() + never, percentile)?)
     }
 
     /// The samples without those in `failed`, which must be a subset.

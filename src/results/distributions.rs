@@ -4,6 +4,7 @@ use base64::Engine as _;
 
 use measure::ids::RunIds;
 use measure::latency::Latency;
+use statistics::order::rank;
 
 use super::model::{Bucket, Distribution, Percentile, PercentileOfAll, PercentilesOfDue};
 
@@ -17,13 +18,14 @@ const NS_PER_MS: f64 = 1e6;
 /// what has no time because it never started or was cut off.
 pub(super) fn judged(latency: &Latency, failed: &Latency, without_time: u64, ids: &RunIds) -> Distribution {
     let is_all = failed.count() == 0 && without_time == 0;
-    let at = |percentile| latency.percentile_failures_last_ns(failed, without_time, percentile);
-    let of_all = || PercentilesOfDue {
-        count: latency.count() + without_time,
-        percentiles: PERCENTILES
-            .iter()
-            .map(|&percentile| PercentileOfAll { percentile, value_ms: at(percentile).map(milliseconds) })
-            .collect(),
+    let of_all = || {
+        let count = latency.count() + without_time;
+        // Once for all percentiles: it goes through the whole histogram.
+        let well = latency.without(failed);
+        let value_ms =
+            |percentile| rank(count, percentile).and_then(|rank| well.at_rank(rank)).map(milliseconds);
+        let at = |&percentile| PercentileOfAll { percentile, value_ms: value_ms(percentile) };
+        PercentilesOfDue { count, percentiles: PERCENTILES.iter().map(at).collect() }
     };
     Distribution { of_all: (!is_all).then(of_all), ..distribution(latency, ids) }
 }

@@ -8,13 +8,19 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     if name.len() > LENGTH_MAX {
         return None;
     }
+    let lower = name.to_lowercase();
+    let length = lower.chars().count();
     known
         .into_iter()
         .filter(|candidate| candidate.len() <= LENGTH_MAX)
-        .map(|candidate| {
-            (strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate)
+        .filter_map(|candidate| {
+            let most = 1 + candidate.len().min(name.len()) / 4;
+            let other = candidate.to_lowercase();
+            // Each character more is an edit; most candidates need no comparison.
+            let is_near = other.chars().count().abs_diff(length) <= most;
+            let distance = is_near.then(|| strsim::damerau_levenshtein(&lower, &other))?;
+            (distance <= most).then_some((distance, candidate))
         })
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(name.len()) / 4)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

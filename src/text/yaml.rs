@@ -311,9 +311,13 @@ impl<'t> Builder<'t> {
         span: &Range<usize>,
     ) -> Cow<'e, str> {
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        // Only the last value of a file: looking for its last line goes through the line.
+        if !is_block || span.end != self.text.len() {
+            return text;
+        }
         let last = self.text.rsplit('\n').next().unwrap_or_default();
         let made_up = if last.trim().is_empty() { "\n\n" } else { "\n" };
-        if is_block && !last.is_empty() && span.end == self.text.len() && text.ends_with(made_up) {
+        if !last.is_empty() && text.ends_with(made_up) {
             return Cow::Owned(text[..text.len() - 1].to_owned());
         }
         text

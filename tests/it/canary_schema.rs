@@ -815,7 +815,7 @@ fn fails_without_a_canary(auth: &str) {
 
 #[test]
 fn what_does_not_answer_or_refuses_shows_no_canary() {
-    for auth in kinds_of_auth() {
+    for (number, auth) in kinds_of_auth().into_iter().enumerate() {
         // It sends back what it gets: passwords in the words of its refusal.
         let refusing = ScriptedServer::start(|seen, wire| {
             let said =
@@ -830,7 +830,8 @@ fn what_does_not_answer_or_refuses_shows_no_canary() {
             (Box::new(move |secret| format!("jaeger://u:{}@{closed}?x={0}", encoded(secret))), 69),
             (Box::new(move |secret| format!("mysql://u:{}@{closed}/d", encoded(secret))), 69),
         ];
-        for (connection, code) in collectors {
+        // One of them for each kind: what a collector says does not depend on how services are asked.
+        for (connection, code) in collectors.into_iter().skip(number % 3).take(1) {
             let made = CanaryDeployment::new(&auth, &Peers { service: refusing.url(), connection });
             let bench = Bench::new();
             made.write(&bench);
