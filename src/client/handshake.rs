@@ -13,6 +13,7 @@ use sha1::{Digest as _, Sha1};
 use super::Request;
 use super::error::ClientError;
 use super::headers::HeaderBlock;
+use super::websocket::extension::{self, DeflateTerms, MessageCompression};
 
 /// What every server appends to the key before it hashes it.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -21,11 +22,19 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub(super) struct Handshake {
     /// 16 random bytes in base64.
     key: String,
+    /// How messages may be compressed.
+    offers: Vec<DeflateTerms>,
 }
 
 impl Handshake {
-    pub(super) fn new() -> Self {
-        Self { key: BASE64_STANDARD.encode(fastrand::u128(..).to_ne_bytes()) }
+    /// For a request, whose headers may offer to compress messages.
+    pub(super) fn new(request: &Request<'_>) -> Result<Self, ClientError> {
+        let mut offers = Vec::new();
+        for (_, value) in headers_named(request, &SEC_WEBSOCKET_EXTENSIONS) {
+            let written = extension::offers(&String::from_utf8_lossy(value));
+            offers.extend(written.map_err(|complaint| ClientError::Request(complaint.to_string()))?);
+        }
+        Ok(Self { key: BASE64_STANDARD.encode(fastrand::u128(..).to_ne_bytes()), offers })
     }
 
     /// Adds what the request says of it.
@@ -42,12 +51,12 @@ impl Handshake {
         BASE64_STANDARD.encode(hash)
     }
 
-    /// Checks the answer 101 to a request.
+    /// Checks the answer 101 to a request. Whether messages may be compressed, and how.
     pub(super) fn check(
         &self,
         request: &Request<'_>,
         headers: Option<&HeaderMap>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Option<MessageCompression>, ClientError> {
         let no_headers = HeaderMap::new();
         let headers = headers.unwrap_or(&no_headers);
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -65,24 +74,37 @@ impl Handshake {
         if text(&SEC_WEBSOCKET_ACCEPT).map(str::trim) != Some(&self.accepted()) {
             return wrong("does not fit the request: its `Sec-WebSocket-Accept` is another");
         }
-        if headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
-            return wrong("names an extension that was not offered");
+        if let Some(chosen) = headers.get(SEC_WEBSOCKET_PROTOCOL)
+            && !is_offered(request, chosen)
+        {
+            return wrong("names a subprotocol that was not offered: see `subprotocols`");
         }
-        match headers.get(SEC_WEBSOCKET_PROTOCOL) {
-            Some(chosen) if !is_offered(request, chosen) => {
-                wrong("names a subprotocol that was not offered: see `subprotocols`")
-            }
-            _ => Ok(()),
+        if !headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
+            return Ok(None);
+        }
+        let lines = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter();
+        let lines = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect::<Vec<_>>();
+        match extension::agreed(&self.offers, &lines.join(",")) {
+            Ok(compression) => Ok(Some(compression)),
+            Err(reason) => wrong(&reason),
         }
     }
 }
 
+/// The lines of a request's header.
+fn headers_named<'r>(
+    request: &Request<'r>,
+    name: &HeaderName,
+) -> impl Iterator<Item = (&'r HeaderName, &'r [u8])> {
+    let all = request.own.iter().chain(request.fixed.iter());
+    all.filter(move |(other, _)| *other == name)
+}
+
 /// Whether a request offers this subprotocol.
 fn is_offered(request: &Request<'_>, chosen: &HeaderValue) -> bool {
-    let offered = request.own.iter().chain(request.fixed.iter());
-    let mut offered = offered.filter(|(name, _)| *name == SEC_WEBSOCKET_PROTOCOL);
     let chosen = chosen.as_bytes().trim_ascii();
-    offered.any(|(_, value)| value.split(|byte| *byte == b',').any(|one| one.trim_ascii() == chosen))
+    headers_named(request, &SEC_WEBSOCKET_PROTOCOL)
+        .any(|(_, value)| value.split(|byte| *byte == b',').any(|one| one.trim_ascii() == chosen))
 }
 
 #[cfg(test)]
@@ -92,8 +114,7 @@ mod tests {
     #[test]
     fn the_key_is_answered_as_in_the_standard() {
         // RFC 6455, section 1.3.
-        let handshake = Handshake { key: "dGhlIHNhbXBsZSBub25jZQ==".to_owned() };
+        let handshake = Handshake { key: "dGhlIHNhbXBsZSBub25jZQ==".to_owned(), offers: Vec::new() };
         assert_eq!(handshake.accepted(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        assert_ne!(Handshake::new().key, Handshake::new().key);
     }
 }

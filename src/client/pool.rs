@@ -27,6 +27,7 @@ use super::http2::dialogue::Dialogue;
 use super::options::{Connections, Settings, Version};
 use super::redirect::Hop;
 use super::url::Origin;
+use super::websocket::extension::MessageCompression;
 use super::worker::Worker;
 use super::{Answer, Request};
 use measure::observation::FollowedRedirect;
@@ -43,8 +44,8 @@ pub struct Pool {
     followed: Option<Vec<FollowedRedirect>>,
     /// Whether it is one of those that use the shared connections.
     shares: bool,
-    /// A connection that has just been opened for WebSocket.
-    pub(super) upgraded: Option<UpgradedConnection>,
+    /// A connection that has just been opened for WebSocket, and how its messages may be compressed.
+    pub(super) upgraded: Option<(UpgradedConnection, Option<MessageCompression>)>,
     /// A dialogue that has just been opened.
     dialogue: Option<Box<Dialogue>>,
 }
@@ -296,7 +297,7 @@ impl Pool {
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         self.upgraded = None;
-        let handshake = Handshake::new();
+        let handshake = Handshake::new(request)?;
         let mut own = request.own.clone();
         handshake.add_to(&mut own);
         let asked = Request { own: &own, keep_headers: true, ..*request };
@@ -305,8 +306,8 @@ impl Pool {
         };
         let answer = connection.exchange(&asked, phases).await?;
         if answer.status == StatusCode::SWITCHING_PROTOCOLS {
-            handshake.check(&asked, answer.headers.as_deref())?;
-            self.upgraded = Some(UpgradedConnection::new(connection));
+            let compression = handshake.check(&asked, answer.headers.as_deref())?;
+            self.upgraded = Some((UpgradedConnection::new(connection), compression));
         }
         Ok(answer)
     }

@@ -1,69 +1,76 @@
 //! WebSocket ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455)): messages over a connection that a request of HTTP/1.1
 //! opened.
 //!
-//! The crate `tokio-websockets` does the frames. It refuses what the standard forbids: masked frames, fragments of control
-//! frames, text that is not UTF-8. No extension is offered, so nothing is compressed.
+//! Pings are answered when they are read. So is the end: the server gets a closing frame with its own code, or with one that
+//! says which rule it broke, but nobody waits until that is sent. Messages are compressed if the scenario offers it
+//! (permessage-deflate, [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)).
+
+mod deflate;
+pub mod extension;
+mod frames;
+mod message;
+pub mod reader;
+#[cfg(test)]
+mod tests;
+pub mod violation;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::task::{Context, Poll, Waker};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use bytes::Bytes;
-use futures_util::{SinkExt as _, StreamExt as _};
-use tokio_websockets::{ClientBuilder, CloseCode, Config, Error, Limits, Message, Payload, WebSocketStream};
+use tokio::io::AsyncWrite as _;
+use tokio::task::coop::{poll_proceed, unconstrained};
+use tokio_util::io::poll_read_buf;
 
 use base::clock::now;
 
+use super::buffers;
 use super::error::{ClientError, chain};
 use super::http1::UpgradedConnection;
 use super::pool::Pool;
+use deflate::COMPRESSED_FROM;
+use extension::MessageCompression;
+use frames::{BINARY, CLOSE, COMPRESSED, FIN, PING, PONG, TEXT, push_frame};
+pub use message::{CONTROL_BYTES_MAX, SocketMessage, WireMessage};
+use reader::{FrameArrival, MessageReader};
+use violation::Violation;
 
 /// The most bytes of messages that are kept for later; beyond them, the server has to wait.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// The most messages that are kept for later.
 const WAITING_MAX: usize = 10_000;
-/// The largest payload of a control frame.
-pub const CONTROL_BYTES_MAX: usize = 125;
+/// While so much waits to be sent, only the last ping is answered (section 5.5.3).
+const PONG_OUTPUT_BYTES_MAX: usize = 16 << 10;
+/// A closing frame without a code counts as one with this code, which is never sent.
+const NO_CODE: u16 = 1005;
 
 /// An open WebSocket.
 pub struct WebSocket {
-    stream: WebSocketStream<UpgradedConnection>,
+    connection: UpgradedConnection,
+    reader: MessageReader,
+    /// What was read, and where in it the reader goes on.
+    input: Vec<u8>,
+    at: usize,
+    /// Whole frames, and how much of them is written.
+    output: Vec<u8>,
+    written: usize,
+    /// Whether what was written may still be in the buffers of TLS.
+    is_unflushed: bool,
+    /// The ping to answer when there is room for it.
+    owed_pong: Option<Box<[u8]>>,
+    compression: Option<MessageCompression>,
+    /// Whether our closing frame is written or on its way.
+    has_closed: bool,
+    /// Whether nothing more comes.
+    has_ended: bool,
     /// What came before anybody asked for it, and when.
     waiting: VecDeque<(Instant, Result<SocketMessage, ClientError>)>,
     waiting_bytes: usize,
     bytes_max: u64,
-}
-
-/// What came from the server. Pings are answered at once and are not among them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SocketMessage {
-    Text(Bytes),
-    Binary(Bytes),
-    Pong(Bytes),
-    /// The end: its code, and why in the server's words. Without a code, it is 1005 (section 7.4.1).
-    Close(u16, String),
-}
-
-impl SocketMessage {
-    /// Its content.
-    #[must_use]
-    pub fn content(&self) -> &[u8] {
-        match self {
-            Self::Text(content) | Self::Binary(content) | Self::Pong(content) => content,
-            Self::Close(_, reason) => reason.as_bytes(),
-        }
-    }
-}
-
-/// What is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WireMessage {
-    Text(String),
-    Binary(Vec<u8>),
-    Ping(Vec<u8>),
-    /// A code and a reason. The reason has at most 123 bytes.
-    Close(u16, String),
 }
 
 impl WebSocket {
@@ -71,14 +78,23 @@ impl WebSocket {
     /// read.
     #[must_use]
     pub fn take(pool: &mut Pool, bytes_max: u64) -> Option<Self> {
-        let upgraded = pool.upgraded.take()?;
-        let most = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        // One frame for each message, as most clients do.
-        let config = Config::default().frame_size(usize::MAX);
-        let builder =
-            ClientBuilder::new().config(config).limits(Limits::default().max_payload_len(Some(most)));
-        let stream = builder.take_over(upgraded);
-        Some(Self { stream, waiting: VecDeque::new(), waiting_bytes: 0, bytes_max })
+        let (connection, compression) = pool.upgraded.take()?;
+        Some(Self {
+            connection,
+            reader: MessageReader::new(bytes_max, compression),
+            input: Vec::new(),
+            at: 0,
+            output: Vec::new(),
+            written: 0,
+            is_unflushed: false,
+            owed_pong: None,
+            compression,
+            has_closed: false,
+            has_ended: false,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            bytes_max,
+        })
     }
 
     /// Sends a message. What comes meanwhile is kept for later: a server that is writing might read nothing before.
@@ -86,25 +102,24 @@ impl WebSocket {
     /// # Errors
     /// The connection has ended.
     pub async fn send(&mut self, message: WireMessage) -> Result<(), ClientError> {
-        let message = match message {
-            WireMessage::Text(text) => Message::text(text),
-            WireMessage::Binary(content) => Message::binary(Payload::from(Bytes::from(content))),
-            WireMessage::Ping(content) => Message::ping(Payload::from(Bytes::from(content))),
-            WireMessage::Close(code, reason) => Message::close(CloseCode::try_from(code).ok(), &reason),
-        };
-        let fed = self.stream.feed(message).await;
-        fed.map_err(|error| self.failed(&error))?;
-        std::future::poll_fn(|cx| {
+        if self.has_ended || self.has_closed {
+            return Err(closed("before this step"));
+        }
+        match message {
+            WireMessage::Text(text) => self.write_message(TEXT, text.as_bytes()),
+            WireMessage::Binary(content) => self.write_message(BINARY, &content),
+            WireMessage::Ping(content) => self.write(FIN | PING, &content),
+            WireMessage::Close(code, reason) => self.write_close(code, &reason),
+        }
+        poll_fn(|cx| {
             loop {
-                match self.stream.poll_flush_unpin(cx) {
-                    Poll::Ready(flushed) => return Poll::Ready(flushed.map_err(|error| self.failed(&error))),
+                match self.poll_output(cx) {
+                    Poll::Ready(sent) => return Poll::Ready(sent.map_err(|error| broken(&error))),
                     Poll::Pending if self.is_over() || !self.has_room() => return Poll::Pending,
                     Poll::Pending => {}
                 }
-                let Poll::Ready(came) = self.stream.poll_next_unpin(cx) else { return Poll::Pending };
-                if let Some(message) = self.understood(came) {
-                    self.keep(message);
-                }
+                let message = ready!(self.poll_message(cx));
+                self.keep(message);
             }
         })
         .await
@@ -118,11 +133,9 @@ impl WebSocket {
         let mut cx = Context::from_waker(Waker::noop());
         while !self.is_over()
             && self.has_room()
-            && let Poll::Ready(came) = self.stream.poll_next_unpin(&mut cx)
+            && let Poll::Ready(message) = self.poll_message(&mut cx)
         {
-            if let Some(message) = self.understood(came) {
-                self.keep(message);
-            }
+            self.keep(message);
         }
         if !self.is_over() {
             return Ok(None);
@@ -154,37 +167,7 @@ impl WebSocket {
     }
 
     async fn read(&mut self) -> Result<SocketMessage, ClientError> {
-        loop {
-            let came = self.stream.next().await;
-            match self.understood(came) {
-                Some(message) => return message,
-                // A ping: without its pong, the server may close the connection.
-                None => self.stream.flush().await.map_err(|error| self.failed(&error))?,
-            }
-        }
-    }
-
-    /// What the crate has read; `None` for a ping.
-    fn understood(&self, came: Option<Result<Message, Error>>) -> Option<Result<SocketMessage, ClientError>> {
-        let message = match came {
-            Some(Ok(message)) => message,
-            Some(Err(error)) => return Some(Err(self.failed(&error))),
-            None => {
-                let when = "without the closing frame of WebSocket".to_owned();
-                return Some(Err(ClientError::Closed { when, unprocessed: false, kept_alive: false }));
-            }
-        };
-        if let Some((code, reason)) = message.as_close() {
-            return Some(Ok(SocketMessage::Close(code.into(), reason.to_owned())));
-        }
-        let (is_text, is_binary, is_pong) = (message.is_text(), message.is_binary(), message.is_pong());
-        let content = Bytes::from(message.into_payload());
-        match () {
-            () if is_text => Some(Ok(SocketMessage::Text(content))),
-            () if is_binary => Some(Ok(SocketMessage::Binary(content))),
-            () if is_pong => Some(Ok(SocketMessage::Pong(content))),
-            () => None,
-        }
+        poll_fn(|cx| self.poll_message(cx)).await
     }
 
     /// The pong with this content; messages that come before are kept for later.
@@ -243,14 +226,171 @@ impl WebSocket {
         self.waiting.push_back((now(), message));
     }
 
-    fn failed(&self, error: &Error) -> ClientError {
-        let closed =
-            |when: &str| ClientError::Closed { when: when.to_owned(), unprocessed: false, kept_alive: false };
-        match error {
-            Error::AlreadyClosed => closed("before this step"),
-            Error::Io(error) => closed(&format!("({})", chain(error))),
-            Error::PayloadTooLong { .. } => ClientError::BodyTooLarge { limit: self.bytes_max },
-            other => ClientError::WebSocket(other.to_string()),
+    /// The next message. Each takes from the budget of the task: a server that sends without end must not keep the others
+    /// of this thread waiting.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<SocketMessage, ClientError>> {
+        if self.has_ended {
+            return Poll::Ready(Err(closed("before this step")));
+        }
+        let budget = ready!(poll_proceed(cx));
+        let message = loop {
+            let mut unread = &self.input[self.at..];
+            let taken = self.reader.take(&mut unread);
+            self.at = self.input.len() - unread.len();
+            match taken {
+                Ok(Some(FrameArrival::Ping)) => self.write_pong(),
+                Ok(Some(FrameArrival::Message(message))) => break Ok(message),
+                Ok(None) => {
+                    // A failure to write shows when reading, and what came before it is read.
+                    let _ = self.poll_output(cx);
+                    match ready!(self.poll_read(cx)) {
+                        Ok(Ok(0)) => {
+                            break Err(SocketEnd::Connection(closed(
+                                "without the closing frame of WebSocket",
+                            )));
+                        }
+                        Ok(Ok(_)) => {}
+                        Ok(Err(violation)) => break Err(SocketEnd::Violation(violation)),
+                        Err(error) => break Err(SocketEnd::Connection(broken(&error))),
+                    }
+                }
+                Err(violation) => break Err(SocketEnd::Violation(violation)),
+            }
+        };
+        budget.made_progress();
+        match &message {
+            Ok(SocketMessage::Close(code, _)) => self.end_with(*code),
+            Ok(_) => {}
+            Err(SocketEnd::Violation(violation)) => self.end_with(violation.code()),
+            Err(SocketEnd::Connection(_)) => self.has_ended = true,
+        }
+        // Best effort: nobody waits for it, and no budget holds up the last frame.
+        let _ = pin!(unconstrained(poll_fn(|cx| self.poll_output(cx)))).poll(cx);
+        Poll::Ready(message.map_err(|ended| match ended {
+            SocketEnd::Violation(Violation::TooLarge) => ClientError::BodyTooLarge { limit: self.bytes_max },
+            SocketEnd::Violation(violation) => ClientError::WebSocket(violation.to_string()),
+            SocketEnd::Connection(error) => error,
+        }))
+    }
+
+    /// Reads more. All that was read before is used.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Result<usize, Violation>>> {
+        let connection = Pin::new(&mut self.connection);
+        if let Some(mut room) = self.reader.room() {
+            buffers::give(&mut self.input);
+            self.at = 0;
+            let bytes = ready!(poll_read_buf(connection, cx, &mut room))?;
+            return Poll::Ready(Ok(self.reader.filled(bytes).map(|()| bytes)));
+        }
+        if self.input.capacity() == 0 {
+            self.input = buffers::take();
+        }
+        self.input.clear();
+        self.at = 0;
+        let read = poll_read_buf(connection, cx, &mut self.input);
+        // No buffer is needed while waiting for bytes.
+        if read.is_pending() {
+            buffers::give(&mut self.input);
+        }
+        read.map_ok(Ok)
+    }
+
+    /// Writes what is to be sent.
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while self.written < self.output.len() {
+                let connection = Pin::new(&mut self.connection);
+                match ready!(connection.poll_write(cx, &self.output[self.written..])) {
+                    Ok(0) => return Poll::Ready(self.give_up(io::ErrorKind::WriteZero.into())),
+                    Ok(written) => self.written += written,
+                    Err(error) => return Poll::Ready(self.give_up(error)),
+                }
+                self.is_unflushed = true;
+            }
+            buffers::give(&mut self.output);
+            self.written = 0;
+            match self.owed_pong.take() {
+                Some(content) => self.write(FIN | PONG, &content),
+                None => break,
+            }
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.connection).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Nothing more can be written.
+    fn give_up(&mut self, error: io::Error) -> io::Result<()> {
+        (self.output, self.written, self.is_unflushed) = (Vec::new(), 0, false);
+        Err(error)
+    }
+
+    /// Appends a frame to what is to be sent.
+    fn write(&mut self, first: u8, payload: &[u8]) {
+        if self.output.capacity() == 0 {
+            self.output = buffers::take();
+        }
+        push_frame(&mut self.output, first, payload);
+    }
+
+    /// One frame for each message, as most clients do.
+    fn write_message(&mut self, opcode: u8, content: &[u8]) {
+        if let Some(agreed) = self.compression
+            && content.len() >= COMPRESSED_FROM
+            && deflate::compressed(content, agreed.client_window_bits, |compressed| {
+                self.write(FIN | COMPRESSED | opcode, compressed);
+            })
+        {
+            return;
+        }
+        self.write(FIN | opcode, content);
+    }
+
+    fn write_pong(&mut self) {
+        // Nothing follows our closing frame.
+        if self.has_closed {
+            return;
+        }
+        if self.output.len() - self.written > PONG_OUTPUT_BYTES_MAX {
+            self.owed_pong = Some(self.reader.control().into());
+            return;
+        }
+        if self.output.capacity() == 0 {
+            self.output = buffers::take();
+        }
+        push_frame(&mut self.output, FIN | PONG, self.reader.control());
+    }
+
+    fn write_close(&mut self, code: u16, reason: &str) {
+        self.has_closed = true;
+        if code == NO_CODE {
+            return self.write(FIN | CLOSE, &[]);
+        }
+        self.write(FIN | CLOSE, &[&code.to_be_bytes(), reason.as_bytes()].concat());
+    }
+
+    /// Nothing more is read: the server has closed the connection with this code, or is told why it must (sections 5.5.1 and
+    /// 7.1.7).
+    fn end_with(&mut self, code: u16) {
+        self.has_ended = true;
+        if !self.has_closed {
+            self.write_close(code, "");
         }
     }
+}
+
+/// Why nothing more comes.
+enum SocketEnd {
+    Violation(Violation),
+    Connection(ClientError),
+}
+
+fn closed(when: &str) -> ClientError {
+    ClientError::Closed { when: when.to_owned(), unprocessed: false, kept_alive: false }
+}
+
+fn broken(error: &io::Error) -> ClientError {
+    closed(&format!("({})", chain(error)))
 }

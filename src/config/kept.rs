@@ -17,7 +17,7 @@ const KEY_CHARS_MIN: usize = 20;
 /// What tells whose secret it is: Keystone's `password` holds the user with it.
 const NAMES_OF_WHOSE: [&str; 6] = ["user", "name", "id", "domain", "project", "username"];
 /// Headers that hold no secret.
-const PUBLIC_HEADERS: [&str; 10] = [
+const PUBLIC_HEADERS: [&str; 11] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -27,6 +27,7 @@ const PUBLIC_HEADERS: [&str; 10] = [
     "host",
     "origin",
     "prefer",
+    "sec-websocket-extensions",
     "user-agent",
 ];
 

@@ -6,7 +6,7 @@ use base::masking;
 /// Whether a header's value in a file may be a secret: any value except a short one or one of a header that is always
 /// public.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
-    const PUBLIC: [&str; 24] = [
+    const PUBLIC: [&str; 25] = [
         "accept",
         "accept-charset",
         "accept-encoding",
@@ -27,6 +27,7 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
         "prefer",
         "range",
         "referer",
+        "sec-websocket-extensions",
         "te",
         "upgrade-insecure-requests",
         "user-agent",

@@ -97,4 +97,11 @@ fn kept_answers_are_understood() {
         }
         assert_eq!(targets::ask_h2(&bytes), Some(expected), "{name}, by h2");
     }
+    let frames = files(&corpus.join("websocket"));
+    let messages = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        targets::socket_messages(bytes[0], &bytes[1..], usize::MAX).0.len()
+    };
+    let count: usize = frames.iter().map(messages).sum();
+    assert!(count >= 20, "{count} messages in {} files", frames.len());
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::BufMut as _;
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 
@@ -23,6 +24,10 @@ use bench::client::pool::Pool;
 use bench::client::simulated::{self as network, NetworkModel, Peer, PeerEvent, PeerTransmission};
 use bench::client::tls::{self, TlsOptions};
 use bench::client::url::BaseUrl;
+use bench::client::websocket::SocketMessage;
+use bench::client::websocket::extension::MessageCompression;
+use bench::client::websocket::reader::{FrameArrival, MessageReader};
+use bench::client::websocket::violation::Violation;
 use bench::grpc::answer::{CallStatus, messages_as_json};
 use bench::grpc::message;
 use bench::grpc::reflection::{self, KnownFiles, ReflectionAnswer};
@@ -54,7 +59,7 @@ use bench::text::template::{Engine, Variables};
 pub(crate) type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub(crate) const TARGETS: [FuzzTarget; 17] = [
+pub(crate) const TARGETS: [FuzzTarget; 18] = [
     ("log", log),
     ("results", results),
     ("scenario", scenario),
@@ -65,6 +70,7 @@ pub(crate) const TARGETS: [FuzzTarget; 17] = [
     ("otlp", otlp),
     ("http", http_answer),
     ("http2", http2_answer),
+    ("websocket", websocket_frames),
     ("grpc", grpc_answer),
     ("stream", stream),
     ("har", har_archive),
@@ -310,6 +316,62 @@ fn http2_answer(bytes: &[u8]) {
     if let (Some(seen), Some(other)) = (seen, ask_h2(bytes)) {
         assert_eq!(seen, other, "h2 reads another answer");
     }
+}
+
+/// The largest message that [`websocket_frames`] reads.
+const MESSAGE_BYTES_MAX: u64 = 100_000;
+
+/// The frames of a WebSocket's server. The first byte says whether messages may be compressed, and know of each other. How
+/// the frames are torn does not matter, and no message is longer than allowed, or a text that is none.
+fn websocket_frames(bytes: &[u8]) {
+    let [agreed, frames @ ..] = bytes else { return };
+    let whole = socket_messages(*agreed, frames, usize::MAX);
+    for piece in [1, 7, 10_000] {
+        assert_eq!(
+            whole,
+            socket_messages(*agreed, frames, piece),
+            "in pieces of {piece} bytes it is another"
+        );
+    }
+    for message in whole.0 {
+        assert!(message.content().len() as u64 <= MESSAGE_BYTES_MAX);
+        assert!(!matches!(&message, SocketMessage::Text(text) if std::str::from_utf8(text).is_err()));
+    }
+}
+
+/// What the frames hold, pings as bytes, and which rule they break. All but whole frames are read without a copy where there
+/// is room for that.
+pub(crate) fn socket_messages(
+    agreed: u8,
+    mut frames: &[u8],
+    piece: usize,
+) -> (Vec<SocketMessage>, Option<Violation>) {
+    let compression = (agreed & 1 == 1)
+        .then_some(MessageCompression { server_keeps_context: agreed & 2 == 2, client_window_bits: 15 });
+    let (mut reader, mut messages) = (MessageReader::new(MESSAGE_BYTES_MAX, compression), Vec::new());
+    while let Some(mut piece) = frames.split_off(..piece.min(frames.len())).filter(|piece| !piece.is_empty())
+    {
+        if let Some(mut room) = reader.room() {
+            let fits = piece.split_off(..piece.len().min(room.remaining_mut())).unwrap();
+            room.put_slice(fits);
+            if let Err(violation) = reader.filled(fits.len()) {
+                return (messages, Some(violation));
+            }
+        }
+        loop {
+            match reader.take(&mut piece) {
+                Ok(Some(FrameArrival::Message(message))) => messages.push(message),
+                Ok(Some(FrameArrival::Ping)) => {
+                    let content = bytes::Bytes::copy_from_slice(reader.control());
+                    messages.push(SocketMessage::Binary(content));
+                }
+                Ok(None) => break,
+                Err(violation) => return (messages, Some(violation)),
+            }
+        }
+        assert!(piece.is_empty(), "{} bytes were left", piece.len());
+    }
+    (messages, None)
 }
 
 /// What a gRPC service sends: a body, as messages of a known type and as what its reflection says; a status; and JSON as a

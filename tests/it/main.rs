@@ -73,6 +73,7 @@ mod quotes;
 mod rally;
 mod rally_files;
 mod read_again;
+mod real_autobahn;
 mod real_causes;
 mod real_functions;
 mod real_grpc;

@@ -72,21 +72,38 @@ fn real_rooms_answer_in_clear_and_over_tls() {
     }
 }
 
+/// Without the offer, nothing is compressed; with it, far fewer bytes come and go.
 #[test]
-fn real_servers_that_compress_are_not_asked_to() {
+fn real_servers_compress_if_they_are_asked_to() {
     let Some(echo) = echo() else { return };
-    let bench = Bench::new();
-    let long = "a".repeat(100_000);
-    let steps = format!(
-        "runner: {{ constant: {{ times: 40, concurrency: 4 }} }}\niteration:\n- websocket: /\n  steps:\n  \
-         - {{ action: short, send: 'äöü {{{{ iteration }}}}', receive: true, expect: {{ body: {{ equals: 'äöü {{{{ iteration }}}}' }} }} }}\n  \
-         - {{ action: long, send: {long}, receive: true, expect: {{ body: {{ length: 100000 }} }} }}\n  \
-         - {{ action: bytes, send: {{ binary: AAH/ }}, receive: true }}\n  - ping: true"
-    );
-    bench.load(&echo.url(), "", &steps);
-    bench.run(&["run", "scenario.yaml"]).expect_code(0);
-    let workload = &bench.results()["workloads"][0];
-    assert_eq!(workload["iterations"]["ok"], 40, "{:#}", workload["errors"]);
+    let long = "a cup ".repeat(20_000);
+    for (offer, extensions, wire) in [
+        ("", "", "{ ge: 240000 }"),
+        ("permessage-deflate", "permessage-deflate", "{ lt: 10000 }"),
+        (
+            "permessage-deflate; server_no_context_takeover; client_max_window_bits=10",
+            "permessage-deflate",
+            "{ lt: 10000 }",
+        ),
+    ] {
+        let headers = if offer.is_empty() {
+            String::new()
+        } else {
+            format!("\n  headers: {{ sec-websocket-extensions: '{offer}' }}")
+        };
+        let bench = Bench::new();
+        let steps = format!(
+            "runner: {{ constant: {{ times: 40, concurrency: 4 }} }}\niteration:\n- websocket: /{headers}\n  steps:\n  \
+             - {{ action: short, send: 'äöü {{{{ iteration }}}}', receive: true, expect: {{ body: {{ equals: 'äöü {{{{ iteration }}}}' }} }} }}\n  \
+             - {{ repeat: 2, steps: [ {{ action: long, send: '{long}', receive: true, expect: {{ body: {{ equals: '{long}' }} }} }} ] }}\n  \
+             - {{ action: bytes, send: {{ binary: AAH/ }}, receive: true }}\n  - ping: true\n  \
+             - {{ action: wire, send: 'wire?', receive: true, expect: {{ json: {{ $.extensions: '{extensions}', $.bytesRead: {wire}, $.bytesWritten: {wire} }} }} }}"
+        );
+        bench.load(&echo.url(), "", &steps);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let workload = &bench.results()["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 40, "{offer}: {:#}\n{}", workload["errors"], ended.stderr);
+    }
     let bench = Bench::new();
     let url = format!("ws://127.0.0.1:{}/a?b=c", echo.port);
     let ended = bench.run(&["run", &url, "--data", "hello", "-n", "20", "-c", "2"]).expect_code(0);

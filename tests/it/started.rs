@@ -35,6 +35,15 @@ impl StartedService {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Lets it end; gives what it printed after its first line.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut said = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+
     /// Puts a load on it while its spans go to the receiver. The cause must be this span of this service if it is planted,
     /// and otherwise not: the service's own tail may be named then. The results.
     #[track_caller]

@@ -1,9 +1,11 @@
 //! WebSocket against a server that sends the bytes that a test wants: what is measured, and the errors for what is not valid.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use serde_json::Value;
 use sha1::{Digest as _, Sha1};
 
@@ -18,6 +20,8 @@ const PONG: u8 = 10;
 const LAST_PONG: u8 = LAST | PONG;
 /// The last frame of a message.
 const LAST: u8 = 0x80;
+/// The first frame of a compressed message.
+const COMPRESSED: u8 = 0x40;
 
 /// The headers of an answer 101 to this request.
 fn agreed(request: &ScriptedRequest) -> Vec<(&'static str, String)> {
@@ -437,6 +441,141 @@ fn what_the_standard_forbids_is_refused() {
     }
 }
 
+/// The service gets a closing frame at once: its own code back, or the code of what it did wrong.
+#[test]
+fn an_end_is_answered_and_a_broken_rule_is_named() {
+    let masked = [&[LAST | TEXT, 0x83, 0, 0, 0, 0][..], b"yes"].concat();
+    let codes: [(&str, Vec<u8>, Option<u16>); 8] = [
+        ("a code", close(4001, "bye"), Some(4001)),
+        ("the usual one", close(1000, ""), Some(1000)),
+        ("no code", frame(LAST | CLOSE, b""), None),
+        ("a masked frame", masked, Some(1002)),
+        ("a wrong code", close(1006, ""), Some(1002)),
+        ("a text that is not UTF-8", frame(LAST | TEXT, b"yes\xff"), Some(1007)),
+        ("the same while more comes", [frame(TEXT, b"\xff"), vec![0; 1000]].concat(), Some(1007)),
+        ("a long message", text(&"yes".repeat(50_000)), Some(1009)),
+    ];
+    for (what, answer, expected) in codes {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&told);
+        let server = ScriptedServer::start(move |request, wire| {
+            wire.send(head(&agreed(request)));
+            let _ = read_frame(wire);
+            wire.send(&answer);
+            while let Some((first, content)) = read_frame(wire) {
+                seen.lock().unwrap().push((first, content));
+            }
+            After::Close
+        });
+        for steps in [ASK, "{ send: hello }, { think: 50ms }"] {
+            run(&server, &load(steps));
+            let expected = expected.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
+            let began = std::time::Instant::now();
+            while told.lock().unwrap().len() < 3 && began.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let told = std::mem::take(&mut *told.lock().unwrap());
+            assert_eq!(told, vec![(LAST | CLOSE, expected); 3], "{what}: {steps}");
+        }
+    }
+}
+
+#[test]
+fn messages_are_compressed_if_both_sides_agree() {
+    let deflate = |content: &[u8]| {
+        let mut packed = Vec::with_capacity(content.len() + 100);
+        Compress::new(Compression::best(), false)
+            .compress_vec(content, &mut packed, FlushCompress::Sync)
+            .unwrap();
+        packed.truncate(packed.len() - 4);
+        packed
+    };
+    let inflate = |packed: &[u8]| {
+        let mut content = Vec::with_capacity(10_000);
+        let packed = [packed, &[0, 0, 0xff, 0xff]].concat();
+        Decompress::new(false).decompress_vec(&packed, &mut content, FlushDecompress::Sync).unwrap();
+        content
+    };
+    let offers = "permessage-deflate; server_no_context_takeover";
+    for is_accepted in [true, false] {
+        let server = ScriptedServer::start(move |request, wire| {
+            let mut headers = agreed(request);
+            assert_eq!(request.headers["sec-websocket-extensions"], offers);
+            if is_accepted {
+                headers.push(("Sec-WebSocket-Extensions", offers.to_owned()));
+            }
+            wire.send(head(&headers));
+            while let Some((first, content)) = read_frame(wire) {
+                if first == LAST | CLOSE {
+                    wire.send(frame(first, &content));
+                    return After::Close;
+                }
+                let is_long = content.len() > 5;
+                assert_eq!(first & COMPRESSED != 0, is_accepted && is_long, "{first:x}");
+                if first & COMPRESSED == 0 {
+                    wire.send(frame(first, &content));
+                    continue;
+                }
+                // 9,000 bytes of a word.
+                assert!(content.len() < 100, "{}", content.len());
+                let packed = deflate(&inflate(&content));
+                wire.send(frame(first & !LAST, &packed[..5]));
+                wire.send([frame(LAST | PING, b"there?"), frame(LAST, &packed[5..])].concat());
+                assert_eq!(read_frame(wire), Some((LAST | PONG, b"there?".to_vec())));
+            }
+            After::Close
+        });
+        let long = "bench ".repeat(1500);
+        let steps = format!(
+            "{{ repeat: 2, steps: [ {{ send: '{long}', receive: true, expect: {{ body: {{ equals: '{long}' }} }} }}, \
+             {{ action: short, send: cup, receive: true, expect: {{ body: cup }} }} ] }}"
+        );
+        let steps = load(&steps).replace(
+            "max_body: 100KiB",
+            &format!("max_body: 100KiB\n    headers: {{ Sec-WebSocket-Extensions: '{offers}' }}"),
+        );
+        let (results, said) = run(&server, &steps);
+        let workload = &results["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 3, "{is_accepted}: {:#}\n{said}", workload["errors"]);
+        // Bytes count as the scenario sees them.
+        assert_eq!(workload["actions"][1]["bytes_received"], 6 * 9000, "{:#}", workload["actions"][1]);
+    }
+}
+
+#[test]
+fn compression_that_does_not_fit_is_refused() {
+    let zeros = {
+        let mut packed = Vec::with_capacity(100_000);
+        let mut compress = Compress::new(Compression::best(), false);
+        compress.compress_vec(&vec![0; 10 << 20], &mut packed, FlushCompress::Sync).unwrap();
+        packed
+    };
+    for (answer, content, class, message) in [
+        (
+            "permessage-deflate; client_max_window_bits=10",
+            text("yes"),
+            "protocol",
+            "other parameters than those",
+        ),
+        ("permessage-deflate; level=9", text("yes"), "protocol", "`level` is none of its parameters"),
+        ("permessage-bzip2", text("yes"), "protocol", "an extension that was not offered"),
+        ("permessage-deflate", frame(LAST | COMPRESSED | TEXT, &[0xff; 9]), "protocol", "message is damaged"),
+        ("permessage-deflate", frame(LAST | COMPRESSED | BINARY, &zeros), "body_limit", "raise `max_body`"),
+        ("permessage-deflate", frame(LAST | COMPRESSED | PING, b""), "protocol", "invalid extension"),
+    ] {
+        let server = ScriptedServer::start(move |request, wire| {
+            let mut headers = agreed(request);
+            headers.push(("Sec-WebSocket-Extensions", answer.to_owned()));
+            wire.send([head(&headers), content.clone()].concat());
+            while read_frame(wire).is_some() {}
+            After::Close
+        });
+        let offer = "max_body: 100KiB\n    headers: { Sec-WebSocket-Extensions: permessage-deflate }";
+        let asking = load("{ receive: true }").replace("max_body: 100KiB", offer);
+        all_fail(&server, &asking, class, message);
+    }
+}
+
 #[test]
 fn connections_that_end_and_silence_are_told_apart() {
     for (what, answer, after, class, message) in [
@@ -588,6 +727,15 @@ fn faults_of_scenarios_are_told_with_their_place() {
         ),
         ("- { websocket: /a, json: {} }", "`json` does not belong to the opening of a WebSocket"),
         ("- { websocket: /a, headers: { Upgrade: x } }", "`Upgrade` is written by bench itself"),
+        (
+            "- { websocket: /a, headers: { Sec-WebSocket-Extensions: x-webkit-deflate-frame } }",
+            "`x-webkit-deflate-frame` is an extension of WebSocket that bench does not have",
+        ),
+        (
+            "- { websocket: /a, headers: { sec-websocket-extensions: permessage-deflate; client_max_window_bits=7 } }",
+            "`client_max_window_bits` has no value from 8 to 15",
+        ),
+        ("- { websocket: /a, headers: { sec-websocket-extensions: permessage-deflate } }", ""),
         ("- { websocket: /a, subprotocols: ['a b'] }", "`a b` is not a subprotocol"),
         ("- { get: /a, subprotocols: [a] }", "`subprotocols` belongs to a WebSocket"),
         ("- { get: /a, steps: [] }", "`steps` does not belong beside `get`"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 #
-# Installs, in REAL_DIR, what the services of tests/websocket need: `websockets` for Python with OpenTelemetry, and `ws` for
-# Node, from PyPI and npm. Nothing is started: each test starts its own services.
+# Installs, in REAL_DIR, what the services of tests/websocket need: `websockets` for Python with OpenTelemetry, `kosoku` with
+# Autobahn's cases, and `ws` for Node, from PyPI and npm. Nothing is started: each test starts its own services.
 #
 #     eval "$(tests/real/websocket.sh)"
-#     cargo test -- real_websockets
+#     cargo test -- real_websockets real_autobahn
 #
 # Standard output carries only `export BENCH_TEST_…=…`, on failure `false`.
 #

@@ -1,5 +1,5 @@
 // A WebSocket that sends back what it gets, by `ws`, which compresses messages if it is offered: `node echo.js`. Prints
-// `listening PORT`, and ends when its standard input ends.
+// `listening PORT`, and ends when its standard input ends. Its answer to `wire?` says how many bytes came and went.
 'use strict';
 
 const { WebSocketServer } = require('ws');
@@ -8,6 +8,14 @@ const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDefla
   console.log(`listening ${server.address().port}`);
 });
 server.on('connection', (socket) => {
-  socket.on('message', (content, isBinary) => socket.send(content, { binary: isBinary }));
+  const wire = socket._socket;
+  socket.on('message', (content, isBinary) => {
+    if (!isBinary && content.toString() === 'wire?') {
+      const { bytesRead, bytesWritten } = wire;
+      socket.send(JSON.stringify({ extensions: socket.extensions, bytesRead, bytesWritten }));
+      return;
+    }
+    socket.send(content, { binary: isBinary });
+  });
 });
 process.stdin.on('end', () => process.exit(0)).resume();

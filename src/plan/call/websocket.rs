@@ -7,6 +7,7 @@ use http::header::{
 };
 
 use client::options::Version;
+use client::websocket::extension;
 use config::step::Step;
 use text::diagnostics::Fault;
 use text::template::CompiledText;
@@ -22,11 +23,10 @@ const NOT_OF_HANDSHAKES: [&str; 10] =
 /// Keys that only the step `websocket` has.
 pub(super) const OF_HANDSHAKES: [&str; 1] = ["subprotocols"];
 /// The headers of the handshake, which bench writes itself.
-const RESERVED: [HeaderName; 7] = [
+const RESERVED: [HeaderName; 6] = [
     CONNECTION,
     UPGRADE,
     SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_EXTENSIONS,
     SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION,
@@ -46,7 +46,10 @@ impl Compiler<'_> {
             "does not belong to the opening of a WebSocket",
             "remove it; messages are sent by `send` in `steps`",
         );
-        for name in step.headers.iter().flatten().map(|(name, _)| name) {
+        for (name, lines) in step.headers.iter().flatten() {
+            if name.eq_ignore_ascii_case(SEC_WEBSOCKET_EXTENSIONS.as_str()) {
+                self.offers(lines.all(), at(node, &["headers", name]));
+            }
             if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved.as_str())) {
                 let fault = Fault::error(
                     key_span(at(node, &["headers"]), name),
@@ -73,6 +76,15 @@ impl Compiler<'_> {
         }
         call.mixed_headers = mixed(&call.headers);
         Some(HttpCall { version: Version::Upgrade, redirects_max: 0, decompress: false, ..call })
+    }
+
+    /// Checks which compression is offered, where that is written; the rest is checked when it is sent.
+    fn offers(&mut self, lines: &[String], place: &YamlNode) {
+        for line in lines.iter().filter(|line| !line.contains("{{")) {
+            if let Err(complaint) = extension::offers(line) {
+                self.texts.faults.push(Fault::of(place.span.clone(), complaint));
+            }
+        }
     }
 
     /// Reports keys of WebSocket beside another call.

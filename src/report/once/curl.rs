@@ -216,7 +216,8 @@ fn grpcurl(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretV
 
 /// The opening of a WebSocket as a command for websocat, which then sends what it is given.
 fn websocat(exchange: &Exchange, connecting: &CurlConnection, names: &mut SecretVariables) -> String {
-    const OF_WEBSOCAT: [&str; 3] = ["host", "accept", "user-agent"];
+    // It does not compress.
+    const OF_WEBSOCAT: [&str; 4] = ["host", "accept", "user-agent", "sec-websocket-extensions"];
     let sent = &exchange.request;
     let mut parts = vec!["websocat".to_owned()];
     parts.extend((sent.tls && connecting.insecure).then(|| "--insecure".to_owned()));
