@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """What bench costs, as ratios against its peers in the same run.
 
-    tests/perf/run.py [FIGURE…] [--rounds N] [--seconds S] [--bench PATH]
+    cargo build --release && tests/perf/run.py [FIGURE…] [--quick] [--write]
 
 Server on the first processor, client on the second, rounds interleaved, medians printed. Peers that
 are not installed are named and left out: wrk, nginx, nghttp2-client (h2load) are Debian's packages,
 oha is a crate, and goose is built here from crates. Processor time is user + system of the whole
 client process; for bench also without what it does after the load (results, report). All traffic stays on 127.0.0.1.
+
+`--quick` takes 3 rounds of a second and leaves out the figures that take minutes or build a peer: it shows the size of a
+change, not its proof. `--write` puts the medians with their bounds into the table of tests/perf/README.md, each in the row
+of its figure and in the column of its program.
 """
 import argparse
 import contextlib
+import datetime
 import json
 import math
 import os
@@ -32,6 +37,9 @@ ROOT = HERE.parents[1]
 CONNECTIONS = 50
 SERVER_CPU, CLIENT_CPU = "0", "1"
 FIGURES = {}
+QUICK = (1, 2, 3, 4, 5)
+TABLE = HERE / "README.md"
+ROWS = []  # (figure, label, measured, goal)
 
 
 def figure(number, title):
@@ -268,6 +276,12 @@ def show(label, ours, peer_name, peer, ratio, ratios, goal, unit="µs"):
     spread = f"{low:.2f}–{high:.2f} of {min(ratios):.2f}–{max(ratios):.2f}"
     print(f"  {label:44} {ours:8.2f} {unit}   {peer_name} {peer:8.2f} {unit}   "
           f"ratio {ratio:5.2f} ({spread})  goal {goal:.2f}  {verdict}", flush=True)
+    keep(f"{label}, against {peer_name}", f"{ratio:.2f} ({low:.2f}–{high:.2f})", f"{goal:.2f}")
+
+
+def keep(label, measured, goal):
+    """A row of the table that `--write` writes."""
+    ROWS.append((figure.now, label, measured, goal))
 
 
 def against(options, bench, url, peer_name, peer, goal, label, top="", iteration=None):
@@ -279,6 +293,7 @@ def against(options, bench, url, peer_name, peer, goal, label, top="", iteration
     whole = statistics.median(one["cpu_us"] for one in mine)
     print(f"  {'  with results and report':44} {whole:8.2f} µs   {'':{len(peer_name)}} {'':11}   "
           f"ratio {whole / theirs:5.2f}")
+    keep(f"{label}, against {peer_name}, with results and report", f"{whole / theirs:.2f}", "1.00" if peer_name == "wrk" else "")
 
 
 @figure(1, "processor time a request against wrk, HTTP/1.1; ours signed and recorded")
@@ -313,8 +328,6 @@ def figure_4(options, bench, urls):
     on, off, ratio, ratios, _ = pairs(
         options, lambda: bench.load(closed(seconds), url), lambda: bench.load(closed(seconds), url, "--no-profile"))
     show("whole load", on, "off", off, ratio, ratios, 1.03)
-    for line in run([options.micro])[2].splitlines():
-        print(f"  {line}")
 
 
 SCENARIO = """\
@@ -441,6 +454,7 @@ def errors(options, bench, label, server, rate, truth_of, goal):
         good = abs(statistics.median(off["bench"])) <= max([goal] + [abs(statistics.median(off.get("oha", [0.0])))])
         print(f"  {label + ', ' + name:44} {text}   goal {goal:.0%}, or no worse than oha  {'ok' if good else 'MISSED'}",
               flush=True)
+        keep(f"{label}, {name}", text, f"{goal:.0%} or oha's")
     print(f"  dropped {dropped}   goal 0  {'ok' if dropped == 0 else 'MISSED'}", flush=True)
 
 
@@ -475,6 +489,8 @@ def figure_8(options, bench, urls):
     ratio, each = large / theirs, (large - small) / (many - 10)
     print(f"  peak {large / 1024:.0f} MB   wrk {theirs / 1024:.0f} MB   ratio {ratio:.2f}  goal 1.50  "
           f"{'ok' if ratio <= 1.5 else 'MISSED'}")
+    keep("peak at 8,000 connections, against wrk", f"{ratio:.2f} ({large / 1024:.0f} MB)", "1.50")
+    keep("a virtual user with a connection", f"{each:.1f} kB", "6 kB")
     print(f"  {each:.1f} kB a virtual user   goal 6  {'ok' if each <= 6 else 'MISSED'}", flush=True)
 
     # They think and never send, so they have no connections, but bench wants a descriptor for each.
@@ -486,6 +502,7 @@ def figure_8(options, bench, urls):
     whole = (small + (large - small) / (users - 10) * 100_000) / 1024
     print(f"  {users} idle users {large / 1024:.0f} MB; 100,000 take {whole:.0f} MB   goal 400  "
           f"{'ok' if whole <= 400 else 'MISSED'}", flush=True)
+    keep("100,000 idle users", f"{whole:.0f} MB", "400 MB")
 
 
 @figure(10, "two workers against one, and two threads of wrk against one, all beside the server on two processors")
@@ -607,6 +624,7 @@ def figure_14(options, bench, urls):
             raise RuntimeError(f"not all streams were open: {seen['streams']} with {seen['messages']} events")
         print(f"  {streams:,} streams, {seen['messages']:,} events   {open_kb * 1024 / 1e6:.0f} MB while they are open, "
               f"{usage.ru_maxrss * 1024 / 1e6:.0f} MB with results and report   goal 100 MB")
+        keep("10,000 open streams of events", f"{open_kb * 1024 / 1e6:.0f} MB", "100 MB")
     finally:
         server.terminate()
         server.wait()
@@ -645,39 +663,65 @@ def figure_15(options, bench, urls):
 
 
 def build(options):
-    """Builds what is missing."""
+    """Builds the peers' servers, which need nothing of bench; the program is there already."""
     target = options.target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     options.server, options.timer = target / "release/perf-server", target / "release/perf-timer"
-    options.micro = target / "dist/examples/perf-headers"
-    wanted = [["--release", "--package", "perf-peers"]]
-    if options.bench is None:
-        options.bench = target / "dist/bench"
-        wanted.append(["--profile", "dist", "--bins"])
-    if 4 in (options.figures or FIGURES):
-        wanted.append(["--profile", "dist", "--example", "perf-headers"])
-    for arguments in [] if options.no_build else wanted:
-        subprocess.run(["cargo", "build", "--locked", *arguments], check=True, cwd=ROOT)
+    options.bench = options.bench or target / options.column / "bench"
+    if not options.bench.exists():
+        how = "--release" if options.column == "release" else f"--profile {options.column}"
+        sys.exit(f"{options.bench} does not exist: build it by `cargo build {how}`, or name a program by --bench")
+    if not options.no_build:
+        subprocess.run(["cargo", "build", "--locked", "--release", "--package", "perf-peers"], check=True, cwd=ROOT)
+
+
+def write(column):
+    """Puts what was measured into the table: a row that is there is changed, a new one added, all others stay."""
+    begin, end = "<!-- run.py writes what follows -->\n", "<!-- until here -->\n"
+    before, rest = TABLE.read_text().split(begin)
+    old, after = rest.split(end)
+    columns = ["figure", "", "release", "dist", "goal"]
+    rows = {}
+    for line in old.splitlines()[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows[cells[0], cells[1]] = cells
+    for number, label, measured, goal in ROWS:
+        row = rows.setdefault((str(number), label), [str(number), label, "", "", goal])
+        row[columns.index(column)] = f"{measured}, {datetime.date.today()}"
+        row[-1] = goal
+    lines = [columns, ["---"] * len(columns), *sorted(rows.values(), key=lambda row: int(row[0]))]
+    table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    TABLE.write_text(before + begin + table + end + after)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figures", nargs="*", type=int, metavar="FIGURE")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--bench", type=Path, help="a bench to measure instead of this checkout's")
-    parser.add_argument("--no-build", action="store_true", help="measure what was built before")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of a second, and only the figures " + " ".join(map(str, QUICK)))
+    parser.add_argument("--rounds", type=int, help="default 7")
+    parser.add_argument("--seconds", type=int, help="of each load, default 4")
+    parser.add_argument("--bench", type=Path, help="a program to measure instead of the one in target")
+    parser.add_argument("--column", choices=["release", "dist"], default="release", help="the build profile of the program")
+    parser.add_argument("--write", action="store_true", help=f"write the medians into {TABLE.relative_to(ROOT)}")
+    parser.add_argument("--no-build", action="store_true", help="take the peers that were built before")
     options = parser.parse_args()
+    if unknown := set(options.figures) - set(FIGURES):
+        parser.error(f"no figure {min(unknown)}; there are {', '.join(map(str, sorted(FIGURES)))}")
+    options.rounds = options.rounds or (3 if options.quick else 7)
+    options.seconds = options.seconds or (1 if options.quick else 4)
     build(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder, nginx(folder) as urls:
         bench = Bench(options.bench, Path(folder))
-        for number in options.figures or sorted(FIGURES):
+        for number in options.figures or (QUICK if options.quick else sorted(FIGURES)):
+            figure.now = number
             title, function = FIGURES[number]
             print(f"{number}  {title}", flush=True)
             try:
                 function(options, bench, urls)
             except Missing as missing:
                 print(f"  skipped: {missing} is not installed", flush=True)
+    if options.write:
+        write(options.column)
 
 
 if __name__ == "__main__":
