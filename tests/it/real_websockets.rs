@@ -56,12 +56,20 @@ fn real_rooms_answer_in_clear_and_over_tls() {
     bench.write("key.pem", made.signing_key.serialize_pem());
     let (cert, key) = (path("cert.pem"), path("key.pem"));
     let tls = format!("tls: {{ ca: '{cert}' }}");
-    for (scheme, options, deployment) in
-        [("ws", vec![], String::new()), ("wss", vec!["--tls", &cert, &key], tls)]
-    {
+    // `websockets` agrees to the offer with a window that nobody has asked for.
+    let offering = CONVERSATION.replace(
+        "    subprotocols:",
+        "    headers: { sec-websocket-extensions: permessage-deflate; client_max_window_bits }\n    subprotocols:",
+    );
+    assert_ne!(offering, CONVERSATION);
+    for (scheme, options, deployment, conversation) in [
+        ("ws", vec![], "", CONVERSATION),
+        ("ws", vec![], "", &offering),
+        ("wss", vec!["--tls", &cert, &key], &tls, &offering),
+    ] {
         let Some(room) = room(&options) else { return };
         let bench = Bench::new();
-        bench.load(&format!("{scheme}://127.0.0.1:{}", room.port), &deployment, CONVERSATION);
+        bench.load(&format!("{scheme}://127.0.0.1:{}", room.port), deployment, conversation);
         let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
         let workload = &bench.results()["workloads"][0];
         assert_eq!(workload["iterations"]["ok"], 12, "{:#}\n{}", workload["errors"], ended.stderr);

@@ -224,10 +224,12 @@ mod tests {
                 }
             }
         }
-        // Without the window, the second one refers to nothing: miniz_oxide takes that for zeros.
+        // Without the window, the second one refers to nothing: an error with zlib, zeros with miniz_oxide. Features of other
+        // crates choose between them.
         let mut inflater = Inflater::new(false);
         assert!(unpacked(&mut inflater, rows[0][0], 1).is_ok());
-        assert_eq!(unpacked(&mut inflater, rows[0][1], 1).as_deref(), Ok(&b"H\0\0\0\0"[..]));
+        let second = unpacked(&mut inflater, rows[0][1], 1);
+        assert!(second == Err(Violation::Damaged) || second.as_deref() == Ok(b"H\0\0\0\0"), "{second:?}");
         assert_eq!(unpacked(&mut Inflater::new(true), &[0x00], 1).as_deref(), Ok(&b""[..]));
         assert_eq!(unpacked(&mut Inflater::new(true), &[0xff, 0xff], 1), Err(Violation::Damaged));
     }

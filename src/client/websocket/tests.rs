@@ -257,8 +257,9 @@ fn compressed_messages_are_unpacked() {
     let again = frame(FIN | COMPRESSED | TEXT, &[0xf2, 0x00, 0x11, 0x00, 0x00]);
     let both = [hello, again].concat();
     assert_eq!(outcome(&both, Some(AGREED)), (vec![text("Hello"), text("Hello")], None));
-    // If nothing may be referred to, miniz_oxide reads zeros there.
-    assert_eq!(outcome(&both, Some(ALONE)), (vec![text("Hello"), text("H\0\0\0\0")], None));
+    // If nothing may be referred to, the first is not there any more.
+    let (alone, _) = outcome(&both, Some(ALONE));
+    assert!(alone[0] == text("Hello") && alone.get(1) != Some(&text("Hello")), "{alone:?}");
     let empty = frame(FIN | COMPRESSED | TEXT, &[0]);
     assert_eq!(outcome(&empty, Some(AGREED)), (vec![text("")], None));
 }
