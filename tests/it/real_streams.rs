@@ -76,7 +76,7 @@ iteration:
 #[test]
 fn real_streams_without_an_end_are_left() {
     let Some(chat) = chat(&[]) else { return };
-    for end in ["max: 10", "for: 100ms", "until: { event: x }, max: 10"] {
+    for end in ["max: 10", "for: 2s", "until: { event: x }, max: 10"] {
         let bench = Bench::new();
         let steps = format!(
             "runner: {{ constant: {{ times: 20, concurrency: 4 }} }}\niteration:\n  \
