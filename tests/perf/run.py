@@ -678,7 +678,7 @@ def write(column):
     """Puts what was measured into the table: a row that is there is changed, a new one added, all others stay."""
     begin, end = "<!-- run.py writes what follows -->\n", "<!-- until here -->\n"
     before, rest = TABLE.read_text().split(begin)
-    old, after = rest.split(end)
+    old, after = rest.split(end, 1)
     columns = ["figure", "", "release", "dist", "goal"]
     rows = {}
     for line in old.splitlines()[2:]:
@@ -706,6 +706,8 @@ def main():
     options = parser.parse_args()
     if unknown := set(options.figures) - set(FIGURES):
         parser.error(f"no figure {min(unknown)}; there are {', '.join(map(str, sorted(FIGURES)))}")
+    if options.quick and options.write:
+        parser.error("--quick proves nothing that should be written down: leave out one of --quick and --write")
     options.rounds = options.rounds or (3 if options.quick else 7)
     options.seconds = options.seconds or (1 if options.quick else 4)
     build(options)
