@@ -1,9 +1,9 @@
 //! WebSocket ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455)): messages over a connection that a request of HTTP/1.1
 //! opened.
 //!
-//! Pings are answered when they are read. So is the end: the server gets a closing frame with its own code, or with one that
-//! says which rule it broke, but nobody waits until that is sent. Messages are compressed if the scenario offers it
-//! (permessage-deflate, [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)).
+//! Pings are answered when they are read. A server that closes the connection gets a closing frame with the same code, and one
+//! that breaks a rule gets a code that says which. Nothing waits until that frame is sent. Messages are compressed if the
+//! scenario offers it (permessage-deflate, [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)).
 
 mod deflate;
 pub mod extension;
@@ -34,7 +34,7 @@ use super::http1::UpgradedConnection;
 use super::pool::Pool;
 use deflate::COMPRESSED_FROM;
 use extension::MessageCompression;
-use frames::{BINARY, CLOSE, COMPRESSED, FIN, PING, PONG, TEXT, push_frame};
+use frames::{BINARY, CLOSE, COMPRESSED, FIN, NO_CODE, PING, PONG, TEXT, push_frame};
 pub use message::{CONTROL_BYTES_MAX, SocketMessage, WireMessage};
 use reader::{FrameArrival, MessageReader};
 use violation::Violation;
@@ -43,10 +43,8 @@ use violation::Violation;
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// The most messages that are kept for later.
 const WAITING_MAX: usize = 10_000;
-/// While so much waits to be sent, only the last ping is answered (section 5.5.3).
+/// If more bytes than this wait to be sent, only the last ping is answered (section 5.5.3).
 const PONG_OUTPUT_BYTES_MAX: usize = 16 << 10;
-/// A closing frame without a code counts as one with this code, which is never sent.
-const NO_CODE: u16 = 1005;
 
 /// An open WebSocket.
 pub struct WebSocket {
@@ -264,7 +262,7 @@ impl WebSocket {
             Err(SocketEnd::Violation(violation)) => self.end_with(violation.code()),
             Err(SocketEnd::Connection(_)) => self.has_ended = true,
         }
-        // Best effort: nobody waits for it, and no budget holds up the last frame.
+        // Without waiting: what cannot be written now may be lost. The budget must not hold up the last frame.
         let _ = pin!(unconstrained(poll_fn(|cx| self.poll_output(cx)))).poll(cx);
         Poll::Ready(message.map_err(|ended| match ended {
             SocketEnd::Violation(Violation::TooLarge) => ClientError::BodyTooLarge { limit: self.bytes_max },
@@ -371,8 +369,8 @@ impl WebSocket {
         self.write(FIN | CLOSE, &[&code.to_be_bytes(), reason.as_bytes()].concat());
     }
 
-    /// Nothing more is read: the server has closed the connection with this code, or is told why it must (sections 5.5.1 and
-    /// 7.1.7).
+    /// Reads no more, and answers with a closing frame: with the server's own code, or with the code of the rule that it broke
+    /// (sections 5.5.1 and 7.1.7).
     fn end_with(&mut self, code: u16) {
         self.has_ended = true;
         if !self.has_closed {

@@ -143,6 +143,9 @@ def tables(args, folder):
         write(f"steps-{size}.yaml", scenario(size))
     yield "validate", "steps", sizes, lambda n: ("validate", f"steps-{n}.yaml")
     yield "validate --explain", "steps", sizes, lambda n: ("validate", "--explain", f"steps-{n}.yaml")
+    for size in (sizes := [10_000, 20_000, 40_000]):
+        write(f"line-{size}.yaml", scenario(5) + f"variables: {{ words: [{'word, ' * size}] }}")  # without a line break at its end
+    yield "validate", "values on a line", sizes, lambda n: ("validate", f"line-{n}.yaml")
     for size in (sizes := [1_000, 10_000, 100_000, 1_000_000]):
         (folder / f"rows-{size}").mkdir()
         text, rows = with_rows(size)

@@ -30,8 +30,8 @@ struct SharedCodec {
 }
 
 impl SharedCodec {
-    /// Compresses a message by itself. No reference is longer than a window of so many bits: behind each full flush the
-    /// compressor knows nothing of what was before.
+    /// Compresses a message without references to earlier ones. References stay within the window, because the compressor
+    /// forgets what was before at each full flush.
     fn compress(&mut self, content: &[u8], window_bits: u8) -> Option<()> {
         let Self { compressor, compressed, step, .. } = self;
         step.resize(STEP_BYTES, 0);

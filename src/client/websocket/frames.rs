@@ -15,6 +15,8 @@ pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;
 /// The answer to a ping.
 pub(super) const PONG: u8 = 10;
+/// A closing frame without a code counts as one with this code, which is never sent (section 7.4.1).
+pub(super) const NO_CODE: u16 = 1005;
 /// The bit of a message's last frame.
 pub(super) const FIN: u8 = 0x80;
 /// The bit of a message that is compressed (RFC 7692, section 6).

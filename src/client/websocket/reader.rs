@@ -8,7 +8,9 @@ use bytes::buf::{BufMut as _, Limit};
 
 use super::deflate::Inflater;
 use super::extension::MessageCompression;
-use super::frames::{BINARY, CLOSE, CONTINUATION, FrameHead, HEAD_BYTES_MAX, PING, TEXT, is_close_code};
+use super::frames::{
+    BINARY, CLOSE, CONTINUATION, FrameHead, HEAD_BYTES_MAX, NO_CODE, PING, TEXT, is_close_code,
+};
 use super::message::{CONTROL_BYTES_MAX, SocketMessage};
 use super::violation::Violation;
 
@@ -262,8 +264,7 @@ impl MessageReader {
     fn control_frame(&self, opcode: u8) -> Result<FrameArrival, Violation> {
         match (opcode, self.control()) {
             (PING, _) => Ok(FrameArrival::Ping),
-            // Without a code, the end counts as one with 1005.
-            (CLOSE, []) => Ok(FrameArrival::Message(SocketMessage::Close(1005, String::new()))),
+            (CLOSE, []) => Ok(FrameArrival::Message(SocketMessage::Close(NO_CODE, String::new()))),
             (CLOSE, [high, low, reason @ ..]) => {
                 let code = u16::from_be_bytes([*high, *low]);
                 if !is_close_code(code) {

@@ -23,7 +23,7 @@ use super::end::{DialogueEnd, fault};
 use crate::call::grpc::not_grpc;
 use crate::compare::{Fault, Verdict};
 
-/// While messages of so many bytes wait for a step, no more are read.
+/// If messages of this many bytes wait for a step, no more are read.
 const KEPT_BYTES_MAX: u64 = 4 << 20;
 
 /// An open gRPC call.
