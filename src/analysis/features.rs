@@ -74,18 +74,29 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
 
 /// These values of a trace, each with the points that have it.
 pub(super) fn at_points(tree: &TraceTree, wanted: &BTreeSet<Feature>) -> BTreeSet<Feature> {
-    let wanted: Vec<&Feature> = wanted.iter().collect();
+    let wanted: Vec<&Feature> = wanted.iter().filter(|one| one.can_be_at_points()).collect();
+    let place_of = |attribute: &str, value: &str| {
+        wanted
+            .binary_search_by(|one| (one.attribute.as_str(), one.value.as_str()).cmp(&(attribute, value)))
+            .ok()
+    };
     // By places, because most points of a trace repeat what another one says.
     let (mut kinds, mut seen) = (HashMap::new(), HashSet::new());
     let mut found = BTreeSet::new();
     for point in tree.points.iter().filter(is_of_service) {
+        let mut places = Vec::new();
+        let mut values = Values::new(|attribute, value| places.extend(place_of(attribute, value)));
+        for info in [&point.info, &point.stop_info] {
+            values.of_info(info, point.error.is_some());
+        }
+        if places.is_empty() {
+            continue;
+        }
         let kind = point_text(point);
         let number = kinds.len();
         let number = *kinds.entry(kind.clone()).or_insert(number);
-        let of_it = of_point(point)
-            .into_iter()
-            .filter(|feature| wanted.binary_search(&feature).is_ok_and(|place| seen.insert((number, place))));
-        found.extend(of_it.map(|feature| Feature { point: Some(kind.clone()), ..feature }));
+        let new = places.into_iter().filter(|place| seen.insert((number, *place)));
+        found.extend(new.map(|place| Feature { point: Some(kind.clone()), ..wanted[place].clone() }));
         if found.len() >= OF_TRACE_MAX {
             break;
         }
@@ -95,12 +106,22 @@ pub(super) fn at_points(tree: &TraceTree, wanted: &BTreeSet<Feature>) -> BTreeSe
 
 /// A point's name and kind of call, cut.
 fn point_text(point: &Point) -> String {
-    statement::name_and_kind(point).chars().take(POINT_CHARS_MAX).collect()
+    cut(statement::name_and_kind(point))
+}
+
+/// A text of at most [`POINT_CHARS_MAX`] characters.
+fn cut(mut text: String) -> String {
+    if text.len() > POINT_CHARS_MAX
+        && let Some((end, _)) = text.char_indices().nth(POINT_CHARS_MAX)
+    {
+        text.truncate(end);
+    }
+    text
 }
 
 /// The value of [`POINT`] of a kind with this name and detail.
 pub(super) fn point_value(name: &str, detail: &str) -> String {
-    statement::joined(name, detail).chars().take(POINT_CHARS_MAX).collect()
+    cut(statement::joined(name, detail))
 }
 
 /// The values of a point.
@@ -160,47 +181,82 @@ fn of_itself(point: &Point) -> Vec<Feature> {
 
 /// Adds the values of an info.
 fn of_info(info: &SharedInfo, is_of_error: bool, found: &mut Vec<Feature>) {
-    for (key, value) in info.read().iter() {
-        match (key.as_str(), value) {
-            ("events", Value::Array(events)) => {
-                events.iter().take(EVENTS_MAX).for_each(|one| event(one, found))
+    let left = OF_POINT_MAX.saturating_sub(found.len());
+    let mut values = Values::new(|attribute, value| found.push(Feature::new(attribute, value.to_owned())));
+    values.left = left;
+    values.of_info(info, is_of_error);
+}
+
+/// Calls `take` for each value of an info, with the path of its keys.
+struct Values<F> {
+    /// How many values are still taken.
+    left: usize,
+    path: String,
+    take: F,
+}
+
+impl<F: FnMut(&str, &str)> Values<F> {
+    fn new(take: F) -> Self {
+        Self { left: OF_POINT_MAX, path: String::new(), take }
+    }
+
+    fn of_info(&mut self, info: &SharedInfo, is_of_error: bool) {
+        for (key, value) in info.read().iter() {
+            match (key.as_str(), value) {
+                ("events", Value::Array(events)) => {
+                    events.iter().take(EVENTS_MAX).for_each(|one| self.of_event(one));
+                }
+                ("attributes" | RESOURCE, Value::Object(inner)) => self.of_all(inner, 2),
+                // The error's text is free.
+                ("message", _) if is_of_error => {}
+                _ => self.of_key(key, value, 1),
             }
-            ("attributes" | RESOURCE, Value::Object(inner)) => collect_all("", inner, found),
-            // The error's text is free.
-            ("message", _) if is_of_error => {}
-            _ => collect(key, value, 1, found),
         }
     }
-}
 
-fn event(event: &Value, found: &mut Vec<Feature>) {
-    let Some(name) = event.get("name").and_then(Value::as_str).filter(|name| name.len() <= VALUE_MAX) else {
-        return;
-    };
-    found.push(Feature::new("event", name.to_owned()));
-    if let Some(attributes) = event.get("attributes").and_then(Value::as_object) {
-        collect_all(&format!("{name}: "), attributes, found);
-    }
-}
-
-fn collect_all(prefix: &str, attributes: &Map<String, Value>, found: &mut Vec<Feature>) {
-    for (key, value) in attributes {
-        collect(&format!("{prefix}{key}"), value, 2, found);
-    }
-}
-
-fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<Feature>) {
-    if found.len() >= OF_POINT_MAX || path.len() > KEY_MAX || LEFT_OUT.contains(&path) {
-        return;
-    }
-    let text = match value {
-        Value::Object(map) if depth < DEPTH_MAX => {
-            map.iter().for_each(|(key, value)| collect(&format!("{path}.{key}"), value, depth + 1, found));
-            return;
+    fn of_event(&mut self, event: &Value) {
+        let name = event.get("name").and_then(Value::as_str);
+        let Some(name) = name.filter(|name| name.len() <= VALUE_MAX) else { return };
+        self.left = self.left.saturating_sub(1);
+        (self.take)("event", name);
+        if let Some(attributes) = event.get("attributes").and_then(Value::as_object) {
+            self.path.push_str(name);
+            self.path.push_str(": ");
+            self.of_all(attributes, 2);
+            self.path.clear();
         }
-        Value::String(text) if text.len() <= VALUE_MAX => text.clone(),
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        _ => return,
-    };
-    found.push(Feature::new(path, text));
+    }
+
+    fn of_all(&mut self, attributes: &Map<String, Value>, depth: usize) {
+        for (key, value) in attributes {
+            self.of_key(key, value, depth);
+        }
+    }
+
+    /// The values of a key below the path.
+    fn of_key(&mut self, key: &str, value: &Value, depth: usize) {
+        let above = self.path.len();
+        self.path.push_str(key);
+        if self.left > 0 && self.path.len() <= KEY_MAX && !LEFT_OUT.contains(&self.path.as_str()) {
+            self.of_value(value, depth);
+        }
+        self.path.truncate(above);
+    }
+
+    fn of_value(&mut self, value: &Value, depth: usize) {
+        match value {
+            Value::Object(map) if depth < DEPTH_MAX => {
+                self.path.push('.');
+                self.of_all(map, depth + 1);
+            }
+            Value::String(text) if text.len() <= VALUE_MAX => self.take_here(text),
+            Value::Number(_) | Value::Bool(_) => self.take_here(&value.to_string()),
+            _ => {}
+        }
+    }
+
+    fn take_here(&mut self, value: &str) {
+        self.left = self.left.saturating_sub(1);
+        (self.take)(&self.path, value);
+    }
 }

@@ -17,6 +17,7 @@ mod document;
 mod environment;
 mod first;
 mod flames;
+mod gzip;
 mod island;
 mod marks;
 mod packed;

@@ -3,14 +3,13 @@
 //! A row stands for a point, or for several that fold. A file holds a limited number of points of a trace: the points
 //! that rows show, points with errors and the longest ones, with their ancestors.
 
-use std::io::{self, BufWriter};
+use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde::{Serialize, Serializer};
 
+use super::gzip;
 use super::island::write_json;
 use super::marks::{self, CauseData, Marks};
 use super::refs::{LinkableTraces, TraceDisplay};
@@ -100,7 +99,7 @@ struct RowData {
 pub(super) fn traces(results: &Results, traces: &LinkableTraces<'_>) -> io::Result<String> {
     let marks = Marks::of(results);
     let embedded = traces.traces().filter(|_| *traces.all.shown == TraceDisplay::Embed);
-    packed(&embedded.map(|trace| of_run(trace, &marks)).collect::<Vec<_>>())
+    packed(&embedded.collect::<Vec<_>>(), |trace, out| write_json(&of_run(trace, &marks), out))
 }
 
 fn of_run<'a>(trace: &'a StoredTrace, marks: &Marks<'a>) -> TraceData<'a> {
@@ -124,7 +123,7 @@ pub(super) fn trace(
     let at = cause.as_ref().and_then(|cause| points.iter().position(|one| one.trace_id == cause.id));
     let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, at) } else { Vec::new() };
     let data = trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows);
-    packed(&[TraceData { cause, ..data }])
+    packed(&[TraceData { cause, ..data }], |data, out| write_json(data, out))
 }
 
 /// The rows of a folded trace, with indices of all its points; none if nothing folds.
@@ -190,12 +189,11 @@ fn spread(members: Vec<usize>) -> Vec<usize> {
     members.into_iter().step_by(step).collect()
 }
 
-fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
-    // JSON comes in pieces of a few bytes.
-    let mut gzip = BufWriter::new(GzEncoder::new(Vec::new(), Compression::default()));
-    write_json(&traces, &mut gzip)?;
-    let gzip = gzip.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Ok(STANDARD.encode(gzip.finish()?))
+fn packed<T: Sync>(
+    items: &[T],
+    write: impl Fn(&T, &mut Vec<u8>) -> io::Result<()> + Sync,
+) -> io::Result<String> {
+    Ok(STANDARD.encode(gzip::json_list(items, write)?))
 }
 
 fn point<'a>(point: &'a Point, marks: Option<&Marks<'_>>) -> PointData<'a> {
