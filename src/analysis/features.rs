@@ -85,7 +85,7 @@ pub(super) fn at_points(tree: &TraceTree, wanted: &BTreeSet<Feature>) -> BTreeSe
     let mut found = BTreeSet::new();
     for point in tree.points.iter().filter(is_of_service) {
         let mut places = Vec::new();
-        let mut values = Values::new(|attribute, value| places.extend(place_of(attribute, value)));
+        let mut values = InfoValues::new(|attribute, value| places.extend(place_of(attribute, value)));
         for info in [&point.info, &point.stop_info] {
             values.of_info(info, point.error.is_some());
         }
@@ -182,20 +182,21 @@ fn of_itself(point: &Point) -> Vec<Feature> {
 /// Adds the values of an info.
 fn of_info(info: &SharedInfo, is_of_error: bool, found: &mut Vec<Feature>) {
     let left = OF_POINT_MAX.saturating_sub(found.len());
-    let mut values = Values::new(|attribute, value| found.push(Feature::new(attribute, value.to_owned())));
+    let mut values =
+        InfoValues::new(|attribute, value| found.push(Feature::new(attribute, value.to_owned())));
     values.left = left;
     values.of_info(info, is_of_error);
 }
 
 /// Calls `take` for each value of an info, with the path of its keys.
-struct Values<F> {
+struct InfoValues<F> {
     /// How many values are still taken.
     left: usize,
     path: String,
     take: F,
 }
 
-impl<F: FnMut(&str, &str)> Values<F> {
+impl<F: FnMut(&str, &str)> InfoValues<F> {
     fn new(take: F) -> Self {
         Self { left: OF_POINT_MAX, path: String::new(), take }
     }

@@ -76,7 +76,7 @@ pub(super) struct AbArguments {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// The directory in which to make the directory of the comparison.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     #[command(flatten)]
     load: LoadArguments,

@@ -15,8 +15,8 @@ use super::runs::run_path;
 /// Thresholds of traces are judged by the random sample of traces that the run fetched, if any.
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArguments {
-    /// The run's directory, or `latest`.
-    #[arg(value_parser = run_path())]
+    /// The run's directory (default: the newest in runs/).
+    #[arg(default_value = "latest", value_parser = run_path())]
     run_dir: PathBuf,
     /// Take the criteria from this scenario, or from a file with only `sla:`, instead of the run's own.
     #[arg(long, value_name = "FILE")]

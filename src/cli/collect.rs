@@ -24,8 +24,8 @@ use super::signals::interrupt_by_signals;
 /// Traces that are stored and complete are not fetched again.
 #[derive(Debug, clap::Args)]
 pub(super) struct CollectArguments {
-    /// The run's directory, or `latest`.
-    #[arg(value_parser = run_path())]
+    /// The run's directory (default: the newest in runs/).
+    #[arg(default_value = "latest", value_parser = run_path())]
     run_dir: PathBuf,
     /// Trace ids of iterations, or their beginnings (default: those that the run would choose).
     #[arg(value_name = "ID")]

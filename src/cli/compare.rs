@@ -54,7 +54,7 @@ pub(super) struct CompareArguments {
     #[arg(long)]
     html: bool,
     /// Write to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -18,12 +18,12 @@ use super::runs::run_path;
 /// start, which is `started_at` in results.json. In CSV, text that a spreadsheet would take for a formula
 /// gets an apostrophe in front.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("format").required(true)))]
+#[command(group(clap::ArgGroup::new("format")))]
 pub(super) struct ExportArguments {
-    /// The run's directory, or `latest`.
-    #[arg(value_parser = run_path())]
+    /// The run's directory (default: the newest in runs/).
+    #[arg(default_value = "latest", value_parser = run_path())]
     run_dir: PathBuf,
-    /// Comma-separated values with a header line.
+    /// Comma-separated values with a header line (the default).
     #[arg(long, group = "format")]
     csv: bool,
     /// One JSON object per line.
@@ -36,7 +36,7 @@ pub(super) struct ExportArguments {
     #[arg(long)]
     actions: bool,
     /// The file to write; `-` is standard output (default).
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -20,8 +20,8 @@ pub(super) enum ImportCommand {
     /// For example `bench import curl -- curl -H 'Accept: text/html' http://127.0.0.1:8080/`, or the command in a
     /// file, or piped in: `bench import curl -`. Commands for POSIX shells and for Windows' cmd are understood.
     Curl {
-        /// A file with the command, or `-` for standard input.
-        #[arg(required_unless_present = "words")]
+        /// A file with the command, or `-` for standard input, or the command itself in quotes.
+        #[arg(required_unless_present = "words", value_name = "FILE|COMMAND")]
         file: Option<PathBuf>,
         /// The command itself.
         #[arg(last = true, value_name = "curl ARGUMENTS")]
@@ -91,7 +91,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 pub(super) fn run(command: &ImportCommand) -> Result<Exit, HarnessError> {
     let (source, output) = match command.clone() {
         ImportCommand::Curl { file: Some(file), words, output } if words.is_empty() => {
-            (Source::CurlFile(file), output)
+            (curl_source(file), output)
         }
         ImportCommand::Curl { words, output, .. } => (Source::CurlWords(words), output),
         ImportCommand::Har { file, all, think, output } => {
@@ -114,4 +114,16 @@ pub(super) fn run(command: &ImportCommand) -> Result<Exit, HarnessError> {
 /// What was written, and what to do next.
 pub(super) fn say(imported: &ImportedFiles) {
     output::print(&imported.summary());
+}
+
+/// A curl command that stands on the command line, or the file with one.
+fn curl_source(given: PathBuf) -> Source {
+    let is_command = |text: &&str| {
+        let mut words = text.split_whitespace();
+        matches!(words.next(), Some("curl" | "curl.exe")) && words.next().is_some()
+    };
+    match given.to_str().filter(is_command).map(str::to_owned) {
+        Some(command) => Source::CurlText(command),
+        None => Source::CurlFile(given),
+    }
 }

@@ -51,7 +51,7 @@ pub(super) struct SlurmArguments {
     #[command(flatten)]
     launch: LaunchArguments,
     /// The directory for the runs, which all machines share.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// The program that the machines run (default: this one).
     #[arg(long, value_name = "FILE")]

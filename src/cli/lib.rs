@@ -28,6 +28,8 @@ mod run;
 mod runs;
 mod shards;
 mod signals;
+mod spelled;
+mod standard_input;
 mod trace;
 mod url;
 mod validate;
@@ -114,8 +116,8 @@ enum Command {
     /// INCONCLUSIVE at best, a damaged log is INVALID. Results that contain more than the log are kept.
     /// Stored traces are used again; no traces are fetched.
     Report {
-        /// The run's directory, or `latest`.
-        #[arg(value_parser = runs::run_path())]
+        /// The run's directory (default: the newest in runs/).
+        #[arg(default_value = "latest", value_parser = runs::run_path())]
         run_dir: PathBuf,
         /// Print only the verdict and the directory.
         #[arg(short, long)]
@@ -194,7 +196,7 @@ const PANICKED: u8 = 101;
 /// Runs the command line and gives the exit code.
 pub fn main(version: &'static str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     output::say_panics();
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = spelled::written_out(arguments.into_iter().collect());
     // A URL on the command line may hold a password, and a fault of that argument quotes it.
     arguments.iter().filter_map(|argument| argument.to_str()).for_each(masking::hide_url);
     process::survive_file_size_limit();

@@ -26,7 +26,7 @@ pub(super) struct MergeArguments {
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// The directory in which to make the merged run's directory.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// Merge what there is, although parts are missing or were killed. Such a run cannot pass.
     #[arg(long)]

@@ -24,7 +24,7 @@ pub(super) struct ReceiveArguments {
     #[arg(value_name = "ADDRESS", default_values = ["127.0.0.1:4318", "127.0.0.1:4317"], value_parser = receive_address)]
     addresses: Vec<SocketAddr>,
     /// The file to write, which must not exist.
-    #[arg(short, long, value_name = "FILE", default_value = "spans.jsonl")]
+    #[arg(short, long, alias = "out", value_name = "FILE", default_value = "spans.jsonl")]
     output: PathBuf,
     /// The largest size of the file; further spans are dropped and counted.
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = size)]

@@ -21,6 +21,7 @@ use super::profiles::ProfilesArgument;
 use super::progress::ProgressDisplay;
 use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
+use super::standard_input;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
 
 const NOTHING: &str = "name a scenario, as in `bench run scenarios/demo.yaml`, or a URL, as in \
@@ -48,14 +49,14 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArguments {
-    /// The scenario file, or the URL to load.
+    /// The scenario file, or the URL to load; `-` is a scenario on standard input.
     #[arg(value_name = "SCENARIO|URL")]
     scenario: Option<PathBuf>,
     /// The deployment file, instead of the one that the scenario names.
     #[arg(short, long, value_name = "FILE")]
     deployment: Option<PathBuf>,
     /// The directory in which to make the run's directory.
-    #[arg(long, value_name = "DIR", default_value = OUT)]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = OUT)]
     out: PathBuf,
     #[command(flatten)]
     shape: ShapeArguments,
@@ -214,7 +215,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
             }
         }
         None => {
-            RunOptions { deployment: deployment.as_ref().map(Into::into), shape, ..RunOptions::new(name) }
+            let scenario = standard_input::scenario(&name)?;
+            RunOptions { deployment: deployment.as_ref().map(Into::into), shape, ..RunOptions::new(scenario) }
         }
     };
     options.load = load.options();

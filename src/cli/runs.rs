@@ -27,7 +27,7 @@ pub(super) fn run_path() -> impl TypedValueParser<Value = PathBuf> {
 #[derive(Debug, clap::Args)]
 pub(super) struct RunsArguments {
     /// The directory of the runs.
-    #[arg(long, value_name = "DIR", default_value = runs::DIRECTORY)]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = runs::DIRECTORY)]
     out: PathBuf,
     /// The largest number of runs.
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -83,7 +83,7 @@ pub(super) fn open(arguments: &OpenArguments) -> Result<Exit, HarnessError> {
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)))]
 pub(super) struct PruneArguments {
     /// The directory of the runs.
-    #[arg(long, value_name = "DIR", default_value = runs::DIRECTORY)]
+    #[arg(short, long, alias = "output", value_name = "DIR", default_value = runs::DIRECTORY)]
     out: PathBuf,
     /// Keep the newest N.
     #[arg(long, value_name = "N", group = "which")]

@@ -9,7 +9,7 @@ use base::units::parse_duration;
 use harness::HarnessError;
 use harness::url_run::UrlRun;
 use plan::http;
-use plan::overrides::LoadShape;
+use plan::overrides::{LoadShape, threshold};
 use text::files::open_named;
 
 /// A body from a file or a pipe is not larger than this, in bytes.
@@ -19,17 +19,25 @@ const BODY_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ShapeArguments {
     /// How many iterations run at the same time; with a rate, the most that may.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short, long, visible_alias = "vus", aliases = ["users", "connections"], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     concurrency: Option<u32>,
     /// How many iterations to run.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, visible_alias = "iterations", alias = "requests", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     times: Option<u64>,
     /// For how long iterations start, such as 30s.
     #[arg(short = 'z', long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
     /// How many iterations start per second, however long each takes.
-    #[arg(long, value_name = "N", value_parser = rate)]
+    #[arg(long, visible_alias = "rps", alias = "qps", value_name = "N", value_parser = rate)]
     rate: Option<f64>,
+    /// For how long iterations are made and not measured at the start, such as 5s.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    warm_up: Option<Duration>,
+    /// A condition that the run must meet, such as 'p95 < 200ms' or 'rate(errors) < 1%' (may be repeated).
+    ///
+    /// It is added to the scenario's own criteria, for each of its workloads. A run that breaks one exits with 2.
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    threshold: Vec<String>,
 }
 
 /// The request of a load on a URL.
@@ -47,6 +55,9 @@ pub(super) struct UrlArguments {
     /// The body, as text, or @FILE, or @- for standard input.
     #[arg(long, value_name = "TEXT|@FILE", help_heading = URL)]
     data: Option<String>,
+    /// How long a request may take, such as 5s; one that takes longer has failed.
+    #[arg(short, long, value_name = "TIME", value_parser = duration, help_heading = URL)]
+    timeout: Option<Duration>,
     /// Accept certificates unverified.
     #[arg(short = 'k', long, help_heading = URL)]
     insecure: bool,
@@ -64,8 +75,9 @@ const URL: &str = "The request, with a URL";
 
 impl ShapeArguments {
     pub(super) fn shape(&self, rate_per_s: Option<f64>) -> LoadShape {
-        let Self { concurrency, times, duration, rate } = *self;
-        LoadShape { concurrency, times, duration, rate_per_s: rate.or(rate_per_s) }
+        let Self { concurrency, times, duration, rate, warm_up, ref threshold } = *self;
+        let rate_per_s = rate.or(rate_per_s);
+        LoadShape { concurrency, times, duration, rate_per_s, warm_up, thresholds: threshold.clone() }
     }
 }
 
@@ -81,6 +93,7 @@ impl UrlArguments {
             method: self.method.clone(),
             headers,
             body: self.data.as_deref().map(body).transpose()?,
+            timeout: self.timeout,
             insecure: self.insecure,
             ..UrlRun::default()
         })
@@ -93,6 +106,7 @@ impl UrlArguments {
             ("--header", !self.header.is_empty()),
             ("--content-type", self.content_type.is_some()),
             ("--data", self.data.is_some()),
+            ("--timeout", self.timeout.is_some()),
             ("--insecure", self.insecure),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
@@ -102,6 +116,10 @@ impl UrlArguments {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let lasts = parse_duration(text).map_err(|complaint| complaint.to_string())?;
     if lasts.is_zero() { Err("write a time above zero, such as 30s".to_owned()) } else { Ok(lasts) }
+}
+
+fn condition(text: &str) -> Result<String, String> {
+    threshold(text).map_err(|complaint| complaint.to_string())
 }
 
 /// An address to receive spans at.

@@ -11,6 +11,7 @@ use super::exit::{self, Exit};
 use super::output;
 use super::progress::ProgressDisplay;
 use super::run::TaskArgs;
+use super::standard_input;
 
 /// Checks files one by one; a scenario together with its deployment. With `explain`, also says what scenarios will do.
 pub(super) fn validate(
@@ -25,11 +26,11 @@ pub(super) fn validate(
     let (mut code, given, events) = (Exit::Ok, given.map(Into::into), ProgressDisplay::new(false).sink());
     let mut said = HashSet::new();
     for file in files {
-        let checked = files::validate_load(&file.into(), given.as_ref(), &load, &events);
-        let explained = checked.and_then(|valid| {
+        let explained = standard_input::scenario(file).and_then(|yaml| {
+            let valid = files::validate_load(&yaml, given.as_ref(), &load, &events)?;
             output::print(&format!("{}: {valid}", file.display()));
             if explain && matches!(valid, CheckedFile::Scenario { .. } | CheckedFile::Task { .. }) {
-                let text = files::explain(&file.into(), given.as_ref(), &load, output::style())?;
+                let text = files::explain(&yaml, given.as_ref(), &load, output::style())?;
                 output::print(&format!("\n{text}\n"));
             }
             Ok(())

@@ -17,6 +17,8 @@ use super::options::{Environment, YamlFile};
 pub enum Source {
     /// A curl command in a file; `-` is standard input.
     CurlFile(PathBuf),
+    /// A curl command as a shell reads it.
+    CurlText(String),
     /// The words of a curl command.
     CurlWords(Vec<String>),
     /// An HTTP archive.
@@ -64,6 +66,7 @@ pub fn import(options: &ImportOptions) -> Result<ImportedFiles, HarnessError> {
     let file = |path: &str| from_folder(path, &folder);
     let (draft, name) = match &options.source {
         Source::CurlFile(path) => (curl::from_text(&text(path)?, &file), stem(path)),
+        Source::CurlText(command) => (curl::from_text(command, &file), None),
         Source::CurlWords(words) => (curl::from_words(words, &file), None),
         Source::Har(path, har) => (har::from_reader(reader(path)?, *har), stem(path)),
         Source::OpenApi(path, chosen) => {

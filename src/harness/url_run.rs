@@ -46,6 +46,8 @@ pub struct UrlRun {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Option<String>,
+    /// How long the request may take; if absent, as long as a scenario's.
+    pub timeout: Option<Duration>,
     /// Whether certificates are accepted unverified.
     pub insecure: bool,
     /// The `profiler` of the deployment that is made, with its keys; secrets are references.
@@ -236,7 +238,7 @@ impl UrlRun {
     fn around(
         &self,
         title: String,
-        step: Map<String, Value>,
+        mut step: Map<String, Value>,
         shape: &LoadShape,
         deployment: Option<&str>,
     ) -> Result<Value, HarnessError> {
@@ -249,9 +251,18 @@ impl UrlRun {
         let runner = shape
             .replace(&usual)
             .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+        if let Some(timeout) = self.timeout {
+            step.insert("timeout".to_owned(), format!("{}s", timeout.as_secs_f64()).into());
+        }
         let mut scenario = json!({ "title": title, "runner": runner, "iteration": [step] });
         if let Some(deployment) = deployment {
             scenario["deployment"] = deployment.into();
+        }
+        if let Some(lasts) = shape.warm_up {
+            scenario["warm_up"] = format!("{}s", lasts.as_secs_f64()).into();
+        }
+        if !shape.thresholds.is_empty() {
+            scenario["sla"] = json!({ "thresholds": shape.thresholds });
         }
         if let Some(wait) = self.wait {
             let deadline = format!("{}ms", wait.as_millis());

@@ -1,13 +1,16 @@
-//! Another load for a scenario: `--concurrency`, `--times`, `--duration` and `--rate` replace its runners.
+//! Another load for a scenario: `--concurrency`, `--times`, `--duration` and `--rate` replace its runners, `--warm-up` its
+//! warm-up, and `--threshold` adds to its criteria.
 
 use std::time::Duration;
 
 use base::complaint::Complaint;
 use config::runner::{Constant, ConstantForDuration, DurationOrSeconds, Rate, Rps, Runner, Serial, WarmUp};
 use config::scenario::Scenario;
+use config::sla::{Sla, Threshold, ThresholdMap};
+use terms::threshold::parse;
 
 /// The load that the caller wants instead of the scenario's. What is absent stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadShape {
     /// The number of iterations that run at the same time; with a rate, the most that may.
     pub concurrency: Option<u32>,
@@ -17,6 +20,22 @@ pub struct LoadShape {
     pub duration: Option<Duration>,
     /// Iterations per second.
     pub rate_per_s: Option<f64>,
+    /// For how long iterations are not measured at the start.
+    pub warm_up: Option<Duration>,
+    /// Conditions that every workload must meet too, such as `p95 < 200ms`; see [`threshold`].
+    pub thresholds: Vec<String>,
+}
+
+/// A condition of the command line, if a threshold can be written so.
+///
+/// # Errors
+/// The condition cannot be read.
+pub fn threshold(text: &str) -> Result<String, Complaint> {
+    let text = text.trim();
+    match parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(mistake) => Err(Complaint::new(mistake.message, mistake.help)),
+    }
 }
 
 impl LoadShape {
@@ -34,9 +53,11 @@ impl LoadShape {
             ("--times", self.times.map(|times| times.to_string())),
             ("--duration", self.duration.map(|duration| format!("{}s", duration.as_secs_f64()))),
             ("--rate", self.rate_per_s.map(|rate| rate.to_string())),
+            ("--warm-up", self.warm_up.map(|lasts| format!("{}s", lasts.as_secs_f64()))),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
-        given.flatten().collect()
+        let thresholds = self.thresholds.iter().map(|one| ["--threshold".to_owned(), one.clone()]);
+        given.chain(thresholds).flatten().collect()
     }
 
     /// Gives every workload this load.
@@ -47,11 +68,20 @@ impl LoadShape {
         if self.is_empty() {
             return Ok(());
         }
-        let single = scenario.runner.as_mut().map(|runner| (runner, &mut scenario.warm_up));
-        let several = scenario.workloads.iter_mut().flatten();
-        let several = several.filter_map(|workload| Some((workload.runner.as_mut()?, &mut workload.warm_up)));
-        for (runner, warm_up) in single.into_iter().chain(several) {
-            *runner = self.replace(runner)?;
+        let single =
+            scenario.runner.as_mut().map(|runner| (runner, &mut scenario.warm_up, &mut scenario.sla));
+        let several = scenario.workloads.iter_mut().flatten().filter_map(|workload| {
+            Some((workload.runner.as_mut()?, &mut workload.warm_up, &mut workload.sla))
+        });
+        for (runner, warm_up, sla) in single.into_iter().chain(several) {
+            self.add_thresholds(sla);
+            if self.changes_runners() {
+                *runner = self.replace(runner)?;
+            }
+            if let Some(lasts) = self.warm_up {
+                *warm_up = Some(WarmUp::For(lasts));
+                continue;
+            }
             // A warm-up for a longer load would leave nothing to measure in this one.
             let too_long = match *warm_up {
                 Some(WarmUp::For(lasts)) => self.duration.is_some_and(|duration| lasts >= duration),
@@ -63,6 +93,22 @@ impl LoadShape {
             }
         }
         Ok(())
+    }
+
+    fn changes_runners(&self) -> bool {
+        let Self { concurrency, times, duration, rate_per_s, warm_up: _, thresholds: _ } = self;
+        concurrency.is_some() || times.is_some() || duration.is_some() || rate_per_s.is_some()
+    }
+
+    fn add_thresholds(&self, sla: &mut Option<Sla>) {
+        if self.thresholds.is_empty() {
+            return;
+        }
+        let added = self.thresholds.iter().map(|threshold| Threshold {
+            written: ThresholdMap { threshold: threshold.clone(), ..ThresholdMap::default() },
+            is_map: false,
+        });
+        sla.get_or_insert_default().thresholds.get_or_insert_default().extend(added);
     }
 
     /// The runner with this load.
@@ -137,9 +183,11 @@ impl RunnerSettings {
         };
         let none = Self { concurrency: None, times: None, duration: None, rate: None, open };
         match runner {
-            Runner::Serial(serial) => {
-                Self { times: Some(serial.times), open: Rps { timeout: serial.timeout, ..open }, ..none }
-            }
+            Runner::Serial(serial) => Self {
+                times: Some(serial.times),
+                open: Rps { timeout: serial.timeout, ..open },
+                ..none
+            },
             Runner::Constant(constant) => Self {
                 concurrency: Some(constant.concurrency.unwrap_or(1)),
                 times: Some(constant.times.unwrap_or(1)),
@@ -189,33 +237,36 @@ mod tests {
         let timed = "{ constant_for_duration: { duration: 10s, concurrency: 3 } }";
         let rps = "{ rps: { rps: 50, duration: 10s, max_concurrency: 9, max_queue: 7 } }";
         let ramp = "{ ramping: { stages: [ { duration: 1s, rps: 5 } ], max_concurrency: 8, timeout: 3s } }";
-        let none = LoadShape::default();
-        let ten = LoadShape { concurrency: Some(10), ..none };
-        let times = LoadShape { times: Some(7), ..none };
-        let lasts = LoadShape { duration: Some(Duration::from_secs(2)), ..none };
-        let rate = LoadShape { rate_per_s: Some(20.0), ..none };
+        let ten = LoadShape { concurrency: Some(10), ..LoadShape::default() };
+        let times = LoadShape { times: Some(7), ..LoadShape::default() };
+        let lasts = LoadShape { duration: Some(Duration::from_secs(2)), ..LoadShape::default() };
+        let rate = LoadShape { rate_per_s: Some(20.0), ..LoadShape::default() };
         for (runner, shape, expected) in [
-            (serial, ten, Ok("constant: { times: 5, concurrency: 10, timeout: 2s }")),
-            (serial, times, Ok("serial: { times: 7, timeout: 2s }")),
-            (serial, lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 1, timeout: 2s }")),
-            (serial, rate, Ok("rps: { rps: 20.0, times: 5, timeout: 2s }")),
-            (constant, ten, Ok("constant: { times: 100, concurrency: 10 }")),
-            (constant, lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 4 }")),
-            (constant, rate, Ok("rps: { rps: 20.0, times: 100, max_concurrency: 4 }")),
-            (timed, times, Ok("constant: { times: 7, concurrency: 3 }")),
-            (timed, rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 3 }")),
-            (rps, ten, Ok("rps: { rps: 50.0, duration: 10s, max_concurrency: 10, max_queue: 7 }")),
-            (rps, times, Ok("rps: { rps: 50.0, times: 7, max_concurrency: 9, max_queue: 7 }")),
-            (rps, rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 9, max_queue: 7 }")),
-            (ramp, times, Ok("constant: { times: 7, concurrency: 8, timeout: 3s }")),
+            (serial, &ten, Ok("constant: { times: 5, concurrency: 10, timeout: 2s }")),
+            (serial, &times, Ok("serial: { times: 7, timeout: 2s }")),
+            (serial, &lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 1, timeout: 2s }")),
+            (serial, &rate, Ok("rps: { rps: 20.0, times: 5, timeout: 2s }")),
+            (constant, &ten, Ok("constant: { times: 100, concurrency: 10 }")),
+            (constant, &lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 4 }")),
+            (constant, &rate, Ok("rps: { rps: 20.0, times: 100, max_concurrency: 4 }")),
+            (timed, &times, Ok("constant: { times: 7, concurrency: 3 }")),
+            (timed, &rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 3 }")),
+            (rps, &ten, Ok("rps: { rps: 50.0, duration: 10s, max_concurrency: 10, max_queue: 7 }")),
+            (rps, &times, Ok("rps: { rps: 50.0, times: 7, max_concurrency: 9, max_queue: 7 }")),
+            (rps, &rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 9, max_queue: 7 }")),
+            (ramp, &times, Ok("constant: { times: 7, concurrency: 8, timeout: 3s }")),
             (
                 ramp,
-                LoadShape { rate_per_s: Some(2.0), ..lasts },
+                &LoadShape { rate_per_s: Some(2.0), ..lasts.clone() },
                 Ok("rps: { rps: 2.0, duration: 2s, max_concurrency: 8, timeout: 3s }"),
             ),
-            (ramp, ten, Err("needs a length")),
-            (ramp, rate, Err("a rate needs a length")),
-            (constant, LoadShape { times: Some(1), ..lasts }, Err("or after a time, not after either")),
+            (ramp, &ten, Err("needs a length")),
+            (ramp, &rate, Err("a rate needs a length")),
+            (
+                constant,
+                &LoadShape { times: Some(1), ..lasts.clone() },
+                Err("or after a time, not after either"),
+            ),
         ] {
             let read: Runner = serde_yaml::from_str(runner).unwrap();
             match (shape.replace(&read), expected) {

@@ -125,6 +125,7 @@ mod tokens;
 mod trace_commands;
 mod trace_gaps;
 mod trace_request;
+mod typed;
 mod url_run;
 mod walls;
 mod websockets;

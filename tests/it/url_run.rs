@@ -32,6 +32,9 @@ fn a_url_is_loaded_with_the_options_of_other_load_tools() {
         ("run URL/x -n 2 -m PUT -T text/plain --data hello", 2, "constant", "PUT /x hello text/plain"),
         ("run URL/x -n 2 -H X-Tenant:_blue --quiet", 2, "constant", "GET /x blue"),
         ("run URL/{{iteration}} -n 1", 1, "constant", "GET /0"),
+        ("URL/x -n 3", 3, "constant", "GET /x"),
+        ("run URL/x --iterations 4 --vus 2 -t 5s", 4, "constant", "GET /x"),
+        ("run URL/x --requests 20 --rps 2000 --connections 3", 20, "rps", "GET /x"),
     ] {
         let (server, bench) = (server(), Bench::new());
         run(&bench, words, &server.url()).expect_code(0);
@@ -243,6 +246,8 @@ fn the_command_of_a_report_runs_it_again() {
         "run task.yaml --task-args-file args.yaml -c 2",
         "run URL/x -n 3 -c 2 --no-profile --workers 1",
         "run URL/x -n 3 --rate 500",
+        "run s.yaml -z 300ms --warm-up 50ms --threshold rate(errors)_<_99% --threshold p95_<_9s",
+        "run URL/x -z 300ms -t 2s --warm-up 50ms --threshold rate(errors)_<_99%",
     ] {
         let (server, bench) = (server(), Bench::new());
         bench.write("d.yaml", format!("targets: {{ default: \"{}\" }}\n", server.url()));
@@ -359,5 +364,47 @@ fn a_fault_of_a_file_has_the_same_code_in_run_and_validate() {
         let codes = ["validate", "run"].map(|command| bench.run(&[command, name]).code);
         assert_eq!(codes[0], codes[1], "{name}");
         assert_ne!(codes[0], Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_threshold_of_the_command_line_is_a_gate() {
+    let own = "title: t\nrunner: { serial: { times: 5 } }\niteration: [{ get: /x }]\ndeployment: d.yaml\n\
+        sla: { thresholds: [rate(dropped) == 0] }\n";
+    for (words, code, criteria) in [
+        ("run URL/x -n 60 --threshold rate(errors)_<_50%", 0, vec!["rate(errors) < 50%"]),
+        ("run URL/x -n 60 --threshold max_<_1us", 2, vec!["max < 1us"]),
+        (
+            "run s.yaml --threshold max_<_1us --threshold rate(errors)_<=_99%",
+            2,
+            vec!["rate(dropped) == 0", "max < 1us", "rate(errors) <= 99%"],
+        ),
+        ("ab s.yaml --threshold max_<_1us", 64, vec![]),
+    ] {
+        let (server, bench) = (server(), Bench::new());
+        bench.write("d.yaml", format!("targets: {{ default: \"{}\" }}\n", server.url()));
+        bench.write("s.yaml", own);
+        run(&bench, words, &server.url()).expect_code(code);
+        if code == 64 {
+            continue;
+        }
+        let results = bench.results();
+        let judged = results["verdict"]["criteria"].as_array().unwrap().iter();
+        let judged: Vec<&str> = judged.map(|one| one["condition"].as_str().unwrap()).collect();
+        assert_eq!(judged, criteria, "{words}");
+    }
+}
+
+#[test]
+fn a_condition_that_cannot_be_read_is_refused_with_its_form() {
+    let bench = Bench::new();
+    for (words, part) in [
+        ("run http://127.0.0.1:1/ --threshold p95", "write"),
+        ("run http://127.0.0.1:1/ --threshold p95_<_blue", "blue"),
+        ("run http://127.0.0.1:1/ --warm-up 0s", "above zero"),
+        ("run s.yaml --timeout 2s", "--timeout is for a URL"),
+    ] {
+        let ended = run(&bench, words, "").expect_code(64);
+        assert!(ended.stderr.contains(part), "{words}: {}", ended.stderr);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct DiffArguments {
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: usize,
     /// The file to write (default: standard output).
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct RankArguments {
     #[arg(long)]
     min: bool,
     /// The file to write (default: standard output).
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct RequestArguments {
     #[arg(long)]
     html: bool,
     /// The file to write (default: standard output).
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct ShowArguments {
     #[arg(long, requires = "json")]
     compat: bool,
     /// The file to write (default: standard output).
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -69,7 +69,11 @@ fn of_url(results: &Results) -> Option<Vec<String>> {
         words.extend(["-H".to_owned(), format!("{name}: {}", plain(value))]);
     }
     words.extend(body.into_iter().flat_map(|body| ["--data".to_owned(), body.to_owned()]));
+    words.extend(time_option("--timeout", step.get("timeout")));
     words.extend(shape(&root["runner"]));
+    words.extend(time_option("--warm-up", root.get("warm_up")));
+    let thresholds = root["sla"]["thresholds"].as_array().into_iter().flatten();
+    words.extend(thresholds.flat_map(|one| ["--threshold".to_owned(), plain(one)]));
     if !results.deployment.tls_verified {
         words.push("-k".to_owned());
     }
@@ -77,6 +81,10 @@ fn of_url(results: &Results) -> Option<Vec<String>> {
         words.extend(["-d".to_owned(), results.deployment.file.clone()]);
     }
     Some(words)
+}
+
+fn time_option(name: &str, time: Option<&Value>) -> Vec<String> {
+    time.and_then(Value::as_str).map(|time| vec![name.to_owned(), time.to_owned()]).unwrap_or_default()
 }
 
 /// The options of a runner's load.

@@ -20,7 +20,7 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const END: [u8; 2] = [3, 0];
 
 /// A part of the list: its bytes, packed, and their checksum.
-struct Part {
+struct PackedPart {
     packed: Vec<u8>,
     checksum: Crc,
 }
@@ -55,13 +55,13 @@ pub(super) fn json_list<T: Sync>(
     Ok(gzip)
 }
 
-fn part(json: &[u8]) -> io::Result<Part> {
+fn part(json: &[u8]) -> io::Result<PackedPart> {
     let mut checksum = Crc::new();
     checksum.update(json);
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
     deflate.write_all(json)?;
     deflate.flush()?;
-    Ok(Part { packed: std::mem::take(deflate.get_mut()), checksum })
+    Ok(PackedPart { packed: std::mem::take(deflate.get_mut()), checksum })
 }
 
 #[cfg(test)]
