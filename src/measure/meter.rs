@@ -39,6 +39,9 @@ pub const BOUNDS_NS: [Nanos; 21] = [
     60_000_000_000,
 ];
 
+/// The most durations of a kind that are kept one by one.
+pub const RECENT_MAX: usize = 500;
+
 /// An example of the samples of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exemplar {
@@ -58,10 +61,38 @@ pub struct Buckets {
     pub sum_ns: u128,
     /// The latest sample of each bucket.
     pub exemplars: [Option<Exemplar>; BOUNDS_NS.len() + 1],
+    /// Single durations, if they are kept.
+    pub recent: Option<RecentTimes>,
+}
+
+/// A fair sample of the durations since [`Meter::forget_recent`].
+#[derive(Clone, Debug, Default)]
+pub struct RecentTimes {
+    /// How many there were.
+    pub seen: u64,
+    /// At most [`RECENT_MAX`] of them, each with the same chance.
+    pub kept_ns: Vec<Nanos>,
+}
+
+impl RecentTimes {
+    fn add(&mut self, value_ns: Nanos) {
+        self.seen += 1;
+        if self.kept_ns.len() < RECENT_MAX {
+            self.kept_ns.push(value_ns);
+            return;
+        }
+        let drawn = usize::try_from(fastrand::u64(..self.seen)).unwrap_or(usize::MAX);
+        if let Some(replaced) = self.kept_ns.get_mut(drawn) {
+            *replaced = value_ns;
+        }
+    }
 }
 
 impl Buckets {
     fn add(&mut self, exemplar: Exemplar) {
+        if let Some(recent) = &mut self.recent {
+            recent.add(exemplar.value_ns);
+        }
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < exemplar.value_ns);
         self.counts[bucket] += 1;
         self.sum_ns += u128::from(exemplar.value_ns);
@@ -149,6 +180,22 @@ impl Meter {
         Self { workloads: workloads.collect(), classes: HashMap::new() }
     }
 
+    /// From now on, keeps a sample of single durations, for what cannot take buckets.
+    pub fn keep_recent(&mut self) {
+        for meter in &mut self.workloads {
+            meter.durations().for_each(|buckets| buckets.recent = Some(RecentTimes::default()));
+        }
+    }
+
+    /// Forgets the single durations, which somebody has taken.
+    pub fn forget_recent(&mut self) {
+        let durations = self.workloads.iter_mut().flat_map(WorkloadMeter::durations);
+        for recent in durations.filter_map(|buckets| buckets.recent.as_mut()) {
+            recent.seen = 0;
+            recent.kept_ns.clear();
+        }
+    }
+
     /// Adds a batch of a worker.
     pub fn add(&mut self, batch: &Batch) {
         for NumberedFailure { number, failure } in &batch.failures {
@@ -188,6 +235,15 @@ impl WorkloadMeter {
         self.in_flight + self.in_flight_elsewhere.values().sum::<u64>()
     }
 
+    fn durations(&mut self) -> impl Iterator<Item = &mut Buckets> {
+        let actions = self.actions.iter_mut().map(|(_, buckets)| buckets);
+        let streams = self.streams.values_mut().map(|stream| &mut stream.first);
+        [&mut self.response, &mut self.service, &mut self.queue_time]
+            .into_iter()
+            .chain(actions)
+            .chain(streams)
+    }
+
     fn add(&mut self, row: SampleRow<'_>, class: Option<FailureClass>) {
         let head = row.head;
         if head.warm_up {
@@ -215,7 +271,11 @@ impl WorkloadMeter {
                 buckets.add(exemplar(action.duration_ns));
             }
             if let Some(stream) = row.stream_of(action) {
-                let meter = self.streams.entry(action.action).or_default();
+                let recent = self.response.recent.as_ref().map(|_| RecentTimes::default());
+                let meter = self.streams.entry(action.action).or_insert_with(|| {
+                    let first = Buckets { recent, ..Buckets::default() };
+                    StreamMeter { first, ..StreamMeter::default() }
+                });
                 meter.messages += stream.messages;
                 if stream.messages > 0 {
                     meter.first.add(exemplar(stream.first_ns));
@@ -230,6 +290,7 @@ mod tests {
     use super::super::errors::Failure;
     use super::super::recorder::Live;
     use super::super::sample::{ActionSample, IterationSample};
+    use super::super::streams::StreamSample;
     use super::*;
 
     /// Each bucket has what took at most its bound, which is exact, and more than the one before.
@@ -245,6 +306,47 @@ mod tests {
         assert_eq!(buckets.counts[2..6], [0, 2, 2, 0]);
         assert_eq!(buckets.exemplars[3].map(|seen| seen.at_ns), Some(2));
         assert_eq!(buckets.exemplars[4].map(|seen| seen.at_ns), Some(4));
+    }
+
+    /// A sample says how many durations there were, and is as good for the first as for the last of them.
+    #[test]
+    fn a_sample_of_durations_is_fair_and_bounded() {
+        let mut recent = RecentTimes::default();
+        for value_ns in 0..10_000 {
+            recent.add(value_ns);
+        }
+        assert_eq!((recent.seen, recent.kept_ns.len()), (10_000, RECENT_MAX));
+        // 250 are expected, and 100 or 400 would be more than ten standard deviations away.
+        let first = recent.kept_ns.iter().filter(|value_ns| **value_ns < 5_000).count();
+        assert!((100..400).contains(&first), "{first} of the first half");
+    }
+
+    #[test]
+    fn durations_are_kept_where_somebody_takes_them() {
+        let row = IterationSample {
+            duration_ns: 4_000_000,
+            actions: vec![ActionSample::default()],
+            streams: vec![StreamSample { messages: 1, first_ns: 9, ..StreamSample::default() }],
+            ..IterationSample::default()
+        };
+        let mut samples = Rows::default();
+        samples.push(&row);
+        let batch = Batch { workload: 0, failures: Vec::new(), samples, live: Live::new() };
+        let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
+        let kept = |meter: &mut Meter| {
+            let durations = meter.workloads[0].durations();
+            durations
+                .map(|one| one.recent.as_ref().map(|recent| (recent.seen, recent.kept_ns.len())))
+                .collect::<Vec<_>>()
+        };
+        meter.add(&batch);
+        assert_eq!(kept(&mut meter), [None; 5]);
+        let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
+        meter.keep_recent();
+        meter.add(&batch);
+        assert_eq!(kept(&mut meter), [Some((1, 1)); 5]);
+        meter.forget_recent();
+        assert_eq!(kept(&mut meter), [Some((0, 0)); 5]);
     }
 
     #[test]

@@ -1,18 +1,20 @@
-//! A load under way, for programs that watch it: OpenMetrics to be scraped, OTLP to be pushed.
+//! A load under way, for programs that watch it: OpenMetrics to be scraped, other formats to be pushed.
 //!
-//! Both formats are made from the same [`Meter`], and
-//! every bucket has an exemplar: the trace id of an iteration that fell into it. Names follow
-//! Prometheus: base units, `_total` for counters. Nothing here sends anything.
+//! All formats are made from the same [`Meter`]. Where the format has exemplars, every bucket has one: the trace id of an
+//! iteration that fell into it. Names follow Prometheus: base units, `_total` for counters. Nothing here sends anything.
 
+pub mod influx;
 pub mod openmetrics;
 pub mod otlp;
+pub mod remote_write;
+pub mod statsd;
 
 use std::borrow::Cow;
 
 use uuid::Uuid;
 
 use measure::ids::RunIds;
-use measure::meter::{Buckets, Meter, StreamMeter, WorkloadMeter};
+use measure::meter::{BOUNDS_NS, Buckets, Meter, StreamMeter, WorkloadMeter};
 
 /// The names of a run, and what its ids and times are made from.
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ enum Value<'a> {
     Buckets(&'a Buckets),
 }
 
-/// A metric, for both formats.
+/// A metric, for all formats.
 struct Metric<'a> {
     /// Without `_total`, with its unit.
     name: &'static str,
@@ -193,6 +195,18 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
 
 fn labels(workload: &WorkloadMeter) -> Vec<(&'static str, Cow<'_, str>)> {
     vec![("workload", Cow::from(&workload.name))]
+}
+
+/// What tells this process from the others of the run.
+fn instance(facts: &RunFacts) -> String {
+    let run_id = facts.run_id;
+    facts.shard.map_or_else(|| run_id.to_string(), |shard| format!("{run_id}-shard-{shard}"))
+}
+
+/// The upper bound of a bucket in seconds, as the label `le` has it.
+fn bound_text(bucket: usize) -> String {
+    let bound = BOUNDS_NS.get(bucket);
+    bound.map_or_else(|| "+Inf".to_owned(), |bound| seconds(u128::from(*bound)).to_string())
 }
 
 fn seconds(nanos: u128) -> f64 {

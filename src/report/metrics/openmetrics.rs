@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Metric, MetricKind, RunFacts, Value, metrics, seconds};
-use measure::meter::{BOUNDS_NS, Buckets, Meter};
+use super::{Metric, MetricKind, RunFacts, Value, bound_text, metrics, seconds};
+use measure::meter::{Buckets, Meter};
 
 /// The content type of what [`render`] gives.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -63,9 +63,7 @@ fn histogram(name: &str, labels: &str, buckets: &Buckets, facts: &RunFacts, text
     let mut below = 0;
     for (index, count) in buckets.counts.iter().enumerate() {
         below += count;
-        let bound = BOUNDS_NS
-            .get(index)
-            .map_or_else(|| "+Inf".to_owned(), |bound| seconds(u128::from(*bound)).to_string());
+        let bound = bound_text(index);
         // The text has both forms of the id: the results' and the one that trace stores search by.
         let exemplar = buckets.exemplars[index].map(|exemplar| {
             let id = facts.ids.trace_id(exemplar.sample);

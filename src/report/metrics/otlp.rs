@@ -5,7 +5,7 @@
 
 use prost::Message;
 
-use super::{Metric, MetricKind, RunFacts, Value, metrics, seconds};
+use super::{Metric, MetricKind, RunFacts, Value, instance, metrics, seconds};
 use base::ids::span_id;
 use measure::meter::{BOUNDS_NS, Buckets, Exemplar as Sampled, Meter};
 use osprofiler::spans::otlp::{KeyValue, OtlpResource, OtlpScope};
@@ -159,12 +159,6 @@ pub struct Exemplar {
     /// Sixteen bytes.
     #[prost(bytes = "vec", tag = "5")]
     pub trace_id: Vec<u8>,
-}
-
-/// What tells this process from the others of the run.
-fn instance(facts: &RunFacts) -> String {
-    let run_id = facts.run_id;
-    facts.shard.map_or_else(|| run_id.to_string(), |shard| format!("{run_id}-shard-{shard}"))
 }
 
 /// A load so far, as read at `now_unix_ns`.
