@@ -15,7 +15,7 @@ use super::signals::interrupt_by_signals;
 pub(super) struct OnceArguments {
     /// Run one iteration of each workload, with setup and teardown, and show what happened. Nothing is judged, and no
     /// run directory stays.
-    #[arg(long, conflicts_with_all = ["concurrency", "times", "duration", "rate", "publish", "junit", "metrics", "otlp", "save"], help_heading = ONCE)]
+    #[arg(long, conflicts_with_all = ["concurrency", "times", "duration", "rate", "publish", "junit", "metrics", "otlp", "remote_write", "influx", "statsd", "save"], help_heading = ONCE)]
     pub(super) once: bool,
     /// With --once: every request and answer, what was extracted, every check, and the trace.
     #[arg(short, long, requires = "once", help_heading = ONCE)]

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use harness::options::{Environment, OtlpHeader, TaskArguments, WatchOptions};
-use harness::otlp_options::otlp_url;
+use harness::options::{Environment, InfluxUrl, PushHeader, StatsdAddress, TaskArguments, WatchOptions};
+use harness::push_options::{otlp_url, remote_write_url};
 use harness::url_run::UrlRun;
 use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use plan::SEED_MAX;
@@ -171,8 +171,47 @@ struct WatchArguments {
     /// A header of these pushes, such as the key of a hosted receiver; @FILE reads the value from a file. May be repeated.
     ///
     /// OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_METRICS_HEADERS give headers, too (NAME=VALUE,NAME=VALUE).
-    #[arg(long, value_name = "NAME=@FILE", requires = "otlp", value_parser = OtlpHeader::parse)]
-    otlp_header: Vec<OtlpHeader>,
+    #[arg(long, value_name = "NAME=@FILE", requires = "otlp", value_parser = PushHeader::parse)]
+    otlp_header: Vec<PushHeader>,
+    /// Push metrics with Prometheus remote write, with trace ids as exemplars, as --otlp does.
+    ///
+    /// The whole URL, such as http://127.0.0.1:9090/api/v1/write (Prometheus with --web.enable-remote-write-receiver) or
+    /// …/api/v1/push (Mimir, Grafana Cloud). Series have the names that --metrics serves, job="bench" and the run's id as
+    /// instance, and end with the run. deployments/grafana has a dashboard for them.
+    #[arg(long, value_name = "URL", value_parser = remote_write_url)]
+    remote_write: Option<String>,
+    /// A header of these pushes, such as X-Scope-OrgID of Mimir; @FILE reads the value from a file. May be repeated.
+    ///
+    /// BENCH_REMOTE_WRITE_HEADERS gives headers, too (NAME=VALUE,NAME=VALUE).
+    #[arg(long, value_name = "NAME=@FILE", requires = "remote_write", value_parser = PushHeader::parse)]
+    remote_write_header: Vec<PushHeader>,
+    /// Push metrics as lines of InfluxDB, as --otlp does; INFLUX_TOKEN logs in.
+    ///
+    /// The whole URL: http://HOST:8086/write?db=NAME for version 1, http://HOST:8086/api/v2/write?org=ORG&bucket=NAME for
+    /// versions 2 and 3. Instead of the token, user:password@ may be before the host.
+    #[arg(long, value_name = "URL", value_parser = InfluxUrl::parse)]
+    influx: Option<InfluxUrl>,
+    /// Send metrics to StatsD in datagrams, as --otlp does; dogstatsd://HOST:PORT sends tags.
+    ///
+    /// Counters, gauges, and of each kind of time at most 500 single ones with their share. Without tags, the names of
+    /// workloads and actions are parts of the metrics' names: bench.WORKLOAD.response_time.
+    #[arg(long, value_name = "HOST:PORT", value_parser = StatsdAddress::parse)]
+    statsd: Option<StatsdAddress>,
+}
+
+impl WatchArguments {
+    fn options(&self) -> WatchOptions {
+        WatchOptions {
+            metrics: self.metrics,
+            otlp: self.otlp.clone(),
+            otlp_headers: self.otlp_header.clone(),
+            remote_write: self.remote_write.clone(),
+            remote_write_headers: self.remote_write_header.clone(),
+            influx: self.influx.clone(),
+            influx_headers: Vec::new(),
+            statsd: self.statsd.clone(),
+        }
+    }
 }
 
 fn name_and_value(text: &str) -> Result<(String, CommandLineValue), Complaint> {
@@ -227,11 +266,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.report = gate.report(traces);
     options.strict = gate.strict;
     options.shards = shards.options();
-    options.watch = WatchOptions {
-        metrics: watch.metrics,
-        otlp: watch.otlp.clone(),
-        otlp_headers: watch.otlp_header.clone(),
-    };
+    options.watch = watch.options();
     if arguments.once.once {
         // One iteration cannot be shared, whatever a launcher says.
         options.shards.whole = true;

@@ -40,7 +40,7 @@ pub(super) struct ShardArguments {
     /// With --together: how long to wait for the others.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     wait: Duration,
-    /// With --together: part 0 serves (--metrics) and pushes (--otlp) the metrics of all parts, and the others none.
+    /// With --together: part 0 serves and pushes the metrics of all parts (--metrics, --otlp and their kind), the others none.
     #[arg(long, requires = "together")]
     lead: bool,
     /// Fail instead of beginning the load later than this after it was due.

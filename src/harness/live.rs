@@ -1,4 +1,4 @@
-//! Metrics of a load under way: served for scrapers, and pushed by `push`.
+//! Metrics of a load under way: served for scrapers, and pushed by `push` to each receiver.
 //!
 //! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
 //! fault here never fails the run: it is a warning.
@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 
 use base::clock::saturating_nanos;
 use client::plain::PlainClient;
@@ -27,14 +26,17 @@ use client::tls;
 use measure::meter::{Meter, ShardMeasurements};
 use measure::recorder::Batch;
 use plan::Plan;
-use report::metrics::{RunFacts, openmetrics, otlp};
+use report::metrics::statsd::StatsdEncoder;
+use report::metrics::{RunFacts, influx, openmetrics, otlp, remote_write};
 use runner::Progress;
 use runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};
-use super::options::WatchOptions;
-use super::push::Pusher;
+use super::options::{PushHeader, WatchOptions};
+use super::push::{PushPace, PushTask, Pusher};
+use super::push_datagrams::DatagramRoute;
+use super::push_http::{HttpRoute, PushProtocol};
 
 /// The largest number of scrapers served at once.
 const CONNECTIONS_MAX: usize = 32;
@@ -47,7 +49,11 @@ const PATH: &str = "/metrics";
 impl WatchOptions {
     /// True when something has to be sent over TLS.
     pub(super) fn wants_tls(&self) -> bool {
-        self.otlp.as_ref().is_some_and(|url| url.starts_with("https:"))
+        let influx = self.influx.as_ref().map(|influx| &influx.url);
+        [self.otlp.as_ref(), self.remote_write.as_ref(), influx]
+            .into_iter()
+            .flatten()
+            .any(|url| url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")))
     }
 
     /// Binds the port, before anything else is created.
@@ -71,14 +77,18 @@ impl WatchOptions {
         runtime: &Runtime,
         events: &Sink,
     ) -> Result<MetricsExporter, HarnessError> {
-        if listener.is_none() && self.otlp.is_none() {
-            return Ok(MetricsExporter { shared: None, server: None, pusher: None });
+        if listener.is_none() && self.pushes().is_empty() && self.statsd.is_none() {
+            return Ok(MetricsExporter { shared: None, server: None, pushers: Vec::new() });
         }
         let workloads = plan.workloads.iter().map(|workload| {
             (workload.name.clone(), workload.named().into_iter().map(|row| row.name.to_string()).collect())
         });
+        let mut meter = Meter::new(workloads);
+        if self.statsd.is_some() {
+            meter.keep_recent();
+        }
         let shared = Arc::new(LiveMetrics {
-            meter: Mutex::new(Meter::new(workloads)),
+            meter: Mutex::new(meter),
             facts,
             machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
                 .unwrap_or_default()
@@ -96,17 +106,65 @@ impl WatchOptions {
             }
             None => None,
         };
-        let client = self.otlp.as_ref().map(|_| self.direct(plan)).transpose()?;
-        let headers = self.otlp_headers.clone();
-        let pusher = self.otlp.clone().zip(client).map(|(url, client)| {
-            let stop = CancellationToken::new();
-            let events = Arc::clone(events);
-            let told = Arc::clone(&shared);
-            let pusher = Pusher { url, headers, client, encode: Box::new(move || told.as_otlp()), events };
-            let task = runtime.spawn(pusher.push_until(stop.clone()));
-            (stop, task)
+        let pushers = self.start_pushers(&shared, plan, runtime, events)?;
+        Ok(MetricsExporter { shared: Some(shared), server, pushers })
+    }
+
+    fn start_pushers(
+        &self,
+        shared: &Arc<LiveMetrics>,
+        plan: &Plan,
+        runtime: &Runtime,
+        events: &Sink,
+    ) -> Result<Vec<PushTask>, HarnessError> {
+        let mut pushers = Vec::new();
+        for push in self.pushes() {
+            let route = HttpRoute::new(push.protocol, push.url.to_owned(), push.headers, self.direct(plan)?);
+            let (told, encode) = (Arc::clone(shared), push.encode);
+            let pusher = Pusher::new(route, move |last| encode(&told, last), events, PushPace::default());
+            pushers.push(pusher.start(runtime));
+        }
+        if let Some(address) = self.statsd.clone() {
+            let (told, mut encoder) = (Arc::clone(shared), StatsdEncoder::new(address.tagged));
+            let encode = move |_| {
+                let mut meter = told.meter();
+                let taken = meter.clone();
+                meter.forget_recent();
+                drop(meter);
+                encoder.encode(&taken, &told.facts).into_bytes()
+            };
+            let route = DatagramRoute::new(address);
+            pushers.push(Pusher::new(route, encode, events, PushPace::default()).start(runtime));
+        }
+        Ok(pushers)
+    }
+
+    /// What is to be pushed.
+    fn pushes(&self) -> Vec<RequestedPush<'_>> {
+        let otlp = self.otlp.as_ref().map(|url| RequestedPush {
+            protocol: PushProtocol::Otlp,
+            url,
+            headers: &self.otlp_headers,
+            encode: Box::new(|told, _| otlp::encode(&told.copy(), &told.facts, unix_ns())),
         });
-        Ok(MetricsExporter { shared: Some(shared), server, pusher })
+        let remote_write = self.remote_write.as_ref().map(|url| RequestedPush {
+            protocol: PushProtocol::RemoteWrite,
+            url,
+            headers: &self.remote_write_headers,
+            encode: Box::new(|told, last| remote_write::encode(&told.copy(), &told.facts, unix_ns(), last)),
+        });
+        let influx = self.influx.as_ref().map(|influx| {
+            let precision = influx.precision;
+            RequestedPush {
+                protocol: PushProtocol::Influx,
+                url: &influx.url,
+                headers: &self.influx_headers,
+                encode: Box::new(move |told, _| {
+                    influx::encode(&told.copy(), &told.facts, unix_ns(), precision).into_bytes()
+                }),
+            }
+        });
+        [otlp, remote_write, influx].into_iter().flatten().collect()
     }
 
     /// A client that uses no proxy: the load's may be one that only the environment names, and the receiver's
@@ -129,21 +187,31 @@ impl LiveMetrics {
     fn meter(&self) -> MutexGuard<'_, Meter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A copy, so that the load does not wait while it is encoded.
+    fn copy(&self) -> Meter {
+        self.meter().clone()
+    }
 }
 
-impl LiveMetrics {
-    fn as_otlp(&self) -> Vec<u8> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let meter = self.meter().clone();
-        otlp::encode(&meter, &self.facts, saturating_nanos(now))
-    }
+/// A push over HTTP that the options ask for.
+struct RequestedPush<'a> {
+    protocol: PushProtocol,
+    url: &'a str,
+    headers: &'a [PushHeader],
+    /// The metrics as they are now, and whether these are the last ones.
+    encode: Box<dyn Fn(&LiveMetrics, bool) -> Vec<u8> + Send + Sync>,
+}
+
+fn unix_ns() -> u64 {
+    saturating_nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// The watching of a load, if there is any.
 pub(super) struct MetricsExporter {
     shared: Option<Arc<LiveMetrics>>,
     server: Option<JoinHandle<()>>,
-    pusher: Option<(CancellationToken, JoinHandle<()>)>,
+    pushers: Vec<PushTask>,
 }
 
 impl MetricsExporter {
@@ -159,10 +227,10 @@ impl MetricsExporter {
 
     /// Pushes a last time, once the load is over and its log written.
     pub(super) async fn finish(&mut self) {
-        if let Some((stop, task)) = self.pusher.take() {
-            stop.cancel();
-            // A push that panicked has reported it.
-            let _ = task.await;
+        let pushers = std::mem::take(&mut self.pushers);
+        pushers.iter().for_each(PushTask::stop);
+        for pusher in pushers {
+            pusher.end().await;
         }
     }
 }
@@ -289,7 +357,7 @@ fn answer(method: &Method, path: &str, shared: &LiveMetrics) -> Response<Full<By
     } else if !matches!(*method, Method::GET | Method::HEAD) {
         (StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET is supported\n".to_owned())
     } else {
-        let meter = shared.meter().clone();
+        let meter = shared.copy();
         (StatusCode::OK, openmetrics::CONTENT_TYPE, openmetrics::render(&meter, &shared.facts))
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));

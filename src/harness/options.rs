@@ -13,7 +13,7 @@ use plan::scenario;
 use text::named_secrets::without_secrets;
 
 pub use super::environment::Environment;
-pub use super::otlp_options::OtlpHeader;
+pub use super::push_options::{InfluxUrl, PushHeader, StatsdAddress};
 pub use super::shard_options::ShardOptions;
 
 /// A scenario or deployment: a file, or a text instead of one.
@@ -149,7 +149,17 @@ pub struct WatchOptions {
     /// Push metrics with OTLP over HTTP to this URL, which ends in `v1/metrics`.
     pub otlp: Option<String>,
     /// Headers to send with each push, besides those from OpenTelemetry's variables.
-    pub otlp_headers: Vec<OtlpHeader>,
+    pub otlp_headers: Vec<PushHeader>,
+    /// Push metrics with Prometheus remote write to this URL.
+    pub remote_write: Option<String>,
+    /// Headers to send with each of these pushes, besides those from `BENCH_REMOTE_WRITE_HEADERS`.
+    pub remote_write_headers: Vec<PushHeader>,
+    /// Push metrics as lines of InfluxDB to this URL.
+    pub influx: Option<InfluxUrl>,
+    /// Headers to send with each of these pushes: a run adds the one for `INFLUX_TOKEN`.
+    pub influx_headers: Vec<PushHeader>,
+    /// Send metrics to this StatsD.
+    pub statsd: Option<StatsdAddress>,
 }
 
 /// What to run, and what to write.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -780,7 +780,11 @@ fn fails_without_a_canary(auth: &str) {
     let otlp = format!("http://u:{}@{}", encoded(&canary(81)), receiver.address());
     let (given, metrics) = (format!("given={}", canary(82)), free.to_string());
     let run = ["run", "s.yaml", "--publish", "--junit", "junit.xml", "--otlp", &otlp, "--metrics", &metrics];
-    made.run(&bench, &[&run[..], &["--set", &given, "--traces", "pages"]].concat()).expect_code(2);
+    let statsd = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (write, lines) = (format!("{otlp}/api/v1/write"), format!("{otlp}/write?db=d&p={}", canary(81)));
+    let datagrams = statsd.local_addr().unwrap().to_string();
+    let pushes = ["--remote-write", &write, "--influx", &lines, "--statsd", &datagrams];
+    made.run(&bench, &[&run[..], &pushes, &["--set", &given, "--traces", "pages"]].concat()).expect_code(2);
     for look in [&["--verbose"][..], &["--curl"], &[]] {
         made.run(&bench, &[&["run", "s.yaml", "--once", "--set", &given][..], look].concat()).expect_code(1);
     }
@@ -796,8 +800,21 @@ fn fails_without_a_canary(auth: &str) {
     assert!(assert_folder_hidden(&bench.run_directory()) >= 4);
 
     // What was pushed and published, but for the header that authenticates the push.
-    let pushed: Vec<u8> = receiver.seen().into_iter().flat_map(|seen| seen.body).collect();
-    assert!(!pushed.is_empty() && !backend.spans().is_empty());
+    let plain = |seen: ScriptedRequest| {
+        let is_compressed = seen.headers.get("content-encoding").is_some_and(|coding| coding == "snappy");
+        if is_compressed { snap::raw::Decoder::new().decompress_vec(&seen.body).unwrap() } else { seen.body }
+    };
+    let seen = receiver.seen();
+    for path in ["/v1/metrics", "/api/v1/write", "/write?db=d"] {
+        assert!(seen.iter().any(|seen| seen.path.starts_with(path)), "{path}");
+    }
+    let mut pushed: Vec<u8> = seen.into_iter().flat_map(plain).collect();
+    let mut datagram = [0; 2_000];
+    statsd.set_nonblocking(true).unwrap();
+    while let Ok(length) = statsd.recv(&mut datagram) {
+        pushed.extend_from_slice(&datagram[..length]);
+    }
+    assert!(String::from_utf8_lossy(&pushed).contains("|ms") && !backend.spans().is_empty());
     assert_hidden("what was pushed", &pushed);
     assert_hidden("what was published", format!("{:?}", backend.spans()).as_bytes());
     let scraped = std::mem::take(&mut *scraped.lock().unwrap());

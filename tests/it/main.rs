@@ -68,6 +68,7 @@ mod probe;
 mod profiling;
 mod propagation;
 mod publish;
+mod pushed_metrics;
 mod pyroscope;
 mod quotes;
 mod rally;

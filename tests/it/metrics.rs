@@ -54,7 +54,7 @@ impl Drop for MetricsLoad {
 }
 
 /// A request by hand: status line and headers, body. Empty while nothing listens.
-fn get(address: &str, path: &str) -> (String, String) {
+pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -70,7 +70,7 @@ fn get(address: &str, path: &str) -> (String, String) {
 
 /// Asks again and again until the answer is there.
 #[track_caller]
-fn wait_for<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ask() {
@@ -207,7 +207,7 @@ fn real_prometheus_stores_exemplars_with_trace_ids_of_the_run() {
 }
 
 /// The body, its chunks put together again.
-fn unchunked((head, body): &(String, String)) -> String {
+pub(crate) fn unchunked((head, body): &(String, String)) -> String {
     if !head.to_lowercase().contains("transfer-encoding: chunked") {
         return body.clone();
     }

@@ -15,7 +15,7 @@ use crate::event::{Event, Sink, warn};
 use crate::files::Files;
 use crate::housekeeping::runtime;
 use crate::options::{RunOptions, WatchOptions};
-use crate::otlp_options::OtlpHeader;
+use crate::push_options::{OTLP_VARIABLES, PushHeader, REMOTE_WRITE_VARIABLE};
 use crate::shards::ShardAssignment;
 use crate::{demo, files, rally_task, receiving};
 use base::clock::RunClock;
@@ -78,13 +78,22 @@ fn part_of(
 }
 
 /// Adds the headers of pushed metrics that the environment gives, ahead of those that the caller gives.
-fn add_otlp_headers(options: &mut RunOptions) -> Result<(), HarnessError> {
-    if options.watch.otlp.is_none() {
-        return Ok(());
-    }
+fn add_push_headers(options: &mut RunOptions) -> Result<(), HarnessError> {
     let wrong = |what: String| HarnessError::usage(what).remedy("correct the variable, or unset it");
-    let of_environment = OtlpHeader::of_environment(&options.load.environment).map_err(wrong)?;
-    options.watch.otlp_headers.splice(..0, of_environment);
+    let (environment, watch) = (&options.load.environment, &mut options.watch);
+    if watch.otlp.is_some() {
+        let given = PushHeader::of_environment(environment, &OTLP_VARIABLES).map_err(wrong)?;
+        watch.otlp_headers.splice(..0, given);
+    }
+    if watch.remote_write.is_some() {
+        let given = PushHeader::of_environment(environment, &[REMOTE_WRITE_VARIABLE]).map_err(wrong)?;
+        watch.remote_write_headers.splice(..0, given);
+    }
+    // A password in the URL counts more than a token that happens to be there.
+    if watch.influx.as_ref().is_some_and(|influx| !influx.has_password()) {
+        let given = PushHeader::of_influx(environment).map_err(wrong)?;
+        watch.influx_headers.splice(..0, given);
+    }
     Ok(())
 }
 
@@ -123,7 +132,7 @@ pub(super) fn assemble(
 ) -> Result<PreparedRun, HarnessError> {
     let Files { document, mut deployment, task } = files_of(&options, round)?;
     let part = part_of(&mut options, round)?;
-    add_otlp_headers(&mut options)?;
+    add_push_headers(&mut options)?;
     let RunOptions { load, watch, .. } = &options;
     let plan_of = |deployment: ResolvedDeployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
