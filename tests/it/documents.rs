@@ -17,6 +17,7 @@ fn pages() -> BTreeMap<String, String> {
         "scenarios",
         "scenarios/openstack",
         "deployments",
+        "deployments/grafana",
         "src/osprofiler",
         "tests",
         "tests/perf",
