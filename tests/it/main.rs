@@ -79,6 +79,7 @@ mod real_causes;
 mod real_functions;
 mod real_grpc;
 mod real_keystone;
+mod real_metrics;
 mod real_middleware;
 mod real_mistral;
 mod real_openstack;
