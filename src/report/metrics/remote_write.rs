@@ -181,7 +181,8 @@ impl SeriesList<'_> {
         let labels = labels.into_iter().filter(|(_, value)| !value.is_empty()).map(label).collect();
         let mut samples = vec![SeriesSample { value, timestamp: self.now_ms }];
         if self.last {
-            samples.push(SeriesSample { value: f64::from_bits(STALE), timestamp: self.now_ms + ENDS_AFTER_MS });
+            samples
+                .push(SeriesSample { value: f64::from_bits(STALE), timestamp: self.now_ms + ENDS_AFTER_MS });
         }
         let exemplars = exemplar.map(|sampled| self.exemplar(sampled)).into_iter().collect();
         self.all.push(TimeSeries { labels, samples, exemplars });
