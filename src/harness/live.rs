@@ -194,13 +194,15 @@ impl LiveMetrics {
     }
 }
 
+type MetricsEncoder = dyn Fn(&LiveMetrics, bool) -> Vec<u8> + Send + Sync;
+
 /// A push over HTTP that the options ask for.
 struct RequestedPush<'a> {
     protocol: PushProtocol,
     url: &'a str,
     headers: &'a [PushHeader],
     /// The metrics as they are now, and whether these are the last ones.
-    encode: Box<dyn Fn(&LiveMetrics, bool) -> Vec<u8> + Send + Sync>,
+    encode: Box<MetricsEncoder>,
 }
 
 fn unix_ns() -> u64 {
