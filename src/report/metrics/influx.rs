@@ -155,6 +155,7 @@ mod tests {
         while let Some(all) = rest {
             let (tag, after) = split(all, ',').map_or((all, None), |(tag, after)| (tag, Some(after)));
             let (name, value) = split(tag, '=').unwrap();
+            assert!(split(value, '=').is_none(), "{tag}");
             let plain = value.replace("\\ ", " ").replace("\\,", ",").replace("\\=", "=");
             assert!(tags.insert(name.to_owned(), plain).is_none(), "{name} comes twice in {line}");
             rest = after;
