@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use bench::cli::ProgramVersion;
+
+/// What `--version` adds to it.
+const LONG_VERSION: &str = concat!(env!("BENCH_VERSION"), "\n", env!("BENCH_BUILD"));
+
 fn main() -> ExitCode {
-    ExitCode::from(bench::cli::main(env!("BENCH_VERSION"), std::env::args_os()))
+    let version = ProgramVersion { short: env!("BENCH_VERSION"), long: LONG_VERSION };
+    ExitCode::from(bench::cli::main(version, std::env::args_os()))
 }

@@ -193,15 +193,24 @@ enum SchemaKind {
 /// The exit code of a Rust program that panicked.
 const PANICKED: u8 = 101;
 
+/// Which program this is.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramVersion {
+    /// What `-V` prints: the version with its commit.
+    pub short: &'static str,
+    /// What `--version` prints: also how it was built.
+    pub long: &'static str,
+}
+
 /// Runs the command line and gives the exit code.
-pub fn main(version: &'static str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn main(version: ProgramVersion, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     output::say_panics();
     let arguments = spelled::written_out(arguments.into_iter().collect());
     // A URL on the command line may hold a password, and a fault of that argument quotes it.
     arguments.iter().filter_map(|argument| argument.to_str()).for_each(masking::hide_url);
     process::survive_file_size_limit();
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| match parsed(version, arguments) {
-        Ok(arguments) => run_command(version, arguments.command),
+        Ok(arguments) => run_command(version.short, arguments.command),
         Err(error) => help_or_fault(&hints::helped(error)),
     }));
     output::close(match ended {
@@ -215,8 +224,8 @@ pub fn main(version: &'static str, arguments: impl IntoIterator<Item = OsString>
 }
 
 /// The arguments, if they are valid.
-fn parsed(version: &'static str, arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
-    let command = Arguments::command().version(version);
+fn parsed(version: ProgramVersion, arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let command = Arguments::command().version(version.short).long_version(version.long);
     Arguments::from_arg_matches(&command.try_get_matches_from(arguments)?)
 }
 

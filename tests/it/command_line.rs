@@ -160,8 +160,6 @@ fn help_describes_every_command_and_argument() {
             let choice = line.trim_start().starts_with("- ");
             assert!(beside || below || choice, "{arguments:?}: `{line}` has no description");
         }
-        let version = bench.run(&["--version"]).expect_code(0).stdout;
-        assert_eq!(version, concat!("bench ", env!("BENCH_VERSION"), "\n"));
     }
     let help = bench.run(&["--help"]).expect_code(0).stdout;
     for part in ["bench run scenarios/demo.yaml", "65   a bad input file", "105  interrupted"] {
@@ -181,6 +179,18 @@ fn the_version_names_the_commit() {
     } else {
         assert_eq!(version, "");
     }
+    let bench = Bench::new();
+    let short = bench.run(&["-V"]).expect_code(0).stdout;
+    assert_eq!(short, concat!("bench ", env!("BENCH_VERSION"), "\n"));
+    let long = bench.run(&["--version"]).expect_code(0).stdout;
+    let build = long
+        .strip_prefix(&short)
+        .and_then(|rest| rest.strip_suffix('\n'))
+        .unwrap_or_else(|| panic!("{long}"));
+    let (profile, target) = build.split_once(" for ").unwrap();
+    let ends = [std::env::consts::ARCH, " by rustc 1.", "; features: "];
+    assert!(!profile.contains(['/', ' ']) && ends.iter().all(|part| target.contains(part)), "{build}");
+    assert_eq!(build.contains("openstack"), cfg!(feature = "openstack"), "{build}");
 }
 
 #[test]
