@@ -48,10 +48,10 @@ use harness::{HarnessError, stored};
 
 const EXAMPLES: &str = "\
 Examples:
-  bench run scenarios/demo.yaml                      a first run: needs no server and no settings
+  bench run demo                                     a first run: needs no server and no settings
   bench run http://127.0.0.1:8080/orders -c 20 -z 30s  a load on a URL, without any file
   bench run scenarios/keystone.yaml --out results    a cloud that the OS_* variables describe
-  bench validate scenarios/demo.yaml                 all faults of its files, before the load
+  bench validate order.yaml                          all faults of its files, before the load
   bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, in alternating rounds
   bench compare runs/ONE runs/OTHER                  two stored runs, side by side
   bench runs                                         stored runs: verdict, p99 and cause of each

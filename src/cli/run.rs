@@ -24,14 +24,15 @@ use super::signals::interrupt_by_signals;
 use super::standard_input;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
 
-const NOTHING: &str = "name a scenario, as in `bench run scenarios/demo.yaml`, or a URL, as in \
-    `bench run http://127.0.0.1:8080/orders -c 20 -z 30s`; `bench run --help` has more examples";
+const NOTHING: &str = "name a scenario, as in `bench run order.yaml`, a URL, as in \
+    `bench run http://127.0.0.1:8080/orders -c 20 -z 30s`, or try `bench run demo`; `bench run --help` has more examples";
 
 /// Where runs are made.
 const OUT: &str = "runs";
 
 const EXAMPLES: &str = "\
 Examples:
+  bench run demo                                            the built-in demo, without any file
   bench run order.yaml                                      a scenario, with the deployment that it names
   bench run order.yaml -d staging.yaml --set customer=c-2   with another deployment and variable
   bench run http://127.0.0.1:8080/orders                    a URL, without any file: 200 GETs, 50 at a time
@@ -49,8 +50,11 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArguments {
-    /// The scenario file, or the URL to load; `-` is a scenario on standard input.
-    #[arg(value_name = "SCENARIO|URL")]
+    /// The scenario file (`-` for standard input), the URL to load, or `demo`.
+    ///
+    /// `demo` is a scenario and a service built into bench, for a first run. A file of that name comes first.
+    /// `bench init demo` writes its files.
+    #[arg(value_name = "SCENARIO|URL|demo")]
     scenario: Option<PathBuf>,
     /// The deployment file, instead of the one that the scenario names.
     #[arg(short, long, value_name = "FILE")]

@@ -16,6 +16,7 @@ use text::files::open_named;
 use text::similar::did_you_mean;
 use text::yaml;
 
+use super::built_in;
 use super::demo;
 use super::error::HarnessError;
 use super::event::{Sink, warn};
@@ -53,6 +54,9 @@ pub(super) fn scenario_and_deployment(
     given: Option<&YamlFile>,
     load: &LoadOptions,
 ) -> Result<Files, HarnessError> {
+    if let Some((scenario, deployment)) = built_in::named(file) {
+        return scenario_and_deployment(&scenario, given.or(Some(&deployment)), load);
+    }
     match source(file) {
         Ok(source) if rally_task::is_task(&source.text) => {
             let (document, deployment, task) = rally_task::read(file, source, given, load)?;
@@ -272,6 +276,9 @@ pub fn validate_load(
     load: &LoadOptions,
     events: &Sink,
 ) -> Result<CheckedFile, HarnessError> {
+    if let Some((scenario, deployment)) = built_in::named(file) {
+        return validate_load(&scenario, given.or(Some(&deployment)), load, events);
+    }
     let text = source(file)?;
     let is_task = rally_task::is_task(&text.text);
     let (root, faults) = yaml::parse_all(&text);

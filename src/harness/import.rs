@@ -7,6 +7,7 @@ use import::{Draft, ImportError, ImportOutput, curl, har, openapi};
 use text::files;
 use text::shell;
 
+use super::built_in;
 use super::error::HarnessError;
 use super::event;
 use super::files::validate_with;
@@ -84,11 +85,44 @@ pub(super) fn write(
     name: &str,
     force: bool,
 ) -> Result<ImportedFiles, HarnessError> {
+    let (scenario, deployment) = paths(output, name);
+    let written = draft.write(&name_of(&deployment)).map_err(refused)?;
+    put(scenario, deployment, written, force)
+}
+
+/// Writes the built-in demo, as [`write()`] does with a draft.
+pub(super) fn write_demo(output: Option<&Path>, force: bool) -> Result<ImportedFiles, HarnessError> {
+    let (scenario, deployment) = paths(output, built_in::NAME);
+    let (scenario_text, deployment_text) = built_in::written(&name_of(&deployment));
+    let written = ImportOutput {
+        scenario: scenario_text,
+        deployment: deployment_text,
+        requests: built_in::REQUESTS,
+        environment: Vec::new(),
+        stand_ins: Vec::new(),
+        notes: Vec::new(),
+    };
+    put(scenario, deployment, written, force)
+}
+
+/// The files to write: the scenario, and its deployment beside it.
+fn paths(output: Option<&Path>, name: &str) -> (PathBuf, PathBuf) {
     let scenario = scenario_path(output, name);
     let name = scenario.file_stem().unwrap_or_default().to_string_lossy();
     let deployment = scenario.with_file_name(format!("{name}-deployment.yaml"));
-    let file_name = deployment.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut written = draft.write(&file_name).map_err(refused)?;
+    (scenario, deployment)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn put(
+    scenario: PathBuf,
+    deployment: PathBuf,
+    mut written: ImportOutput,
+    force: bool,
+) -> Result<ImportedFiles, HarnessError> {
     for path in [&scenario, &deployment] {
         // A link that leads nowhere is there, too.
         if !force && path.symlink_metadata().is_ok() {

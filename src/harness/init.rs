@@ -9,16 +9,18 @@ use grpc::schema::Method;
 use import::starter::GrpcMethod;
 use import::{Draft, openapi, starter};
 
+use super::built_in;
 use super::error::HarnessError;
 use super::housekeeping::runtime;
-use super::import::{ImportedFiles, beside, reader, refused, stem, write};
+use super::import::{ImportedFiles, beside, reader, refused, stem, write, write_demo};
 use super::reflection;
 use super::url_run::UrlRun;
 
 /// What to make a first scenario for.
 #[derive(Clone, Debug, Default)]
 pub struct InitOptions {
-    /// A URL, or the path of an OpenAPI document; if absent, the demo.
+    /// A URL, the path of an OpenAPI document, or `demo` for what `bench run demo` runs; if absent, a smaller load of the demo
+    /// with ideas.
     pub subject: Option<String>,
     /// The scenario's file, or a directory for it (default: the current directory).
     pub output: Option<PathBuf>,
@@ -31,7 +33,11 @@ pub struct InitOptions {
 /// # Errors
 /// The subject cannot be read or understood, or the files exist or cannot be written.
 pub fn init(options: &InitOptions) -> Result<ImportedFiles, HarnessError> {
-    let (draft, name) = match options.subject.as_deref() {
+    let subject = options.subject.as_deref();
+    if subject.is_some_and(|subject| built_in::named(&subject.into()).is_some()) {
+        return write_demo(options.output.as_deref(), options.force);
+    }
+    let (draft, name) = match subject {
         None => (starter::demo(), "demo".to_owned()),
         Some(url) if UrlRun::is_grpc(url) => (of_grpc(url)?, "load".to_owned()),
         Some(url) if UrlRun::is_url(url) => (starter::from_url(url).map_err(refused)?, "load".to_owned()),

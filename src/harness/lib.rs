@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod ab;
+mod built_in;
 pub mod cloud;
 pub mod demo;
 mod environment;

@@ -1,6 +1,7 @@
 //! Reads the text of one file, and a deployment.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use config::RejectedFile;
 use plan::deployment::{self, Auth, ResolvedDeployment};
@@ -53,7 +54,9 @@ fn meant(name: &str) -> String {
     let has_port =
         port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     if scheme.is_empty() && !has_port && host != "localhost" && !host.starts_with("www.") {
-        return "check the path".to_owned();
+        let is_demo = Path::new(name).file_name().is_some_and(|last| last == "demo.yaml");
+        let demo = if is_demo { "; `bench run demo` needs no file" } else { "" };
+        return format!("check the path{demo}");
     }
     let path = if unspoken(name).is_some() { "" } else { "check the path; " };
     let url = shell::word(&format!("http://{rest}"));
@@ -86,8 +89,6 @@ fn can_log_in(deployment: &ResolvedDeployment, has_openstack: bool) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

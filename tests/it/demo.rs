@@ -53,6 +53,71 @@ fn the_first_run_finds_the_slow_query_and_names_it() {
     }
 }
 
+/// What somebody runs who has only the program.
+#[test]
+fn the_demo_is_built_in_and_runs_without_any_file() {
+    let bench = Bench::new();
+    // A directory cannot be meant.
+    std::fs::create_dir(bench.path().join("demo")).unwrap();
+    let ended = bench.run(&["run", "demo", "-n", "60", "--set", "user=user-9"]).expect_code(0);
+    assert!(ended.stdout.starts_with("\nPASS · Log in, then look a user up on demo"), "{}", ended.stdout);
+    let results = bench.results();
+    assert_eq!(results["iterations"].as_array().unwrap().len(), 60);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shipped = std::fs::read_to_string(root.join("scenarios/demo.yaml")).unwrap();
+    assert_eq!(results["scenario"]["text"], shipped);
+    let report = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
+    let again = "bench run demo --set user=user-9 --times 60";
+    assert!(report.contains(again), "the report has no `{again}`");
+    assert!(bench.run(&["runs"]).expect_code(0).stdout.contains("Log in, then look a user up"));
+    // Traces are read from the run's own collector again.
+    bench.run(&["collect", "latest", "--slowest", "1"]).expect_code(0);
+
+    let said = bench.run(&["validate", "demo", "--explain"]).expect_code(0).stdout;
+    assert!(said.starts_with("demo: a valid scenario with 1 workload and 2 actions\n"), "{said}");
+    let missing = bench.run(&["run", "scenarios/demo.yaml"]).expect_code(65).stderr;
+    assert!(missing.contains("`bench run demo` needs no file"), "{missing}");
+}
+
+#[test]
+fn a_file_named_demo_comes_before_the_built_in_one() {
+    let bench = Bench::new();
+    bench.write("demo", "title: mine\niteration: []\nrnner: {}\n");
+    for (words, said) in [
+        (["run", "demo"], "unknown key `rnner`"),
+        (["validate", "demo"], "unknown key `rnner`"),
+        (["init", "demo"], "not an OpenAPI document"),
+    ] {
+        let ended = bench.run(&words).expect_code(65);
+        assert!(ended.stderr.contains(said), "{words:?}: {}", ended.stderr);
+    }
+    let bench = Bench::new();
+    std::os::unix::fs::symlink("nowhere", bench.path().join("demo")).unwrap();
+    let ended = bench.run(&["run", "demo"]).expect_code(65);
+    assert!(ended.stderr.contains("cannot read demo"), "{}", ended.stderr);
+}
+
+/// The files make the same load of the same service.
+#[test]
+fn the_built_in_demo_is_written_as_files_that_run() {
+    let bench = Bench::new();
+    let said = bench.run(&["init", "demo", "-o", "mine.yaml"]).expect_code(0).stdout;
+    assert!(
+        said.contains("mine.yaml: 2 requests an iteration") && said.contains("bench run mine.yaml"),
+        "{said}"
+    );
+    assert!(bench.run(&["init", "demo", "-o", "mine.yaml"]).expect_code(64).stderr.contains("--force"));
+    bench.run(&["run", "mine.yaml", "-n", "60"]).expect_code(0);
+    let written = bench.results();
+    std::fs::remove_dir_all(bench.path().join("runs")).unwrap();
+    bench.run(&["run", "demo", "-n", "60"]).expect_code(0);
+    let built_in = bench.results();
+    for part in ["/deployment/demo", "/deployment/name", "/workloads/0/sla", "/scenario/title"] {
+        let (one, other) = (written.pointer(part), built_in.pointer(part));
+        assert!(one.is_some() && one == other, "{part}: {one:?} {other:?}");
+    }
+}
+
 #[test]
 fn slow_iterations_are_compared_with_typical_ones() {
     let bench = demo();

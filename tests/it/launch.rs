@@ -141,7 +141,7 @@ type LaunchRefusalRow<'a> = (&'a str, &'a str, fn(&Path), i32, &'a str);
 fn what_would_not_run_elsewhere_is_refused() {
     let nothing: fn(&Path) = |_| {};
     let whole = KUBERNETES.join(" ");
-    let rows: [LaunchRefusalRow<'_>; 14] = [
+    let rows: [LaunchRefusalRow<'_>; 15] = [
         ("a missing file", &KUBERNETES[..8].join(" "), nothing, 65, "--include FILE"),
         (
             "a secret in a file",
@@ -215,6 +215,7 @@ fn what_would_not_run_elsewhere_is_refused() {
             65,
             "no such variable",
         ),
+        ("no files", "k8s demo --shards 3 --image i", nothing, 64, "write them with `bench init demo`"),
         ("no time", "slurm scenarios/order.yaml --shards 3 --wait soon", nothing, 64, "soon"),
     ];
     for (what, arguments, change, code, words) in rows {

@@ -13,6 +13,7 @@ use base::complaint::Complaint;
 use plan::Plan;
 use plan::shard::Shard;
 
+use super::built_in;
 use super::error::HarnessError;
 use super::files::{self, Files};
 use super::options::{LoadOptions, YamlFile};
@@ -47,6 +48,10 @@ impl LaunchOptions {
         let usage = |complaint: Complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy);
         let given: Option<YamlFile> = self.deployment.as_ref().map(Into::into);
         let file = (&self.scenario).into();
+        if built_in::named(&file).is_some() {
+            return Err(HarnessError::usage("the built-in demo has no files for other machines")
+                .remedy("write them with `bench init demo`, and launch demo.yaml"));
+        }
         let Files { document, mut deployment, task } =
             files::scenario_and_deployment(&file, given.as_ref(), &self.load)?;
         super::demo::stand_in(&mut deployment);
