@@ -8,8 +8,9 @@ pub(super) const NAME: &str = "demo";
 /// How many requests an iteration of it sends.
 pub(super) const REQUESTS: usize = 2;
 
-const SCENARIO: &str = include_str!("../../scenarios/demo.yaml");
-const DEPLOYMENT: &str = include_str!("../../deployments/demo.yaml");
+// Links to the files of the repository: a crate that is published has only what is in its own folder.
+const SCENARIO: &str = include_str!("demo-scenario.yaml");
+const DEPLOYMENT: &str = include_str!("demo-deployment.yaml");
 
 /// The demo's scenario and its deployment, if that is what this names: it is `demo`, and no such file is here. A directory
 /// cannot be meant, and may well have that name.
