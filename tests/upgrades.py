@@ -3,6 +3,7 @@
 
     tests/upgrades.py files                 # every version of every scenario and deployment in this repository's history
     tests/upgrades.py runs [COMMIT…]        # builds the program of these commits, lets it run its demo, and reads that run
+    tests/upgrades.py runs PROGRAM…         # the same with programs that are there, such as those of earlier packages
     tests/upgrades.py commits               # the commits that `runs` takes by itself: the last ones before each pause
 
 A file or a run must be read, or refused with a sentence that says what to do. A run that is read must have the counts and
@@ -100,16 +101,19 @@ def figures(path):
     return all_figures
 
 
-def run(commit):
-    """What the present program makes of a run of this commit's program: 'read', 'refused', or what is wrong."""
+def run(which):
+    """What the present program makes of a run of this program, or of this commit's: 'read', 'refused', or what is wrong."""
+    is_program = Path(which).is_file()
     try:
-        old = program(commit)
+        old = Path(which).resolve() if is_program else program(which)
     except subprocess.CalledProcessError as error:
         return f"not built: {error}"
     with tempfile.TemporaryDirectory() as folder:
-        extracted(commit, folder, "scenarios", "deployments")
-        ended = subprocess.run([old, "run", "scenarios/demo.yaml", "--out", "runs"], cwd=folder, capture_output=True,
-                               text=True, timeout=300)
+        if not is_program:
+            extracted(which, folder, "scenarios", "deployments")
+        # What is packaged has the demo built in.
+        scenario = "demo" if is_program else "scenarios/demo.yaml"
+        ended = subprocess.run([old, "run", scenario, "--out", "runs"], cwd=folder, capture_output=True, text=True, timeout=300)
         logs = list(Path(folder).glob("runs/*/run.log")) or list(Path(folder).glob("runs/*/*.log"))
         if not logs:
             return f"its demo left no log: {ended.returncode} {ended.stderr.strip()[-300:]}"
@@ -132,7 +136,7 @@ def run(commit):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["files", "runs", "commits"])
-    parser.add_argument("commits", nargs="*")
+    parser.add_argument("which", nargs="*", metavar="COMMIT|PROGRAM")
     options = parser.parse_args()
     if options.what == "commits":
         print("\n".join(commits()))
@@ -140,10 +144,10 @@ def main():
     if options.what == "files":
         sys.exit(files())
     failed = False
-    for commit in options.commits or commits():
-        said = run(commit)
+    for which in options.which or commits():
+        said = run(which)
         failed |= not said.startswith(("read", "refused"))
-        print(f"{commit}  {said}", flush=True)
+        print(f"{which}  {said}", flush=True)
     sys.exit(failed)
 
 
