@@ -71,7 +71,7 @@ pub(super) struct SlurmArguments {
 pub(super) struct KubernetesArguments {
     #[command(flatten)]
     launch: LaunchArguments,
-    /// The image, whose entry point is bench; deployments/image/Containerfile makes one.
+    /// The image, whose entry point is bench: that of a release, or one that `.ci/package --only image` makes.
     #[arg(long)]
     image: String,
     /// A further file that the scenario or the deployment names (may be repeated).
