@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::points::{Kind, PairTraces};
+use results::nullable;
 use statistics::counts::{CountDifference, CountSums};
 
 /// The error probability of a bound, over all kinds.
@@ -22,7 +23,7 @@ const CHANGES_MAX: usize = 30;
 const ROUNDING: f64 = 1e-9;
 
 /// A kind of trace point that B calls more or less often.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CallChange {
     /// The project and service that reported it.
     pub service: String,
@@ -33,8 +34,10 @@ pub struct CallChange {
     /// Its mean number of calls in a trace of B.
     pub b_calls: f64,
     /// B has more calls by at least this.
+    #[serde(deserialize_with = "nullable::unknown")]
     pub low: f64,
     /// B has more calls by at most this.
+    #[serde(deserialize_with = "nullable::unknown")]
     pub high: f64,
     /// True if all traces of a side have the same number of calls.
     pub exact: bool,

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use osprofiler::report::TraceTree;
 use results::functions::Functions;
+use results::nullable;
 use statistics::counts::CountSums;
 use statistics::paired::{Estimate, mean_and_sd, student_upper};
 
@@ -156,7 +157,7 @@ impl Points {
 }
 
 /// A kind of trace point on both sides.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PointRow {
     /// True for traces of the slow iterations, false for those of typical ones.
     pub slow: bool,
@@ -173,10 +174,13 @@ pub struct PointRow {
     /// Its mean number of calls in a trace of B.
     pub b_calls: f64,
     /// B's own time minus A's, the mean over pairs.
+    #[serde(deserialize_with = "nullable::unknown")]
     pub difference_ms: f64,
     /// The difference is at least this, with an error probability of 2.5 %.
+    #[serde(deserialize_with = "nullable::unknown")]
     pub low_ms: f64,
     /// The difference is at most this, with an error probability of 2.5 %.
+    #[serde(deserialize_with = "nullable::unknown")]
     pub high_ms: f64,
 }
 

@@ -25,6 +25,7 @@ pub mod listed;
 pub mod load;
 pub mod model;
 pub mod network;
+pub mod nullable;
 pub mod phase_times;
 mod rally_sums;
 pub mod record;

@@ -6,7 +6,7 @@
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::FAILS_ALIKE;
 use measure::errors::FailureClass;
@@ -15,6 +15,7 @@ use measure::log::LogError;
 use results::aggregate::Aggregate;
 use results::histogram::histogram;
 use results::model::{Counts, Distribution, Results, RunStatus, Workload};
+use results::nullable;
 use results::stored::{FailuresLast, Limit, StoredRun, design_effects};
 use statistics::binomial::{BinomialCount, Share};
 use statistics::order::rank;
@@ -25,7 +26,7 @@ const ALPHA: f64 = 0.025;
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// A percentile of both runs.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RatioRow {
     /// The workload's name.
     pub workload: String,
@@ -36,9 +37,11 @@ pub struct RatioRow {
     /// The base's value; infinite (null in JSON) if the percentile falls among those that failed, never started or were
     /// cut off: they count as longer than all others.
     #[schemars(with = "Option<f64>")]
+    #[serde(deserialize_with = "nullable::infinite")]
     pub base_ms: f64,
     /// The new run's value, in the same way.
     #[schemars(with = "Option<f64>")]
+    #[serde(deserialize_with = "nullable::infinite")]
     pub new_ms: f64,
     /// The new run's value divided by the base's; absent if one of them has no time, or the base's is 0.
     pub ratio: Option<f64>,
@@ -53,7 +56,7 @@ pub struct RatioRow {
 }
 
 /// Iteration counts of a workload in both runs.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FailuresRow {
     /// The workload's name.
     pub workload: String,

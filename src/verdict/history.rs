@@ -8,11 +8,12 @@
 //! are ignored if they cannot be checked against its iterations.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::paired::PercentileMetric;
 use super::{FAILS_ALIKE, FAILS_MORE};
 use results::model::{Outcome, Results};
+use results::nullable;
 use results::stored::{Figure, StoredRun};
 use statistics::binomial::{BinomialCount, Share};
 use statistics::paired::{mean_and_sd, prediction_upper};
@@ -28,7 +29,7 @@ const ALPHA: f64 = 0.01;
 const SD_MAX: f64 = 0.05;
 
 /// A percentile of the new run against those of past ones.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryRow {
     /// The workload's name.
     pub workload: String,
@@ -47,6 +48,7 @@ pub struct HistoryRow {
     /// The new run's value; infinite (null in JSON) if the percentile falls among those that failed, never started or were
     /// cut off: they count as longer than all others.
     #[schemars(with = "Option<f64>")]
+    #[serde(deserialize_with = "nullable::infinite")]
     pub new_ms: f64,
     /// The confirming run's value, in the same way; absent without such a run.
     pub confirming_ms: Option<f64>,
@@ -57,7 +59,7 @@ pub struct HistoryRow {
 }
 
 /// The failed and dropped iterations of a workload against past runs.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryFailures {
     /// The workload's name.
     pub workload: String,

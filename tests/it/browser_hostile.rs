@@ -383,9 +383,9 @@ fn hostile_pairs(text: &str) -> PairDocument {
     };
     let pair = |left_out| Pair { b_first: true, left_out, a: round(), b: round(), further: Vec::new() };
     PairDocument {
-        format: "bench-ab",
+        format: "bench-ab".to_owned(),
         version: 1,
-        bench_version: "1",
+        bench_version: "1".to_owned(),
         decision: Decision { outcome: Outcome::Fail, reasons: vec![text.to_owned()] },
         finished: true,
         scenario: ScenarioInfo {
@@ -454,7 +454,7 @@ fn hostile_runs(text: &str) -> TwoRuns {
     let failures =
         || FailuresRow { workload: text.to_owned(), base: Counts::default(), new: Counts::default() };
     TwoRuns {
-        format: "bench-compare",
+        format: "bench-compare".to_owned(),
         version: 1,
         base: run(),
         new: run(),

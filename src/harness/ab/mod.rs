@@ -305,9 +305,9 @@ impl Comparison {
         };
         let sla = sla(&self.criteria[0], &self.criteria[1]);
         let paired = PairDocument {
-            format: FORMAT,
+            format: FORMAT.to_owned(),
             version: VERSION,
-            bench_version: env!("CARGO_PKG_VERSION"),
+            bench_version: env!("CARGO_PKG_VERSION").to_owned(),
             decision: decision.map_or_else(cut_short, |decision| with_sla(decision, &sla)),
             finished,
             scenario,

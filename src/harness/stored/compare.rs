@@ -8,7 +8,9 @@ use uuid::Uuid;
 use crate::error::{HarnessError, HarnessErrorKind};
 use crate::outcome::Conclusion;
 use analysis::points::Points;
-use report::compare::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
+use report::compare::{
+    AgainstHistory, HISTORY, PointDifference, RunRef, TWO_RUNS, TracePoints, TwoRuns, VERSION,
+};
 use results::choice::{self, ChosenIteration, IterationClass};
 use results::directory::RunDirectory;
 use results::model::{Outcome, Results};
@@ -150,7 +152,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
         }
     }
     Ok(TwoRuns {
-        format: "bench-compare",
+        format: TWO_RUNS.to_owned(),
         version: VERSION,
         base: RunRef::new(&base.path, &base.results),
         new: RunRef::new(&new.path, &new.results),
@@ -285,7 +287,7 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
         ));
     }
     Ok(AgainstHistory {
-        format: "bench-history",
+        format: HISTORY.to_owned(),
         version: VERSION,
         outcome,
         new: RunRef::new(&new.path, &new.results),

@@ -5,7 +5,7 @@
 pub(super) mod text;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use analysis::points::Difference;
 use results::model::{Outcome, Results};
@@ -14,6 +14,10 @@ use verdict::history::{HistoryFailures, HistoryRow};
 
 pub use text::{document, history_document, history_markdown, history_terminal, markdown, terminal};
 
+/// The value of `format` of two runs side by side.
+pub const TWO_RUNS: &str = "bench-compare";
+/// The value of `format` of a run against its history.
+pub const HISTORY: &str = "bench-history";
 /// The version that this build writes, of both kinds.
 pub const VERSION: u32 = 1;
 
@@ -30,7 +34,7 @@ pub fn history_schema() -> serde_json::Value {
 }
 
 /// A run that is compared.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct RunRef {
     /// As it was named.
     pub path: String,
@@ -62,10 +66,10 @@ impl RunRef {
 }
 
 /// Two runs side by side; there is no verdict.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct TwoRuns {
     /// Always `bench-compare`.
-    pub format: &'static str,
+    pub format: String,
     /// See [`VERSION`].
     pub version: u32,
     /// The one that is compared with.
@@ -87,7 +91,7 @@ pub struct TwoRuns {
 }
 
 /// Trace points of both runs, for one choice of traces.
-#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct TracePoints {
     /// Complete traces of the base.
     pub base_traces: usize,
@@ -98,7 +102,7 @@ pub struct TracePoints {
 }
 
 /// A kind of trace point in both runs.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct PointDifference {
     /// The service that reported it.
     pub service: String,
@@ -134,10 +138,10 @@ impl From<Difference> for PointDifference {
 }
 
 /// A run against the runs before it.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct AgainstHistory {
     /// Always `bench-history`.
-    pub format: &'static str,
+    pub format: String,
     /// See [`VERSION`].
     pub version: u32,
     /// The worst of the rows.

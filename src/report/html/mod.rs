@@ -29,7 +29,7 @@ mod view;
 mod workloads;
 
 #[cfg(test)]
-pub(super) mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 

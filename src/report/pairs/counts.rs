@@ -1,7 +1,7 @@
 //! Counts of trace points in a comparison by paired rounds: what B calls more often than A.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::PairDocument;
@@ -15,7 +15,7 @@ use verdict::paired::{CountRow, WorkloadNames};
 pub(crate) const CHANGES_HINT: &str = "Calls per trace of typical iterations; they do not affect the verdict";
 
 /// A count with the points and the traces that show its difference.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Counted")]
 pub struct PairCount {
     /// Its figures and its outcome.
@@ -30,7 +30,7 @@ pub struct PairCount {
 }
 
 /// A kind of selected point.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct CountedPoint {
     /// The project and service that reported it.
     pub service: String,
@@ -43,7 +43,7 @@ pub struct CountedPoint {
 }
 
 /// A trace that shows a count.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct CountedTrace {
     /// Its id.
     pub trace_id: Uuid,

@@ -8,7 +8,7 @@ pub(super) mod sla;
 pub(super) mod text;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use analysis::call_changes::CallChange;
 use analysis::points::PointRow;
@@ -30,15 +30,15 @@ pub fn schema() -> serde_json::Value {
 }
 
 /// The whole document.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Paired")]
 pub struct PairDocument {
     /// Always [`FORMAT`].
-    pub format: &'static str,
+    pub format: String,
     /// See [`VERSION`].
     pub version: u32,
     /// The version of `bench`.
-    pub bench_version: &'static str,
+    pub bench_version: String,
     /// The verdict and its reasons.
     #[serde(flatten)]
     pub decision: Decision,
@@ -85,8 +85,27 @@ pub struct PairDocument {
     pub notes: Vec<String>,
 }
 
+impl PairDocument {
+    /// When its first round began: RFC 3339, UTC; empty without one.
+    #[must_use]
+    pub fn began(&self) -> &str {
+        let first = self.pairs.first().map(|pair| if pair.b_first { &pair.b } else { &pair.a });
+        first.map_or("", |round| round.started_at.as_str())
+    }
+
+    /// How long its rounds took together, in seconds.
+    #[must_use]
+    pub fn load_s(&self) -> f64 {
+        let of_pair = |pair: &Pair| {
+            let further = pair.further.iter().map(|both| both.a.duration_s + both.b.duration_s);
+            pair.a.duration_s + pair.b.duration_s + further.sum::<f64>()
+        };
+        self.pairs.iter().map(of_pair).sum()
+    }
+}
+
 /// One side.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Side {
     /// Its name: that of its deployment, its target, or its command.
     pub name: String,
@@ -101,7 +120,7 @@ pub struct Side {
 }
 
 /// One pair.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Pair {
     /// True when B ran first.
     pub b_first: bool,
@@ -117,7 +136,7 @@ pub struct Pair {
 }
 
 /// Further rounds of a pair.
-#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Further")]
 pub struct FurtherRounds {
     /// A's.
@@ -127,7 +146,7 @@ pub struct FurtherRounds {
 }
 
 /// One round.
-#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct RoundInfo {
     /// Its directory, within the job's; `bench report` makes its report.
     pub directory: String,

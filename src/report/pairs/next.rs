@@ -104,9 +104,9 @@ mod tests {
         let round = || RoundInfo { duration_s: 15.0, ..RoundInfo::default() };
         let pair = || Pair { b_first: false, left_out: None, a: round(), b: round(), further: Vec::new() };
         PairDocument {
-            format: "",
+            format: String::new(),
             version: 1,
-            bench_version: "",
+            bench_version: String::new(),
             decision: Decision { outcome, reasons: Vec::new() },
             finished: true,
             scenario: ScenarioInfo {

@@ -435,9 +435,9 @@ mod tests {
             text: None,
         };
         PairDocument {
-            format: "",
+            format: String::new(),
             version: 1,
-            bench_version: "",
+            bench_version: String::new(),
             decision: Decision { outcome: Outcome::Fail, reasons: vec![HOSTILE.into()] },
             finished: true,
             scenario,

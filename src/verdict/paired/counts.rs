@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::metric::PercentileMetric;
 use results::model::Outcome;
@@ -70,7 +70,7 @@ pub struct RoundCounts {
 }
 
 /// A count over the pairs so far.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CountRow {
     /// The workload's index.
     pub workload: usize,

@@ -1,7 +1,7 @@
 //! Whether B fails more often than A.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::series::Round;
 use super::{ALPHA, RESOLUTION};
@@ -15,7 +15,7 @@ const SUSPICIOUS: f64 = 0.05;
 const AFFECTED_MIN: usize = 2;
 
 /// Failures of a workload on both sides.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Failures {
     /// The workload's index.
     pub workload: usize,

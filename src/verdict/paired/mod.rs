@@ -21,7 +21,7 @@ mod sla;
 mod tests;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use results::model::Outcome;
 use statistics::paired::{Estimate, signed_rank};
@@ -56,7 +56,7 @@ pub struct Rules {
 }
 
 /// The figures of a series over the pairs so far.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Row")]
 pub struct PercentileSeriesRow {
     /// The workload, action and percentile.
@@ -92,7 +92,7 @@ pub struct PercentileSeriesRow {
 }
 
 /// A verdict with its reasons.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Decision {
     /// The verdict.
     pub outcome: Outcome,

@@ -1,7 +1,7 @@
 //! The percentiles that every round is compared by, and the result of a round.
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counts::RoundCounts;
 use super::metric::PercentileMetric;
@@ -20,7 +20,7 @@ const ITERATION_PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 const ACTION_PERCENTILES: [f64; 2] = [50.0, 95.0];
 
 /// A percentile of a workload or an action that every round is compared by.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Series")]
 pub struct PercentileSeries {
     /// The workload's index.
@@ -29,7 +29,12 @@ pub struct PercentileSeries {
     pub action: Option<usize>,
     /// The phase of requests; absent for whole iterations or requests.
     #[schemars(with = "Option<String>")]
-    #[serde(serialize_with = "phase_word", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        serialize_with = "phase_word",
+        deserialize_with = "phase_named",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub phase: Option<RequestPhase>,
     /// Such as 95.
     pub percentile: f64,
@@ -78,8 +83,17 @@ fn phase_word<S: Serializer>(phase: &Option<RequestPhase>, serializer: S) -> Res
     phase.map(RequestPhase::word).serialize(serializer)
 }
 
+fn phase_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RequestPhase>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    let named = |word: String| {
+        let unknown = || serde::de::Error::custom(format!("`{word}` is no phase of a request"));
+        RequestPhase::named(&word).ok_or_else(unknown)
+    };
+    word.map(named).transpose()
+}
+
 /// A workload's names.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Names")]
 pub struct WorkloadNames {
     /// The workload's name.

@@ -6,7 +6,7 @@
 //! new. Nothing here judges a round.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{ALPHA, Decision};
@@ -19,7 +19,7 @@ const WRONG: f64 = 0.05;
 const TRACES_MAX: usize = 5;
 
 /// A criterion of the scenario over the rounds of both sides.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SlaRow {
     /// The workload that it judges.
     pub workload: String,
@@ -36,7 +36,7 @@ pub struct SlaRow {
 }
 
 /// The outcome of a criterion on one side.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SlaSide {
     /// FAIL or PASS if more rounds have that outcome than chance explains.
     pub outcome: Outcome,

@@ -6,7 +6,7 @@
 mod headline;
 mod pair_chart;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::io::{self, Write};
 
@@ -138,7 +138,7 @@ fn paired_facts(paired: &PairDocument) -> Vec<(&'static str, StyledLine)> {
         ("Margin", format!("{} %", paired.margin_percent).into()),
         ("Judged", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
         ("Seed of the random order", paired.order_seed.to_string().into()),
-        ("bench", paired.bench_version.into()),
+        ("bench", paired.bench_version.as_str().into()),
     ];
     facts.extend(paired.seed.map(|of| ("Seed of the data", seed::words(of).into())));
     facts

@@ -158,7 +158,7 @@ fn pair(words: &dyn Fn(&str) -> String, number: usize) -> Pair {
 }
 
 /// A comparison of two builds; with a text, the text is in every place.
-fn paired(text: Option<&str>, outcome: Outcome) -> PairDocument {
+pub(crate) fn paired(text: Option<&str>, outcome: Outcome) -> PairDocument {
     let words = |own: &str| text.unwrap_or(own).to_owned();
     let side = |name: &str| Side {
         name: words(name),
@@ -167,9 +167,9 @@ fn paired(text: Option<&str>, outcome: Outcome) -> PairDocument {
         command: Some(words("./target/release/api --port 8080")),
     };
     PairDocument {
-        format: "bench-ab",
+        format: "bench-ab".to_owned(),
         version: 1,
-        bench_version: "0.1.0",
+        bench_version: "0.1.0".to_owned(),
         decision: Decision { outcome, reasons: text.map(str::to_owned).into_iter().collect() },
         finished: true,
         scenario: ScenarioInfo {
@@ -227,7 +227,7 @@ fn run_ref(words: &dyn Fn(&str) -> String, path: &str) -> RunRef {
     }
 }
 
-fn runs(text: Option<&str>) -> TwoRuns {
+pub(crate) fn runs(text: Option<&str>) -> TwoRuns {
     let words = |own: &str| text.unwrap_or(own).to_owned();
     let row = |action: Option<&str>, percentile, ratio: f64, bounds: Option<f64>| RatioRow {
         workload: words("list-users"),
@@ -262,7 +262,7 @@ fn runs(text: Option<&str>) -> TwoRuns {
     let counts =
         |failed| Counts { total: 2_000, ok: 2_000 - failed, failed, aborted: 0, dropped: 0, resent: 0 };
     TwoRuns {
-        format: "bench-compare",
+        format: "bench-compare".to_owned(),
         version: 1,
         base: run_ref(&words, "runs/2025-11-19-main"),
         new: run_ref(&words, "runs/2025-11-20-feature-tokens"),
@@ -280,7 +280,7 @@ fn runs(text: Option<&str>) -> TwoRuns {
     }
 }
 
-fn judged(text: Option<&str>) -> AgainstHistory {
+pub(crate) fn judged(text: Option<&str>) -> AgainstHistory {
     let words = |own: &str| text.unwrap_or(own).to_owned();
     let row = |action: Option<&str>, percentile, new_ms, outcome, reason: &str| HistoryRow {
         workload: words("list-users"),
@@ -296,7 +296,7 @@ fn judged(text: Option<&str>) -> AgainstHistory {
         reason: words(reason),
     };
     AgainstHistory {
-        format: "bench-history",
+        format: "bench-history".to_owned(),
         version: 1,
         outcome: Outcome::Inconclusive,
         new: run_ref(&words, "runs/2025-11-20-feature-tokens"),
