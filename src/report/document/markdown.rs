@@ -17,6 +17,8 @@ pub const BYTES_MAX: usize = 60_000;
 const ROWS_MAX: usize = 20;
 /// The largest length of one text, in characters.
 const TEXT_CHARS_MAX: usize = 400;
+/// A space without width, as ASCII.
+const NO_WIDTH: &str = "&#8203;";
 /// The largest number of traces listed for a criterion.
 const TRACES_MAX: usize = 3;
 
@@ -63,13 +65,19 @@ fn block(block: &Block, level: usize) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
+/// Whether what follows one of GitLab's and GitHub's marks makes it the name of something: an issue, a label, an epic.
+fn begins_reference(next: Option<&char>) -> bool {
+    next.is_some_and(|next| next.is_alphanumeric() || matches!(next, '_' | '"'))
+}
+
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
 /// A line as Markdown. Blanks at its ends would be markup.
-fn line(line: &StyledLine) -> String {
+#[must_use]
+pub fn line(line: &StyledLine) -> String {
     spans(line, false).trim().to_owned()
 }
 
@@ -163,6 +171,9 @@ fn rows_of(head: &str, rows: &[String], others: &str) -> Option<String> {
 
 /// Text on one line, cut if it is long. Neither Markdown nor HTML finds anything in it to obey: no markup, no link, no
 /// mention, no formula, no cell's end, no command to a CI system.
+///
+/// GitHub looks for mentions and for links to issues in the page that it makes of Markdown, where no backslash is left. So
+/// a space without width follows what begins one.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let clean = on_one_line(text);
@@ -172,12 +183,25 @@ pub fn escaped(text: &str) -> String {
     let mut at_start = true;
     while let Some(c) = chars.next() {
         match c {
-            '&' => safe.push_str("&amp;"),
+            '&' => safe.push_str(if begins_reference(chars.peek()) { "&amp;&#8203;" } else { "&amp;" }),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             // An escaped one beside a code span would be taken for a part of its quotes.
             '`' => safe.push_str("&#96;"),
-            '\\' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' | '@' | '!' => safe.extend(['\\', c]),
+            '@' => safe.push_str("\\@&#8203;"),
+            '#' | '!' | '~' | '$' => {
+                safe.extend(['\\', c]);
+                // What follows may be in the next piece.
+                let is_open = chars.peek().is_none_or(|next| begins_reference(Some(next)));
+                safe.push_str(if is_open { NO_WIDTH } else { "" });
+            }
+            '%' if begins_reference(chars.peek()) => safe.extend(['%'].into_iter().chain(NO_WIDTH.chars())),
+            // `GH-12` is an issue, too.
+            '-' if safe.ends_with("GH") && chars.peek().is_none_or(char::is_ascii_digit) => {
+                safe.push('-');
+                safe.push_str(NO_WIDTH);
+            }
+            '\\' | '*' | '_' | '[' | ']' | '|' => safe.extend(['\\', c]),
             // A link, an emoji's name, or a command; what follows may be in the next piece.
             ':' if at_start
                 || chars
@@ -185,6 +209,7 @@ pub fn escaped(text: &str) -> String {
                     .is_none_or(|next| next.is_alphanumeric() || matches!(next, '/' | '+' | '-')) =>
             {
                 safe.push_str("\\:");
+                safe.push_str(if chars.peek() == Some(&'/') { NO_WIDTH } else { "" });
             }
             // `1.` and `1)` begin a list only before a blank; what follows may be in the next piece.
             '.' | ')' if at_start && chars.peek().is_none_or(|next| !next.is_alphanumeric()) => {
