@@ -31,6 +31,7 @@ pub(super) struct CheckArguments {
 pub(super) fn run(arguments: &CheckArguments) -> Result<Exit, HarnessError> {
     let CheckArguments { run_dir, sla, quiet, gate } = arguments;
     let sla = sla.as_ref().map(Into::into);
-    let options = CheckOptions { run_dir: run_dir.clone(), sla, junit: gate.junit.clone() };
+    let (junit, figures) = (gate.junit.clone(), gate.figures());
+    let options = CheckOptions { run_dir: run_dir.clone(), sla, junit, figures };
     gate.tell_criteria(check(&options)?, *quiet)
 }

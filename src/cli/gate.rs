@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use harness::options::{RallyReports, ReportOptions, TracesMode};
+use harness::options::{FigureFiles, RallyReports, ReportOptions, TracesMode};
 use harness::{FinishedRun, HarnessError};
 use report::{annotations, terminal};
 use results::model::{Criterion, Results};
@@ -26,7 +26,20 @@ pub(super) struct GateArguments {
     #[arg(long)]
     pub(super) strict: bool,
     #[command(flatten)]
+    figures: FigureArguments,
+    #[command(flatten)]
     rally: RallyArguments,
+}
+
+/// Files with figures for the pages of CI systems.
+#[derive(Debug, clap::Args)]
+struct FigureArguments {
+    /// Write what GitLab's merge requests show of a load test: `artifacts: { reports: { load_performance: FILE } }`.
+    #[arg(long, value_name = "FILE")]
+    gitlab_performance: Option<PathBuf>,
+    /// Write counts and percentiles as OpenMetrics text, for GitLab's `artifacts: { reports: { metrics: FILE } }`.
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Option<PathBuf>,
 }
 
 /// Files in the formats of Rally's reports.
@@ -66,7 +79,13 @@ impl GateArguments {
         let rally =
             RallyReports { json: self.rally.rally_json.clone(), junit: self.rally.rally_junit.clone() };
         let (traces, junit, step_summary) = (traces.mode(), self.junit.clone(), step_summary());
-        ReportOptions { traces, junit, rally, step_summary }
+        ReportOptions { traces, junit, figures: self.figures(), rally, step_summary }
+    }
+
+    /// Where to write figures for the pages of CI systems.
+    pub(super) fn figures(&self) -> FigureFiles {
+        let FigureArguments { gitlab_performance, metrics_file } = &self.figures;
+        FigureFiles { gitlab_performance: gitlab_performance.clone(), metrics: metrics_file.clone() }
     }
 
     /// Prints the result of a run, after its files were written.

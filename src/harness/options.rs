@@ -126,10 +126,21 @@ pub struct ReportOptions {
     pub traces: TracesMode,
     /// Write the criteria as JUnit XML to this file.
     pub junit: Option<PathBuf>,
+    /// Write figures for the pages of CI systems to these files.
+    pub figures: FigureFiles,
     /// Write the run as Rally reports tasks to these files.
     pub rally: RallyReports,
     /// Add the report in Markdown to this file: GitHub Actions' summary of a step.
     pub step_summary: Option<PathBuf>,
+}
+
+/// Files with figures that CI systems compare with those of another branch.
+#[derive(Clone, Debug, Default)]
+pub struct FigureFiles {
+    /// What GitLab shows as a load performance report.
+    pub gitlab_performance: Option<PathBuf>,
+    /// OpenMetrics text.
+    pub metrics: Option<PathBuf>,
 }
 
 /// Files in the formats of Rally's reports.

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use report::{badge, html, junit, markdown};
+use report::metrics::summary;
+use report::{badge, gitlab, html, junit, markdown};
 use results::aggregate::Aggregate;
 use results::directory::{RunDirectory, write_at_once};
 use results::head;
 use results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
+use results::request_figures::RequestFigures;
 use results::trace::StoredTrace;
 use results::{IterationColumns, json, record};
 use text::shell;
@@ -17,7 +19,7 @@ use text::shell;
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
 use super::named_output::{cannot_write, write_named};
-use super::options::{ReportOptions, TracesMode};
+use super::options::{FigureFiles, ReportOptions, TracesMode};
 use super::{pages, rally_task};
 
 const UNWRITTEN: &str = "the run's files cannot be written";
@@ -51,8 +53,9 @@ pub(super) fn write(
     if let Some(path) = &options.step_summary {
         add_to(path, &|output| markdown::render(&results, output), events);
     }
+    let figures = figures_of(&options.figures, aggregate, &results);
     let rally = rally_task::reports(&options.rally, directory, &results);
-    let faults = [run, badge, junit, rally].into_iter().filter_map(Result::err);
+    let faults = [run, badge, junit, figures, rally].into_iter().filter_map(Result::err);
     let fault = faults.reduce(HarnessError::and);
     WriteOutcome { results, is_there, fault }
 }
@@ -151,6 +154,19 @@ fn badge(directory: &RunDirectory, results: &Results) -> Result<(), HarnessError
 /// Writes a run's criteria as JUnit XML.
 pub(super) fn junit_of(path: &Path, results: &Results) -> Result<(), HarnessError> {
     write_named(path, &junit::render(results).map_err(HarnessError::failed)?)
+}
+
+/// Writes the figures that CI systems compare with those of another branch.
+pub(super) fn figures_of(
+    files: &FigureFiles,
+    aggregate: &Aggregate,
+    results: &Results,
+) -> Result<(), HarnessError> {
+    if let Some(path) = &files.gitlab_performance {
+        let figures = RequestFigures::read(aggregate).map_err(HarnessError::of_log)?;
+        write_named(path, &gitlab::load_performance(&figures))?;
+    }
+    files.metrics.as_deref().map_or(Ok(()), |path| write_named(path, &summary::render(results)))
 }
 
 /// Writes criteria of something other than a run, such as a comparison, as JUnit XML.

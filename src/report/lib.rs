@@ -12,6 +12,7 @@ pub mod differences;
 pub mod document;
 pub mod explanation;
 mod failed;
+pub mod gitlab;
 pub mod html;
 pub mod junit;
 mod kind_names;

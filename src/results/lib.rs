@@ -29,6 +29,7 @@ pub mod nullable;
 pub mod phase_times;
 mod rally_sums;
 pub mod record;
+pub mod request_figures;
 pub mod rpc;
 pub mod selection;
 pub mod series;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::harness::ab::{AbOptions, PreparedAb, SideOptions};
-use bench::harness::options::{Environment, ReportOptions};
+use bench::harness::options::{Environment, FigureFiles, ReportOptions};
 use bench::harness::stored::{CheckOptions, CompareOptions, RunComparison, check, compare, report};
 use bench::harness::{
     Conclusion, Event, HarnessErrorKind, Interrupt, LoadOptions, RunOptions, Sink, YamlFile, event, run,
@@ -77,7 +77,12 @@ fn a_scenario_runs_without_a_process_and_gives_results_verdict_files_and_events(
     let again = report(&directory, &ReportOptions::default(), &event::silent()).unwrap();
     assert_eq!(again.results.run.id, finished.results.run.id);
     let sla = YamlFile::text("sla.yaml", "sla: { max_seconds_per_iteration: 0.000001 }");
-    let stricter = CheckOptions { run_dir: directory.clone(), sla: Some(sla), junit: None };
+    let stricter = CheckOptions {
+        run_dir: directory.clone(),
+        sla: Some(sla),
+        junit: None,
+        figures: FigureFiles::default(),
+    };
     assert_eq!(check(&stricter).unwrap().conclusion, Conclusion::GateFailed);
     let compared = compare(&CompareOptions {
         base: directory.clone(),
@@ -240,6 +245,7 @@ sla:
     assert_eq!(decodes() - before, 2, "of the run's own end");
     let again = || drop(report(&directory, &ReportOptions::default(), &event::silent()).unwrap());
     assert_eq!(decoded(&again), 2, "of a report");
-    let options = CheckOptions { run_dir: directory.clone(), sla: None, junit: None };
+    let options =
+        CheckOptions { run_dir: directory.clone(), sla: None, junit: None, figures: FigureFiles::default() };
     assert_eq!(decoded(&|| drop(check(&options).unwrap())), 1, "of a check");
 }

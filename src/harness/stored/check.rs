@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::HarnessError;
-use crate::options::YamlFile;
+use crate::options::{FigureFiles, YamlFile};
 use crate::outcome::{Conclusion, FinishedRun};
 use crate::{files, read_again, writing};
 use ::config::sla::{self as config, SlaFile};
@@ -24,6 +24,8 @@ pub struct CheckOptions {
     pub sla: Option<YamlFile>,
     /// Write the criteria as JUnit XML to this file.
     pub junit: Option<PathBuf>,
+    /// Write figures for the pages of CI systems to these files.
+    pub figures: FigureFiles,
 }
 
 /// Judges a run again. Nothing in its directory is changed.
@@ -37,8 +39,10 @@ pub fn check(options: &CheckOptions) -> Result<FinishedRun, HarnessError> {
             None => Ok(()),
         })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
+    let figures = writing::figures_of(&options.figures, &aggregate, &results);
+    let fault = [junit, figures].into_iter().filter_map(Result::err).reduce(HarnessError::and);
     let conclusion = Conclusion::of(&results, aggregate.total());
-    Ok(FinishedRun { conclusion, results, traces, directory: None, heard: Vec::new(), fault: junit.err() })
+    Ok(FinishedRun { conclusion, results, traces, directory: None, heard: Vec::new(), fault })
 }
 
 /// Gives every workload the criteria of a file.

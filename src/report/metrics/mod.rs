@@ -8,6 +8,7 @@ pub mod openmetrics;
 pub mod otlp;
 pub mod remote_write;
 pub mod statsd;
+pub mod summary;
 
 use std::borrow::Cow;
 
