@@ -174,8 +174,9 @@ pub(super) fn junit_of_criteria(
     path: &Path,
     title: &str,
     criteria: &[Criterion],
+    time: (&str, f64),
 ) -> Result<(), HarnessError> {
-    write_named(path, &junit::of_criteria(title, criteria).map_err(HarnessError::failed)?)
+    write_named(path, &junit::of_criteria(title, criteria, time).map_err(HarnessError::failed)?)
 }
 
 /// Appends Markdown to the file of a step's summary. A failure is only a warning, and so is anything but a file: a pipe

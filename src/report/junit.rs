@@ -9,6 +9,9 @@ use super::document::Badge;
 use super::{screen, words};
 use results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus, Severity};
 
+/// The suite, and the class, of what no workload has.
+const ITSELF: &str = "the run itself";
+
 /// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
 /// without an end record is a separate error.
 ///
@@ -21,7 +24,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     for workload in &results.workloads {
         let mut suite = TestSuite::new(workload.name.as_str());
         suite.timestamp = results.run.started_at.parse().ok();
-        suite.time = seconds(workload.duration_s);
+        suite.time = Some(seconds(workload.duration_s).unwrap_or_default());
         if !results.deployment.tls_verified {
             suite.add_property(("tls", "not verified"));
         }
@@ -49,11 +52,13 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     }
     let unjudged = why.unjudged();
     if !faults.is_empty() || unjudged.is_some() {
-        let mut suite = TestSuite::new("the run itself");
+        let mut suite = TestSuite::new(ITSELF);
+        suite.timestamp = results.run.started_at.parse().ok();
+        suite.time = Some(Duration::ZERO);
         for (name, reason) in faults {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_message(reason).set_type(Outcome::Invalid.word());
-            suite.add_test_case(TestCase::new(name, status));
+            suite.add_test_case(of_run(name, status));
         }
         suite.add_test_cases(unjudged);
         report.add_test_suite(suite);
@@ -61,16 +66,39 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     written(&report)
 }
 
-/// Criteria of something other than a run, such as a comparison, as one suite.
+/// Criteria of something other than a run, such as a comparison, as one suite: when it began, in RFC 3339, and how long
+/// it took.
 ///
 /// # Errors
 /// Text that XML cannot hold.
-pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, SerializeError> {
+pub fn of_criteria(
+    title: &str,
+    criteria: &[Criterion],
+    (began, took_s): (&str, f64),
+) -> Result<String, SerializeError> {
     let mut report = Report::new(title);
+    report.time = seconds(took_s);
     let mut suite = TestSuite::new(title);
+    suite.timestamp = began.parse().ok();
+    suite.time = Some(seconds(took_s).unwrap_or_default());
     suite.add_test_cases(apart(criteria.iter().map(|criterion| case(criterion, None))));
     report.add_test_suite(suite);
     written(&report)
+}
+
+/// A case that takes no time itself, since the suite has that of the load. Readers such as dorny/test-reporter show `NaN`
+/// without a time.
+fn judged(name: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(name, status);
+    case.time = Some(Duration::ZERO);
+    case
+}
+
+/// A case of the run itself, which has no workload.
+fn of_run(name: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = judged(name, status);
+    case.set_classname(ITSELF);
+    case
 }
 
 /// A duration, if there is one.
@@ -129,7 +157,7 @@ impl VerdictReason {
             let mut status = TestCaseStatus::skipped();
             status.set_message(format!("warning: {}", reason.headline)).set_type("warning");
             status.set_description(lines(reason).join("\n"));
-            TestCase::new(format!("{name} (no criterion judges it)"), status)
+            of_run(&format!("{name} (no criterion judges it)"), status)
         })
     }
 }
@@ -161,7 +189,7 @@ fn case(criterion: &Criterion, why: Option<&Reason>) -> TestCase {
             status
         }
     };
-    let mut case = TestCase::new(criterion.condition.as_str(), status);
+    let mut case = judged(&criterion.condition, status);
     case.set_classname(format!("{}.{}", criterion.workload, criterion.criterion));
     if criterion.outcome == Outcome::Pass {
         case.set_system_out(criterion.observed.as_str());
@@ -184,6 +212,8 @@ fn failing(kind: NonSuccessKind, criterion: &Criterion, text: &[String]) -> Test
 mod tests {
     use super::*;
     use crate::html::sample;
+
+    const BEGAN: &str = "2025-11-20T12:00:00Z";
 
     type Names = &'static [&'static str];
     type Element = (&'static str, Names, Names, Names);
@@ -235,6 +265,15 @@ mod tests {
             }
             let content = tag.trim_end_matches('/');
             let (name, mut rest) = content.split_once(' ').unwrap_or((content, ""));
+            // What dorny/test-reporter, GitLab and Jenkins show as durations and times.
+            for (element, attribute) in [
+                ("testcase", " time=\"0.000\""),
+                ("testcase", " classname=\""),
+                ("testsuite", " time=\""),
+                ("testsuite", " timestamp=\"2"),
+            ] {
+                assert!(name != element || tag.contains(attribute), "<{tag}> has no{attribute}");
+            }
             let (_, must, may, _) =
                 SCHEMA.iter().find(|(known, ..)| *known == name).unwrap_or_else(|| panic!("<{name}>"));
             match open.last() {
@@ -288,7 +327,7 @@ mod tests {
         let counts =
             ["testcase", "failure", "error", "skipped"].map(|name| seen.get(name).copied().unwrap_or(0));
         assert_eq!(counts, [12, 1, 3, 4]);
-        let seen = hold(&of_criteria("ab <x>", &results.verdict.criteria).unwrap());
+        let seen = hold(&of_criteria("ab <x>", &results.verdict.criteria, (BEGAN, 61.5)).unwrap());
         assert_eq!(seen["testcase"], 10);
         results.verdict.criteria.clear();
         results.verdict.invalid.clear();

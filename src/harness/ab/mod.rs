@@ -332,7 +332,9 @@ impl Comparison {
         write(&paired, &self.directory)?;
         let (title, criteria) = (format!("ab {}", paired.scenario.title), pairs::criteria(&paired));
         let junit = self.options.junit.as_deref();
-        let junit = junit.map_or(Ok(()), |path| writing::junit_of_criteria(path, &title, &criteria));
+        let junit = junit.map_or(Ok(()), |path| {
+            writing::junit_of_criteria(path, &title, &criteria, (paired.began(), paired.load_s()))
+        });
         if let Some(path) = &self.options.step_summary {
             let markdown = pairs::markdown(&paired);
             writing::add_to(path, &|output| output.write_all(markdown.as_bytes()), &self.events);
