@@ -6,6 +6,7 @@ mod ab;
 mod check;
 mod cleanup;
 mod collect;
+mod comment;
 mod compare;
 mod demo;
 pub mod exit;
@@ -77,6 +78,7 @@ enum Command {
     Run(Box<run::RunArguments>),
     Ab(ab::AbArguments),
     Compare(compare::CompareArguments),
+    Comment(comment::CommentArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
     /// Reads the files as a run does, including Rally's deployment documents, and sends nothing. The
@@ -250,6 +252,7 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Comment(arguments) => comment::run(&arguments),
         Command::Validate { files, deployment, explain, task, offline } => {
             Ok(validate::validate(&files, deployment.as_deref(), &task, offline, explain))
         }

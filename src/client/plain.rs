@@ -140,8 +140,24 @@ impl PlainClient {
         headers: http::HeaderMap,
         json: Option<&serde_json::Value>,
     ) -> Result<PlainAnswer, PlainError> {
+        self.send_within(method, url, headers, json, BODY_BYTES_MAX).await
+    }
+
+    /// The same, with an answer of at most `most` bytes.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn send_within(
+        &self,
+        method: http::Method,
+        url: &str,
+        headers: http::HeaderMap,
+        json: Option<&serde_json::Value>,
+        most: usize,
+    ) -> Result<PlainAnswer, PlainError> {
         let request = self.client.request(method, url).headers(headers);
-        Self::finish(url, json.into_iter().fold(request, |request, json| request.json(json))).await
+        let request = json.into_iter().fold(request, |request, json| request.json(json));
+        Self::finish_within(url, request, most).await
     }
 
     /// Puts a large body with these headers.

@@ -9,6 +9,7 @@
 pub mod ab;
 mod built_in;
 pub mod cloud;
+pub mod comment;
 pub mod demo;
 mod environment;
 pub mod error;

@@ -7,6 +7,7 @@ pub mod asynchronous;
 pub mod badge;
 mod because;
 pub mod client_comparison;
+pub mod comment;
 pub mod compare;
 pub mod differences;
 pub mod document;

@@ -110,6 +110,21 @@ fn head(results: &Results) -> (ReportDocument, Screen) {
 /// The verdict in one line.
 #[must_use]
 pub fn verdict(results: &Results) -> StyledLine {
+    let mut line = StyledLine::from(badge(results));
+    line.text(format!(" · {}", subject(results))).done()
+}
+
+/// The verdict in one word.
+pub(super) fn badge(results: &Results) -> Badge {
+    match results.verdict.outcome {
+        Outcome::Pass if results.run.status != RunStatus::Finished => Badge::so_far(),
+        Outcome::None if !results.verdict.invalid.is_empty() => Badge::invalid_without_gate(),
+        outcome => Badge::verdict(outcome),
+    }
+}
+
+/// What was run, and what must not be overlooked of how it went.
+pub(super) fn subject(results: &Results) -> String {
     let status = match results.run.status {
         RunStatus::Finished => String::new(),
         RunStatus::Interrupted => " · interrupted".to_owned(),
@@ -118,21 +133,11 @@ pub fn verdict(results: &Results) -> StyledLine {
         RunStatus::Recovered => " · recovered from the log".to_owned(),
         RunStatus::Failed => format!(" · failed: {}", results.run.error.as_deref().unwrap_or_default()),
     };
-    let badge = match results.verdict.outcome {
-        Outcome::Pass if results.run.status != RunStatus::Finished => Badge::so_far(),
-        Outcome::None if !results.verdict.invalid.is_empty() => Badge::invalid_without_gate(),
-        outcome => Badge::verdict(outcome),
-    };
     let not_served =
-        words::not_served(&results.workloads).map_or_else(String::new, |words| format!(" · {words}"));
+        words::not_served(&results.workloads).map_or_else(String::new, |words| format!("{words} · "));
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
-    let mut line = StyledLine::from(badge);
     let failed = if screen::has_unjudged_failures(results) { failures(results) } else { String::new() };
-    let subject = format!(
-        "{not_served} · {} on {}{status}{tls}{failed}",
-        results.scenario.title, results.deployment.name
-    );
-    line.text(subject).done()
+    format!("{not_served}{} on {}{status}{tls}{failed}", results.scenario.title, results.deployment.name)
 }
 
 /// How many iterations failed, where nothing judges that: an exit code of 0 must not hide it.
@@ -149,9 +154,13 @@ fn failures(results: &Results) -> String {
 
 /// Why slow iterations are slow, without what the reason of the verdict says already.
 fn causes(results: &Results, screen: &Screen) -> impl Iterator<Item = Block> {
+    causes_of(results, screen).into_iter().map(Block::Paragraph)
+}
+
+/// The same as sentences.
+pub(super) fn causes_of(results: &Results, screen: &Screen) -> Vec<StyledLine> {
     let said = screen::plain(&screen.sentence);
-    let sentences = words::sentences(results).into_iter();
-    sentences.filter(move |one| !said.contains(&screen::plain(one))).map(Block::Paragraph)
+    words::sentences(results).into_iter().filter(|one| !said.contains(&screen::plain(one))).collect()
 }
 
 /// The slowest iterations. Without any trace they say nothing of a run that failed by errors.
@@ -160,7 +169,8 @@ fn slow(results: &Results, screen: &Screen) -> Vec<Block> {
     if screen.reason.kind.is_by_errors() && !traced { Vec::new() } else { slowest::blocks(results) }
 }
 
-fn criteria(results: &Results) -> Option<Block> {
+/// The criteria, if there are any.
+pub(super) fn criteria(results: &Results) -> Option<Block> {
     let several = results.workloads.len() > 1;
     let judged = |criterion: &Criterion| {
         let workload = if several { format!("{}: ", criterion.workload) } else { String::new() };
@@ -233,7 +243,7 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
 }
 
 /// Counts and percentiles of a workload's iterations and of its actions.
-fn times(workload: &Workload) -> DocumentTable {
+pub(super) fn times(workload: &Workload) -> DocumentTable {
     let mut columns = vec![Column::name(""), Column::figure("count"), Column::figure("failed")];
     columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
     let actions = workload.actions.iter().flat_map(|action| [&action.service_time, &action.response_time]);
@@ -302,7 +312,7 @@ fn quoted(error: &ErrorClass) -> Option<String> {
 }
 
 /// How the run's numbers add up, what made the load, and what was fetched.
-fn facts(results: &Results) -> Vec<(&'static str, StyledLine)> {
+pub(super) fn facts(results: &Results) -> Vec<(&'static str, StyledLine)> {
     let record = record::lines(results).into_iter().map(|line| ("record", line.into()));
     let probe = probe::sentence(results).map(|line| ("probe", line.into()));
     let cost = observer::unmeasured(results).map(|line| ("cost", line.into()));

@@ -826,6 +826,7 @@ fn fails_without_a_canary(auth: &str) {
     made.run(&bench, &["report", directory, "--junit", "junit.xml"]).expect_code(2);
     made.run(&bench, &["export", "--csv", directory]).expect_code(0);
     made.run(&bench, &["compare", directory, directory]);
+    made.run(&bench, &["comment", directory]);
     made.run(&bench, &["trace", "list", directory]);
     made.run(&bench, &["trace", "headers", "-d", "d.yaml"]).expect_code(0);
 }

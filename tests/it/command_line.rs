@@ -129,12 +129,13 @@ fn every_trace_has_an_id_of_its_own() {
     bench.run(&["trace", "headers", "-d", "d.yaml", "--base-id", "7"]).expect_code(64);
 }
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
     &[],
     &["run"],
     &["validate"],
     &["schema"],
     &["report"],
+    &["comment"],
     &["demo"],
     &["trace"],
     &["trace", "headers"],

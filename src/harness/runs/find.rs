@@ -50,6 +50,14 @@ pub fn named(path: &Path) -> Result<PathBuf, HarnessError> {
     newest(path, Some(DirectoryKind::Run))
 }
 
+/// As [`named`], for the newest run or comparison.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(crate) fn newest_of_all(path: &Path) -> Result<PathBuf, HarnessError> {
+    newest(path, None)
+}
+
 /// As [`named`], for runs and comparisons.
 pub(super) fn newest(path: &Path, wanted: Option<DirectoryKind>) -> Result<PathBuf, HarnessError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

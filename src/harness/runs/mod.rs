@@ -9,6 +9,7 @@ mod open;
 mod prune;
 
 pub(super) use find::logs_in;
+pub(super) use find::newest_of_all;
 pub use find::{DIRECTORY, named};
 pub use list::list;
 pub use open::{OpenedReport, open};
