@@ -14,7 +14,7 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 23] = [
+const TOPICS: [(&str, &str, &str); 24] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
@@ -33,7 +33,12 @@ const TOPICS: [(&str, &str, &str); 23] = [
         "scenarios from curl commands, HTTP archives, OpenAPI",
         include_str!("../../scenarios/begin.md"),
     ),
-    ("gates", "criteria, exit codes, CI", include_str!("../../scenarios/gates.md")),
+    ("gates", "criteria, exit codes", include_str!("../../scenarios/gates.md")),
+    (
+        "ci",
+        "gates on pull requests: GitHub, GitLab, Jenkins, comments",
+        include_str!("../../scenarios/ci.md"),
+    ),
     ("comparisons", "whether a build is slower", include_str!("../../scenarios/comparisons.md")),
     (
         "results",

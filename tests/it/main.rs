@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
 mod ab;
+mod action;
 mod asynchronous;
 mod backend;
 mod bad_input;
@@ -14,6 +15,7 @@ mod canary;
 mod canary_schema;
 mod canary_types;
 mod catalog;
+mod ci;
 mod circles;
 mod client_differences;
 mod cloud;

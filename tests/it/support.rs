@@ -242,10 +242,15 @@ fn was_disturbed(directory: &Path) -> bool {
     DISTURBED.iter().any(|reason| invalid.contains(reason))
 }
 
+/// Whether a text says that other programs kept bench from the processors.
+pub(crate) fn tells_of_disturbance(text: &str) -> bool {
+    DISTURBED.iter().any(|reason| text.contains(reason))
+}
+
 impl CommandOutput {
     /// True if there is no verdict because other programs kept bench from the processors.
     pub(crate) fn was_disturbed(&self) -> bool {
-        self.code == Some(3) && DISTURBED.iter().any(|reason| self.stdout.contains(reason))
+        self.code == Some(3) && tells_of_disturbance(&self.stdout)
     }
 
     /// Asserts the exit code, showing what was printed if it is another.
