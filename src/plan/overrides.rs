@@ -183,11 +183,9 @@ impl RunnerSettings {
         };
         let none = Self { concurrency: None, times: None, duration: None, rate: None, open };
         match runner {
-            Runner::Serial(serial) => Self {
-                times: Some(serial.times),
-                open: Rps { timeout: serial.timeout, ..open },
-                ..none
-            },
+            Runner::Serial(serial) => {
+                Self { times: Some(serial.times), open: Rps { timeout: serial.timeout, ..open }, ..none }
+            }
             Runner::Constant(constant) => Self {
                 concurrency: Some(constant.concurrency.unwrap_or(1)),
                 times: Some(constant.times.unwrap_or(1)),

@@ -244,12 +244,14 @@ fn without_a_pull_request_or_a_right_to_comment_the_verdict_counts() {
 
 /// An archive with a program that says its version, and its SHA-256.
 fn release(folder: &Path) -> (Vec<u8>, String) {
-    let program = folder.join("bench");
+    let name = "bench-9.9.9-x86_64-linux";
+    let program = folder.join(name).join("bin/bench");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
     std::fs::write(&program, "#!/bin/sh\necho bench 9.9.9\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let archive = folder.join("a.tar.gz");
     let packed =
-        Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(folder).arg("bench").status().unwrap();
+        Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(folder).arg(name).status().unwrap();
     assert!(packed.success());
     let summed = Command::new("sha256sum").arg(&archive).output().unwrap();
     let digest = String::from_utf8(summed.stdout).unwrap().split(' ').next().unwrap().to_owned();
@@ -261,13 +263,20 @@ fn a_release_is_installed_only_with_its_checksum() {
     let folder = tempfile::tempdir().unwrap();
     let (archive, digest) = release(folder.path());
     let wrong = "0".repeat(64);
-    let of_server = format!("{digest}  bench.tar.gz\n");
+    let sums = format!(
+        "{wrong}  bench-9.9.9-x86_64-image.tar\n{digest}  bench-9.9.9-x86_64-linux.tar.gz\n{wrong}  other.deb\n"
+    );
+    let no_archive = format!("{wrong}  other.deb\n");
     let server = ScriptedServer::start(move |request, wire| match request.path.rsplit_once('/') {
         Some(("/me/bench/releases/download/v9.9.9" | "/me/bench/releases/latest/download", file)) => {
-            match file.ends_with(".sha256") {
-                true => wire.answer("200 OK", "text/plain", &of_server),
-                false => wire.answer("200 OK", "application/gzip", &archive),
+            match file {
+                "SHA256SUMS" => wire.answer("200 OK", "text/plain", &sums),
+                "bench-9.9.9-x86_64-linux.tar.gz" => wire.answer("200 OK", "application/gzip", &archive),
+                _ => wire.answer("404 Not Found", "text/plain", "no"),
             }
+        }
+        Some(("/me/bench/releases/download/v1.0.0", "SHA256SUMS")) => {
+            wire.answer("200 OK", "text/plain", &no_archive);
         }
         _ => wire.answer("404 Not Found", "text/plain", "no"),
     });
@@ -278,6 +287,7 @@ fn a_release_is_installed_only_with_its_checksum() {
         ("v9.9.9", digest.as_str(), 0),
         ("v9.9.9", wrong.as_str(), 65),
         ("v0.0.0", "", 22),
+        ("v1.0.0", "", 65),
     ] {
         let inputs = [("scenario", "s.yaml"), ("version", version), ("sha256", sha256)];
         let mut job = ActionJob::new(&inputs).with(&[("GITHUB_SERVER_URL", url.as_str())]);
