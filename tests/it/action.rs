@@ -276,7 +276,7 @@ fn a_release_is_installed_only_with_its_checksum() {
             }
         }
         Some(("/me/bench/releases/download/v1.0.0", "SHA256SUMS")) => {
-            wire.answer("200 OK", "text/plain", &no_archive);
+            wire.answer("200 OK", "text/plain", &no_archive)
         }
         _ => wire.answer("404 Not Found", "text/plain", "no"),
     });

@@ -1312,7 +1312,7 @@ fn files_that_are_not_there_or_no_files() {
         bench.run(arguments).expect_code(64);
     }
     let ended = bench.run(&["run"]).expect_code(64);
-    assert!(ended.stderr.contains("or a URL, as in `bench run http://"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a URL, as in `bench run http://"), "{}", ended.stderr);
     let help = bench.run(&["run", "--help"]).expect_code(0);
     assert!(help.stdout.contains("bench run http://127.0.0.1:8080/orders -q 100 -z 30s"), "{}", help.stdout);
 }

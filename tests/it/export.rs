@@ -203,7 +203,6 @@ fn what_cannot_be_exported_is_said() {
     let directory = bench.run_directory();
     let directory = directory.to_str().unwrap();
     for (arguments, code, expected) in [
-        (vec!["export", directory], 64, "--csv"),
         (vec!["export", directory, "--csv", "--jsonl"], 64, "cannot be used with"),
         #[cfg(feature = "parquet")]
         (vec!["export", directory, "--parquet"], 64, "--output"),

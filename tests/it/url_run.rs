@@ -259,9 +259,16 @@ fn the_command_of_a_report_runs_it_again() {
         let report = std::fs::read_to_string(directory.join("report.html")).unwrap();
         let (_, rest) = report.split_once("<pre id=\"command\">").unwrap();
         let (command, _) = rest.split_once("</pre>").unwrap();
-        let command = [("&#x2f;", "/"), ("&#x27;", "'"), ("&#39;", "'"), ("&quot;", "\""), ("&#x3d;", "=")]
-            .iter()
-            .fold(command.to_owned(), |text, (from, to)| text.replace(from, to));
+        let command = [
+            ("&#x2f;", "/"),
+            ("&#x27;", "'"),
+            ("&#39;", "'"),
+            ("&quot;", "\""),
+            ("&#x3d;", "="),
+            ("&lt;", "<"),
+        ]
+        .iter()
+        .fold(command.to_owned(), |text, (from, to)| text.replace(from, to));
         std::fs::remove_dir_all(&directory).unwrap();
         // A shell reads it.
         let words_of = std::process::Command::new("sh")
@@ -377,7 +384,7 @@ fn a_threshold_of_the_command_line_is_a_gate() {
         (
             "run s.yaml --threshold max_<_1us --threshold rate(errors)_<=_99%",
             2,
-            vec!["rate(dropped) == 0", "max < 1us", "rate(errors) <= 99%"],
+            vec!["rate(dropped) == 0%", "max < 1us", "rate(errors) <= 99%"],
         ),
         ("ab s.yaml --threshold max_<_1us", 64, vec![]),
     ] {
