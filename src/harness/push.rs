@@ -363,16 +363,21 @@ mod tests {
             }
             pusher.finish("last".into()).await;
         });
-        let lists = (got.lock().unwrap().clone(), said.lock().unwrap().clone());
-        lists
+        let got = got.lock().unwrap().clone();
+        let said = said.lock().unwrap().clone();
+        (got, said)
     }
 
+    /// What the receiver does, what it got, and what was said.
+    type PushCase<'a> = (&'a str, &'a [ReceiverWord], &'a [&'a str], &'a [&'a str]);
+
+    #[expect(clippy::too_many_lines, reason = "a table")]
     #[test]
     fn what_a_receiver_missed_is_sent_later_or_said() {
         const LATER: &str =
             "metrics cannot be pushed: is away; the run continues, and they are sent when it answers again";
         const WITHOUT: &str = "metrics cannot be pushed: says no; the run continues without them";
-        let cases: [(&str, &[ReceiverWord], &[&str], &[&str]); 11] = [
+        let cases: [PushCase<'_>; 11] = [
             ("well", &[ReceiverWord::Ok], &["0", "1", "2", "last"], &[]),
             ("away at first", &[ReceiverWord::Away, ReceiverWord::Ok], &["0", "1", "2", "last"], &[LATER]),
             (
@@ -490,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_is_busy_for_long_is_said_once() {
-        let busy = vec![ReceiverWord::Busy(None); SAID_FROM + 2];
+        let busy = [ReceiverWord::Busy(None); SAID_FROM + 2];
         let (got, said) = pushed(&[&busy[..], &[ReceiverWord::Ok]].concat(), SAID_FROM + 2);
         assert_eq!(got.len(), SAID_FROM + 3);
         assert_eq!(said.len(), 1, "{said:?}");

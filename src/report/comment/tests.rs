@@ -155,7 +155,7 @@ fn each_kind_says_its_verdict_first_and_is_kept_as_it_is() {
             let comment = render(&subject, &context(None, link));
             hold(&comment, "");
             assert_eq!(comment.contains("[Full report](https://reports.example/r?id=1)"), link.is_some());
-            page.push_str(&format!("==== {}\n{comment}\n", subject.tag()));
+            page.extend(["==== ", &subject.tag(), "\n", &comment, "\n"]);
         }
     }
     text::compare_page!("comments", &page);

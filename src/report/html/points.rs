@@ -123,7 +123,7 @@ pub(super) fn trace(
     let at = cause.as_ref().and_then(|cause| points.iter().position(|one| one.trace_id == cause.id));
     let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, at) } else { Vec::new() };
     let data = trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows);
-    packed(&[TraceData { cause, ..data }], |data, out| write_json(data, out))
+    packed(&[TraceData { cause, ..data }], write_json)
 }
 
 /// The rows of a folded trace, with indices of all its points; none if nothing folds.
