@@ -45,7 +45,7 @@ fn a_pasted_curl_command_is_imported() {
     bench.run(&["import", "curl", command, "-o", "order.yaml"]).expect_code(0);
     let written = std::fs::read_to_string(bench.path().join("order.yaml")).unwrap();
     assert!(written.contains("state: new") && written.contains("X-Tenant: blue"), "{written}");
-    let missing = bench.run(&["import", "curl", "curl"]).expect_code(64);
+    let missing = bench.run(&["import", "curl", "curl"]).expect_code(65);
     assert!(missing.stderr.contains("cannot read curl"), "{}", missing.stderr);
 }
 
