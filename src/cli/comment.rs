@@ -60,7 +60,7 @@ struct PlaceArguments {
     /// The number of the pull request or merge request.
     #[arg(long, value_name = "N", requires = "post", visible_alias = "merge-request")]
     pull_request: Option<u64>,
-    /// The base URL of the API, such as https://gitlab.example/api/v4.
+    /// The base URL of the API, such as `https://gitlab.example/api/v4`.
     #[arg(long, value_name = "URL", requires = "post")]
     url: Option<String>,
     /// Where the token is: a variable, or the first line of a file.
