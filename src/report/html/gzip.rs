@@ -10,7 +10,7 @@ use flate2::{Compression, Crc};
 
 use base::parallel;
 
-/// A tenth more bytes than with 6, in half of the time.
+/// With 6, the report of 2,000 traces has 5.3 MB instead of 5.8.
 const LEVEL: u32 = 3;
 /// What a part forgets of the parts before it costs less than 1 % from here on.
 const ITEMS_OF_PART_MIN: usize = 8;
