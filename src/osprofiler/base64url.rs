@@ -12,7 +12,6 @@ pub(super) const fn encoded_len(bytes: usize) -> usize {
 }
 
 /// Encodes `bytes` into `text`, which must be [`encoded_len`] long.
-#[inline]
 pub(super) fn encode_into(bytes: &[u8], text: &mut [u8]) {
     debug_assert_eq!(encoded_len(bytes.len()), text.len());
     let (threes, rest) = bytes.as_chunks::<3>();

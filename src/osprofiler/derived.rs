@@ -29,7 +29,6 @@ pub struct DerivedProfiler {
 impl DerivedProfiler {
     /// The profiler of one trace, without an open point; its base_id is `ids.base_id(stream, number)`.
     #[must_use]
-    #[inline]
     pub fn new(ids: impl Into<IdSpace>, stream: u16, number: u64) -> Self {
         let ids = ids.into();
         let base_id = ids.base_id(stream, number);
@@ -37,7 +36,6 @@ impl DerivedProfiler {
     }
 
     /// Opens a point below the current one and returns its id.
-    #[inline]
     pub fn start(&mut self) -> Uuid {
         self.start_numbered(self.next)
     }
@@ -57,7 +55,6 @@ impl DerivedProfiler {
     }
 
     /// Closes the current point; without an open point it does nothing.
-    #[inline]
     pub fn stop(&mut self) {
         self.open.pop();
     }
@@ -70,14 +67,12 @@ impl DerivedProfiler {
 
     /// The point around the current one. As in OSProfiler it is base_id while no point is open.
     #[must_use]
-    #[inline]
     pub fn parent_id(&self) -> Uuid {
         self.open.len().checked_sub(2).map_or(self.base_id, |around| self.id_of(self.open[around]))
     }
 
     /// The current point: the parent of a request that is sent now.
     #[must_use]
-    #[inline]
     pub fn id(&self) -> Uuid {
         self.open.last().map_or(self.base_id, |number| self.id_of(*number))
     }
@@ -96,7 +91,6 @@ impl DerivedProfiler {
 
     /// The headers for a request from the current point. `signer` must be for this trace.
     #[must_use]
-    #[inline]
     pub fn headers(&self, signer: &BaseSigner) -> TraceHeaders {
         debug_assert_eq!(signer.base_id(), self.base_id);
         signer.sign(self.id())

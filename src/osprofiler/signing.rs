@@ -107,7 +107,6 @@ impl Signer {
 
     /// A signer for all points of one trace: hashes once what only depends on `base_id`.
     #[must_use]
-    #[inline]
     pub fn for_base(&self, base_id: Uuid) -> BaseSigner {
         let mut json = [0; BASE_UNTIL - BASE_FROM];
         json[..BASE_TEXT.start - BASE_FROM].copy_from_slice(&OPENING[BASE_FROM..]);
@@ -173,7 +172,6 @@ impl BaseSigner {
 
     /// The headers that make the receiver's points children of `parent_id`. Allocates nothing.
     #[must_use]
-    #[inline]
     pub fn sign(&self, parent_id: Uuid) -> TraceHeaders {
         let mut json = [0; UUID_LEN];
         parent_id.hyphenated().encode_lower(&mut json);
@@ -194,7 +192,6 @@ impl BaseSigner {
 }
 
 /// Ends a message of `hashed_len` bytes as SHA-1 does (RFC 3174). Its last blocks are here, up to `end`.
-#[inline]
 fn pad(blocks: &mut [u8], end: usize, hashed_len: usize) {
     blocks[end] = 0x80;
     if let Some(length) = blocks.last_chunk_mut() {
@@ -203,7 +200,6 @@ fn pad(blocks: &mut [u8], end: usize, hashed_len: usize) {
 }
 
 /// The digest that a state stands for.
-#[inline]
 fn bytes_of(state: &Midstate) -> [u8; HMAC_LEN / 2] {
     let mut bytes = [0; HMAC_LEN / 2];
     for (four, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(state) {
@@ -274,7 +270,6 @@ impl Traceparent {
 /// The W3C Trace Context (version 00, sampled) of the same trace and point, for services that speak
 /// OpenTelemetry. The trace id is the whole base_id, the span id the low 64 bits of `point_id`.
 #[must_use]
-#[inline]
 pub fn traceparent(base_id: Uuid, point_id: Uuid) -> Traceparent {
     let mut value = *b"00-00000000000000000000000000000000-0000000000000000-01";
     base_id.simple().encode_lower(&mut value[3..35]);
