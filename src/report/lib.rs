@@ -2,6 +2,7 @@
 //!
 //! Functions of results and a writer. Nothing here computes a statistic or prints: the caller passes the writer.
 
+mod again;
 pub mod annotations;
 pub mod asynchronous;
 pub mod badge;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::parts::{CommentParts, add_paragraph, folded, inline, section, title};
 use crate::document::{Block, StyledLine};
 use crate::texts::duration;
-use crate::{run, screen};
+use crate::{again, run, screen};
 use results::model::{Results, TraceState};
 use text::shell;
 
@@ -79,21 +79,6 @@ fn facts(results: &Results) -> Vec<Block> {
     let mut facts: Vec<(&'static str, StyledLine)> =
         vec![("machine", machine.into()), ("began", started.done())];
     facts.extend(run::facts(results).into_iter().filter(|(name, _)| matches!(*name, "load" | "traces")));
-    facts.push(("again", StyledLine::default().code(command(results)).done()));
+    facts.push(("again", StyledLine::default().code(again::command(results)).done()));
     vec![Block::Facts(facts)]
-}
-
-/// The command that makes the same load.
-fn command(results: &Results) -> String {
-    let scenario = &results.scenario;
-    let mut words = vec!["bench".to_owned(), "run".to_owned(), scenario.file.clone()];
-    if !results.deployment.file.is_empty() {
-        words.extend(["-d".to_owned(), results.deployment.file.clone()]);
-    }
-    words.extend(scenario.options.iter().cloned());
-    for (name, value) in &scenario.set {
-        words.extend(["--set".to_owned(), format!("{name}={value}")]);
-    }
-    words.extend(results.run.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
-    words.iter().map(|word| shell::word(word)).collect::<Vec<_>>().join(" ")
 }

@@ -18,7 +18,7 @@ use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::document::{StyledLine, StyledSpan};
 use crate::explanation::PointLabel;
-use crate::{document, observer, offered, probe, record, screen, slowest, words};
+use crate::{again, document, observer, offered, probe, record, screen, slowest, words};
 use analysis::explanation::OUTSIDE;
 use results::IterationColumns;
 use results::model::{
@@ -237,7 +237,7 @@ pub(super) fn page(
         seen: traces.traces().count(),
         facts: environment::facts(results),
         process: environment::process(results),
-        command: environment::command(results),
+        command: again::command(results),
         scenario: environment::scenario(results),
         probe: probe::sentence(results),
         unmeasured: observer::unmeasured(results).map(|line| causes::marked(&sentence(line))),
