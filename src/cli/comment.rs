@@ -31,9 +31,9 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CommentArguments {
-    /// The directory of a run or comparison, `latest`, or a file: results.json, ab.json, or what
+    /// The directory of a run or comparison (default: the newest in runs/), or a file: results.json, ab.json, or what
     /// `bench compare --json -o FILE` wrote.
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", default_value = "latest")]
     run: PathBuf,
     /// Post it: on `github` or `gitlab`; without a value, wherever this job runs.
     #[arg(long, value_name = "github|gitlab", num_args = 0..=1, require_equals = true)]

@@ -55,6 +55,7 @@ fn commands_about_a_run_take_the_newest_one() {
     bench.run(&["run", &server.url(), "-n", "2", "-c", "1", "-o", "runs"]).expect_code(0);
     bench.run(&["report"]).expect_code(0);
     bench.run(&["check"]).expect_code(0);
+    assert!(bench.run(&["comment"]).expect_code(0).stdout.contains("<!-- bench:"));
     let rows = bench.run(&["export"]).expect_code(0);
     assert_eq!(rows.stdout.lines().count(), 3, "{}", rows.stdout);
     let written = bench.run(&["export", "--jsonl", "--out", "rows.jsonl"]).expect_code(0);
