@@ -46,6 +46,7 @@
 //! | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
 //! | [`results`] | the versioned result model and the run directory, made from the log | print; know how a load is made |
 //! | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
+//! | [`capacity`] | how much load a service takes, and what stops it: the search and its model of queues | make load, do I/O |
 //! | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
 //! | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
 //! | [`judging`] | what a run's log and traces amount to: results, explanations, the verdict | write files, except traces that it lets go of |
@@ -84,8 +85,8 @@
 #![doc = include_str!("../scenarios/glossary.md")]
 
 pub use {
-    analysis, base, cli, client, collect, config, demo, grpc, harness, import, iteration, judging, measure,
-    osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
+    analysis, base, capacity, cli, client, collect, config, demo, grpc, harness, import, iteration, judging,
+    measure, osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
 };
 #[cfg(feature = "openstack")]
 pub use {openstack, rally};

@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 
 use config::schema;
 use harness::HarnessError;
-use report::{compare, pairs};
+use report::{capacity, compare, pairs};
 use results::directory::write_at_once;
 use results::json::schema as results_schema;
 
@@ -20,6 +20,7 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
         SchemaKind::Deployment => schema::DEPLOYMENT.clone(),
         SchemaKind::Results => results_schema(),
         SchemaKind::Ab => pairs::schema(),
+        SchemaKind::Capacity => capacity::schema(),
         SchemaKind::Compare => compare::schema(),
         SchemaKind::History => compare::history_schema(),
     };

@@ -14,7 +14,7 @@ use super::output::{self, Stream};
 use super::{Arguments, help_or_fault};
 
 /// The pages, with what they are about. A command of the same name comes first.
-const TOPICS: [(&str, &str, &str); 24] = [
+const TOPICS: [(&str, &str, &str); 25] = [
     (
         "writing",
         "how a scenario is written: runners, actions, checks, steps",
@@ -40,6 +40,11 @@ const TOPICS: [(&str, &str, &str); 24] = [
         include_str!("../../scenarios/ci.md"),
     ),
     ("comparisons", "whether a build is slower", include_str!("../../scenarios/comparisons.md")),
+    (
+        "capacity-search",
+        "how much load a service takes, and what stops it",
+        include_str!("../../scenarios/capacity.md"),
+    ),
     (
         "results",
         "what a run leaves; stored runs and their traces",

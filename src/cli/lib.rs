@@ -3,6 +3,7 @@
 //! Each command turns its arguments into options, calls the harness, and prints the result. There is no logic here.
 
 mod ab;
+mod capacity;
 mod check;
 mod cleanup;
 mod collect;
@@ -77,6 +78,7 @@ pub struct Arguments {
 enum Command {
     Run(Box<run::RunArguments>),
     Ab(ab::AbArguments),
+    Capacity(capacity::CapacityArguments),
     Compare(compare::CompareArguments),
     Comment(comment::CommentArguments),
     /// Check scenario and deployment files; list every fault with its place.
@@ -186,6 +188,8 @@ enum SchemaKind {
     Results,
     /// The ab.json of `bench ab`.
     Ab,
+    /// The capacity.json of `bench capacity`.
+    Capacity,
     /// What `bench compare --json` writes for two runs.
     Compare,
     /// What it writes for a run and past runs.
@@ -251,6 +255,7 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
+        Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Comment(arguments) => comment::run(&arguments),
         Command::Validate { files, deployment, explain, task, offline } => {

@@ -9,6 +9,7 @@ use base::units::format_ns;
 use base::visible::on_one_line;
 use harness::progress_line::figures;
 use harness::{Event, Events, Sink, WorkloadProgress};
+use report::capacity::level_line;
 use report::pairs::progress as pair_line;
 use text::shell;
 
@@ -106,6 +107,7 @@ impl Events for ProgressDisplay {
             Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
                 lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
             }
+            Event::LevelEnded(level) => lines.say(&level_line(level)),
             Event::RoundsLonger(text) | Event::ComparisonLength(text) => lines.say(text),
         }
     }

@@ -261,6 +261,10 @@ pub struct Demo {
     /// How much longer all of the demo's work takes, such as 25% (default 0%): a regression to detect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Slowdown>,
+    /// How many queries run at once: the size of the pool of connections (default: any number).
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<u32>,
 }
 
 /// A percentage from 0% to 1000%.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::flow::Flow;
 use base::clock::saturating_nanos;
@@ -78,6 +79,8 @@ pub(super) struct Database {
     slowdown: f64,
     /// The total by which waits for the slowdown were too short so far, in nanoseconds; negative if too long.
     owed_ns: AtomicI64,
+    /// One permit for each connection, if their number is bounded.
+    connections: Option<Semaphore>,
 }
 
 impl Database {
@@ -88,6 +91,7 @@ impl Database {
             slow_query: options.slow_query,
             slowdown: options.slowdown,
             owed_ns: AtomicI64::new(0),
+            connections: options.pool.map(|pool| Semaphore::new(pool as usize)),
         }
     }
 
@@ -95,6 +99,7 @@ impl Database {
     pub(super) async fn run(&self, flow: &Flow, query: &Query, params: impl FnOnce() -> Value) {
         let number = self.queries.fetch_add(1, Ordering::Relaxed);
         let percent = 90 + u32::try_from(mix(self.seed ^ number) % 21).unwrap_or_default();
+        let _connection = self.connection().await;
         let _point =
             flow.enter("db", || vec![("db", json!({ "statement": query.statement, "params": params() }))]);
         self.take(query.typical * percent / 100).await;
@@ -102,6 +107,7 @@ impl Database {
 
     /// Runs the query without an index, for an actor whose roles are not cached.
     pub(super) async fn scan_assignments(&self, flow: &Flow, actor: &str) {
+        let _connection = self.connection().await;
         let _point = flow.enter("db", || {
             vec![
                 ("db", json!({ "statement": ASSIGNMENTS, "params": [actor] })),
@@ -110,6 +116,15 @@ impl Database {
             ]
         });
         self.take(self.slow_query).await;
+    }
+
+    /// A connection of the pool, once one is free. The wait is before the query's point, as with most libraries.
+    async fn connection(&self) -> Option<SemaphorePermit<'_>> {
+        match &self.connections {
+            // It is never closed.
+            Some(connections) => connections.acquire().await.ok(),
+            None => None,
+        }
     }
 
     /// Waits for the time of a query. If the demo is slowed down, waits for a share of the actual time in addition. A

@@ -227,7 +227,7 @@ impl Demo {
     /// A description of the demo, line by line, without secrets.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
-        let Options { slow_share, slow_query, slowdown } = self.options;
+        let Options { slow_share, slow_query, slowdown, pool } = self.options;
         let (url, users) = (&self.url, identity::USERS);
         let percent = slow_share * 100.0;
         let slowed =
@@ -250,7 +250,8 @@ impl Demo {
             "its queries are simulated: every `db` point is a timer of 0.3 to 2 ms, not a database"
                 .to_owned(),
         ];
-        lines.into_iter().chain(slowed).collect()
+        let pool = pool.map(|pool| format!("its pool has {pool} connections: so many queries run at once"));
+        lines.into_iter().chain(slowed).chain(pool).collect()
     }
 
     fn join(&mut self) -> Summary {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use plan::Plan;
+use report::capacity::LevelInfo;
 use verdict::paired::{CountRow, PercentileSeriesRow, WorkloadNames};
 
 /// Something that happened.
@@ -100,6 +101,8 @@ pub enum Event<'a> {
         /// The workloads of the ratios.
         workloads: &'a [WorkloadNames],
     },
+    /// A level of a search for capacity has ended.
+    LevelEnded(&'a LevelInfo),
     /// The rounds of a comparison get longer, for this reason.
     RoundsLonger(&'a str),
     /// How long a comparison takes, where that is known.

@@ -8,6 +8,7 @@
 
 pub mod ab;
 mod built_in;
+pub mod capacity;
 pub mod cloud;
 pub mod comment;
 pub mod demo;

@@ -144,18 +144,21 @@ pub struct EmbeddedDemoOptions {
     pub slow_query: Duration,
     /// How much longer all of the demo's work takes: 0.25 means 25 %.
     pub slowdown: f64,
+    /// How many queries run at once; `None` for any number.
+    pub pool: Option<u32>,
 }
 
 impl std::fmt::Display for EmbeddedDemoOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (slow, slower) = (self.slow_share * 100.0, self.slowdown * 100.0);
-        write!(formatter, "slow_percent {slow}, slow_query {:?}, slowdown {slower}%", self.slow_query)
+        write!(formatter, "slow_percent {slow}, slow_query {:?}, slowdown {slower}%", self.slow_query)?;
+        self.pool.map_or(Ok(()), |pool| write!(formatter, ", pool {pool}"))
     }
 }
 
 impl Default for EmbeddedDemoOptions {
     fn default() -> Self {
-        Self { slow_share: 0.02, slow_query: Duration::from_millis(80), slowdown: 0.0 }
+        Self { slow_share: 0.02, slow_query: Duration::from_millis(80), slowdown: 0.0, pool: None }
     }
 }
 
@@ -266,6 +269,7 @@ fn ours(
             .map_or(EmbeddedDemoOptions::default().slow_share, |percent| percent / 100.0),
         slow_query: demo.slow_query.map_or(EmbeddedDemoOptions::default().slow_query, |query| query.0),
         slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
+        pool: demo.pool,
     });
     let targets = targets::targets(reader, value, root, (auth.as_ref(), &mut lookup));
     targets::opened(&mut lookup, auth.as_ref(), &document.source);

@@ -27,6 +27,7 @@ pub mod include;
 pub mod json;
 pub mod keystone;
 mod known_targets;
+pub mod levels;
 pub mod messages;
 mod nesting;
 pub mod overrides;

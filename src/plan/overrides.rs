@@ -74,7 +74,7 @@ impl LoadShape {
             Some((workload.runner.as_mut()?, &mut workload.warm_up, &mut workload.sla))
         });
         for (runner, warm_up, sla) in single.into_iter().chain(several) {
-            self.add_thresholds(sla);
+            add_thresholds(sla, &self.thresholds);
             if self.changes_runners() {
                 *runner = self.replace(runner)?;
             }
@@ -98,17 +98,6 @@ impl LoadShape {
     fn changes_runners(&self) -> bool {
         let Self { concurrency, times, duration, rate_per_s, warm_up: _, thresholds: _ } = self;
         concurrency.is_some() || times.is_some() || duration.is_some() || rate_per_s.is_some()
-    }
-
-    fn add_thresholds(&self, sla: &mut Option<Sla>) {
-        if self.thresholds.is_empty() {
-            return;
-        }
-        let added = self.thresholds.iter().map(|threshold| Threshold {
-            written: ThresholdMap { threshold: threshold.clone(), ..ThresholdMap::default() },
-            is_map: false,
-        });
-        sla.get_or_insert_default().thresholds.get_or_insert_default().extend(added);
     }
 
     /// The runner with this load.
@@ -156,6 +145,18 @@ impl LoadShape {
             given => given,
         }
     }
+}
+
+/// Adds these conditions to the criteria of a workload.
+pub(crate) fn add_thresholds(sla: &mut Option<Sla>, thresholds: &[String]) {
+    if thresholds.is_empty() {
+        return;
+    }
+    let added = thresholds.iter().map(|threshold| Threshold {
+        written: ThresholdMap { threshold: threshold.clone(), ..ThresholdMap::default() },
+        is_map: false,
+    });
+    sla.get_or_insert_default().thresholds.get_or_insert_default().extend(added);
 }
 
 /// The settings of a runner that another one can have too.

@@ -7,6 +7,7 @@ pub mod annotations;
 pub mod asynchronous;
 pub mod badge;
 mod because;
+pub mod capacity;
 pub mod client_comparison;
 pub mod comment;
 pub mod compare;

@@ -193,7 +193,7 @@ fn faults_of_options(written: &config::ThresholdMap, place: &YamlNode) -> Vec<Fa
         fault("window", "the window is shorter than 100 ms", "write a longer one, such as 30s");
     }
     let Ok(condition) = threshold::parse(&written.threshold) else { return faults };
-    let after = matches!(condition.metric, threshold::Metric::Overhead(_)) || condition.metric.needs_traces();
+    let after = condition.metric.is_known_late();
     if after && written.abort_on_fail == Some(true) {
         let message = format!("{} is known only after the load", condition.metric);
         fault("abort_on_fail", &message, "remove abort_on_fail");

@@ -14,6 +14,7 @@ mod browser_report;
 mod canary;
 mod canary_schema;
 mod canary_types;
+mod capacity;
 mod catalog;
 mod ci;
 mod circles;

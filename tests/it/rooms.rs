@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 21] = [
+const NEVER: [(&str, &[&str]); 22] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     ("text/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
@@ -33,6 +33,8 @@ const NEVER: [(&str, &[&str]); 21] = [
     ("receive/", &["Collector", "print!", "println!", "stdout", "stderr"]),
     // Does I/O.
     ("analysis/", &["std::fs", "std::net", "std::io", "tokio", "File::"]),
+    // Makes load, or does I/O.
+    ("capacity/", &["std::fs", "std::net", "std::io", "std::time", "tokio", "File::", "print!"]),
     // Prints or exits, or reads anything.
     ("verdict/", &["std::fs", "std::io", "std::process", "tokio", "print!", "println!", "Exit"]),
     // Computes statistics.

@@ -272,6 +272,7 @@ fn the_example_with_every_key_misses_none() {
                     "slow_percent",
                     "slow_query",
                     "slowdown",
+                    "pool",
                     "token",
                     "descriptors",
                     "iteration",

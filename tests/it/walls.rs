@@ -22,12 +22,13 @@ const OF_A_LOAD: [&str; 10] = [
 ];
 
 /// A crate, and what must not be in its tree.
-const NEVER: [(&str, &[&str]); 13] = [
+const NEVER: [(&str, &[&str]); 14] = [
     ("bench-base", &["osprofiler", "tokio", "http"]),
     ("bench-text", &["osprofiler", "tokio", "http"]),
     ("bench-measure", &OF_A_LOAD),
     ("bench-results", &OF_A_LOAD),
     ("bench-analysis", &OF_A_LOAD),
+    ("bench-capacity", &OF_A_LOAD),
     ("bench-verdict", &OF_A_LOAD),
     ("bench-report", &OF_A_LOAD),
     ("bench-judging", &OF_A_LOAD),

@@ -133,6 +133,8 @@ fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessEr
         factor: 1.0,
         traces: 0,
         random_traces: 0,
+        level: None,
+        window: 0..0,
     };
     run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);

@@ -177,6 +177,8 @@ impl Comparison {
             length: self.options.round,
             factor: self.factor,
             traces: TRACES_OF_ROUND,
+            level: None,
+            window: 0..0,
             random_traces: if self.counted.is_empty() {
                 0
             } else {

@@ -1,6 +1,6 @@
 //! After the load: fetches and analyses traces, then judges the run and writes its files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
@@ -228,13 +228,14 @@ impl RunExecution {
         let random = random
             .map(|ChosenIteration { sample, .. }| (aggregate.trace_id(sample), sample.workload))
             .collect();
-        Ok(RoundEnded { setup_failed, aggregate, results, traces, random })
+        let window = self.identity.window_ids();
+        Ok(RoundEnded { setup_failed, aggregate, results, traces, random, window })
     }
 
     /// Results with findings from traces.
     fn explained(&self, ended: ClosedRunLog, stop: &Stop) -> Result<RunAnalysis, HarnessError> {
         let mut aggregate =
-            read_again::read(ended.log, HashSet::new(), HarnessErrorKind::Failed, |_| Ok(()))?;
+            read_again::read(ended.log, self.identity.window_ids(), HarnessErrorKind::Failed, |_| Ok(()))?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), FetchedRecords::default());

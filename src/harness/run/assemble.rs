@@ -25,6 +25,7 @@ use config::scenario::Scenario;
 use measure::ids::RunIds;
 use osprofiler::driver::Collector;
 use plan::deployment::{DEFAULT_TARGET, ResolvedDeployment};
+use plan::levels::as_level;
 use plan::rounds::as_round;
 use plan::{Plan, SEED_MAX};
 use results::directory::RunDirectory;
@@ -177,12 +178,14 @@ pub(super) fn assemble(
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting =
         awaiting.map(|deployment| ReplanInputs::new((document, deployment), limits.warnings, round));
+    let window = round.map_or(0..0, |round| round.window.clone());
     let identity = RunIdentity {
         clock,
         run_id,
         ids,
         probe_ids: probe::ids(),
         data_seed,
+        window,
         names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
     };
     let run = RunExecution {
@@ -214,8 +217,11 @@ pub(crate) fn vary(
     deployment: &mut ResolvedDeployment,
     round: &Round<'_>,
 ) -> Result<(), HarnessError> {
-    as_round(&mut document.value, round.length, round.factor)
-        .map_err(|complaint| HarnessError::usage(complaint.to_string()))?;
+    match round.level {
+        Some(level) => as_level(&mut document.value, level),
+        None => as_round(&mut document.value, round.length, round.factor),
+    }
+    .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
     choose_target(deployment, round.target)
 }
 

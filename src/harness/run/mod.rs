@@ -12,8 +12,9 @@ mod probe;
 mod record;
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +26,11 @@ use base::clock::RunClock;
 use client::plain::PlainClient;
 use demo::Demo;
 use measure::ids::RunIds;
+use measure::latency::SampleId;
 use measure::log::{LogWriter, ShardStart};
 use plan::Plan;
 use plan::keystone::Token;
+use plan::levels::LevelLoad;
 use report::metrics::RunFacts;
 use results::aggregate::Aggregate;
 use results::choice::IterationClass;
@@ -119,6 +122,10 @@ pub(super) struct Round<'a> {
     pub(super) traces: u32,
     /// How many random iterations' traces are fetched; 0 for as many as the scenario wants.
     pub(super) random_traces: u32,
+    /// The load instead of the scenario's, of a level of a search.
+    pub(super) level: Option<&'a LevelLoad>,
+    /// The numbers of iterations of the first workload whose traces are fetched, all of them.
+    pub(super) window: Range<u64>,
 }
 
 /// The result of a round.
@@ -131,6 +138,8 @@ pub(super) struct RoundEnded {
     pub(super) traces: Vec<(IterationClass, StoredTrace)>,
     /// The random sample of successful iterations, with their workloads.
     pub(super) random: HashMap<Uuid, u16>,
+    /// The iterations of the window.
+    pub(super) window: HashSet<Uuid>,
 }
 
 /// Runs a round silently; it writes only the log and the traces.
@@ -186,8 +195,18 @@ struct RunIdentity {
     probe_ids: RunIds,
     /// The seed of rows and of generated values.
     data_seed: u64,
+    /// The numbers of iterations of the first workload whose traces are all wanted.
+    window: Range<u64>,
     /// The id in the names of what is made in services: each process has its own.
     names_id: Uuid,
+}
+
+impl RunIdentity {
+    /// The trace ids of the window.
+    fn window_ids(&self) -> HashSet<Uuid> {
+        let id = |number| self.ids.trace_id(SampleId { workload: 0, number });
+        self.window.clone().map(id).collect()
+    }
 }
 
 /// What is known of the cloud.

@@ -10,6 +10,7 @@
 
 mod badge;
 mod calls;
+pub mod capacity;
 mod causes;
 pub mod comparison;
 mod criteria;

@@ -286,6 +286,12 @@ impl Metric {
         matches!(self, Self::Trace(..) | Self::Asynchronous(_) | Self::Share(_))
     }
 
+    /// True if the metric is known only when the load is over.
+    #[must_use]
+    pub fn is_known_late(&self) -> bool {
+        matches!(self, Self::Overhead(_)) || self.needs_traces()
+    }
+
     /// True if the metric needs iterations that were left unprofiled for comparison.
     #[must_use]
     pub fn needs_control(&self) -> bool {

@@ -1,0 +1,89 @@
+//! What stops the service: a level at half the capacity and one above it, traced and compared.
+
+use std::time::Duration;
+
+use ::capacity::limit::{Limit, limit as compare};
+use ::capacity::search::CapacityBounds;
+use osprofiler::report::TraceTree;
+use report::capacity::{LevelInfo, NoLimit, OverloadFailure};
+
+use super::levels::{self, LevelRunner};
+use crate::run::{Round, RoundEnded};
+
+/// How long each of the two levels lasts.
+const LENGTH: Duration = Duration::from_secs(6);
+/// The rate of the level at ease, as a share of what holds, and of the other, as a multiple of what breaks.
+const AT_EASE: f64 = 0.5;
+const ABOVE: f64 = 1.1;
+/// So much more iterations must fail at the level above for that to be said.
+const FAILS_MORE: f64 = 0.01;
+/// How many random traces are fetched of each.
+const RANDOM_TRACES: u32 = 80;
+/// At most so many iterations in a row are traced, all of them.
+const WINDOW_MAX: u64 = 1_000;
+
+/// What two levels say of what stops the service.
+pub(super) struct NamedLimit {
+    pub(super) limit: Result<Limit, NoLimit>,
+    pub(super) fails: Option<OverloadFailure>,
+    /// The two levels.
+    pub(super) compared: Option<[LevelInfo; 2]>,
+}
+
+/// Names what stops the service.
+pub(super) fn limit(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> NamedLimit {
+    let nothing = |reason| NamedLimit { limit: Err(reason), fails: None, compared: None };
+    let Some((holds, breaks)) = bounds.holds_per_s.zip(bounds.breaks_per_s) else {
+        return nothing(NoLimit::NoBounds);
+    };
+    let at_ease = traced_level(runner, holds * AT_EASE);
+    let above = at_ease.as_ref().and_then(|_| traced_level(runner, breaks * ABOVE));
+    let Some((at_ease, above)) = at_ease.zip(above) else { return nothing(NoLimit::NoTime) };
+    let deployment = &runner.plan.deployment;
+    let collects = deployment.connection_string.is_some() || !deployment.spans.receive.is_empty();
+    let limit = match runner.plan.profiling_off.is_none() && (collects || deployment.demo.is_some()) {
+        true => compare(&random(&at_ease.1), &random(&above.1), &window(&above.1)).map_err(NoLimit::Analysis),
+        false => Err(NoLimit::NoTraces),
+    };
+    let more = above.0.failed_share() - at_ease.0.failed_share();
+    let fails = (more > FAILS_MORE).then(|| most_failures(&above.1)).flatten();
+    NamedLimit { limit, fails, compared: Some([at_ease.0, above.0]) }
+}
+
+/// What most failed iterations of a level fail of.
+fn most_failures(ended: &RoundEnded) -> Option<OverloadFailure> {
+    let workload = ended.results.workloads.first()?;
+    let most = workload.errors.iter().max_by_key(|error| error.count)?;
+    let share = most.count as f64 / workload.iterations.total.max(1) as f64;
+    Some(OverloadFailure { class: most.class.clone(), message: most.message.clone(), share: share.min(1.0) })
+}
+
+/// Runs a level to its end, with traces.
+fn traced_level(runner: &mut LevelRunner<'_>, rate_per_s: f64) -> Option<(LevelInfo, RoundEnded)> {
+    let level = levels::load(runner.options, Some(rate_per_s), LENGTH, false);
+    // The last third: by then a backlog has grown.
+    let from = (rate_per_s * level.length.as_secs_f64() * 2.0 / 3.0) as u64;
+    let until = (rate_per_s * level.length.as_secs_f64()) as u64;
+    let window = from..until.min(from.saturating_add(WINDOW_MAX));
+    // A level that cannot run leaves the answer as it is.
+    let ended = runner.run(&level, &|round| with_traces(round, &window)).ok().flatten()?;
+    let (info, _) = runner.judged(&ended, Some(rate_per_s));
+    Some((info, ended))
+}
+
+/// The round with the traces that are compared.
+fn with_traces<'r>(round: Round<'r>, window: &std::ops::Range<u64>) -> Round<'r> {
+    Round { random_traces: RANDOM_TRACES, traces: 1, window: window.clone(), ..round }
+}
+
+/// The random traces of a level.
+fn random(ended: &RoundEnded) -> Vec<&TraceTree> {
+    let traces = ended.traces.iter().map(|(_, trace)| trace);
+    traces.filter(|trace| ended.random.contains_key(&trace.trace_id)).map(|trace| &*trace.tree).collect()
+}
+
+/// All traces of its window.
+fn window(ended: &RoundEnded) -> Vec<&TraceTree> {
+    let traces = ended.traces.iter().map(|(_, trace)| trace);
+    traces.filter(|trace| ended.window.contains(&trace.trace_id)).map(|trace| &*trace.tree).collect()
+}

@@ -1,0 +1,124 @@
+//! What a search is asked for, and the verdict on what it found.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::capacity::search::CapacityBounds;
+use results::model::Outcome;
+
+use crate::options::{LoadOptions, YamlFile};
+
+/// What to search, and how far.
+#[derive(Clone, Debug)]
+pub struct CapacityOptions {
+    /// The scenario.
+    pub scenario: YamlFile,
+    /// Its deployment, instead of the one that it names.
+    pub deployment: Option<YamlFile>,
+    /// The target of the deployment to use instead of `default`.
+    pub target: Option<String>,
+    /// Conditions that each level must meet besides the scenario's, such as `p99 < 500ms`.
+    pub thresholds: Vec<String>,
+    /// How long the search may take.
+    pub budget: Duration,
+    /// How long a level lasts at least; one at a low rate lasts longer, for enough iterations.
+    pub level: Duration,
+    /// The rate to begin with, in iterations per second; half of what one user gets if absent.
+    pub first_per_s: Option<f64>,
+    /// No higher rate is tried.
+    pub highest_per_s: f64,
+    /// The rate that the service must bear: that is the verdict.
+    pub at_least_per_s: Option<f64>,
+    /// Changes to the load.
+    pub load: LoadOptions,
+    /// The directory in which the directory of the search is made.
+    pub out: PathBuf,
+    /// Write the verdict as JUnit XML to this file.
+    pub junit: Option<PathBuf>,
+    /// Add the report in Markdown to this file: GitHub Actions' summary of a step.
+    pub step_summary: Option<PathBuf>,
+}
+
+impl CapacityOptions {
+    /// Searches with the defaults of `bench capacity`.
+    pub fn new(scenario: impl Into<YamlFile>) -> Self {
+        Self {
+            scenario: scenario.into(),
+            deployment: None,
+            target: None,
+            thresholds: Vec::new(),
+            budget: Duration::from_secs(300),
+            level: Duration::from_secs(10),
+            first_per_s: None,
+            highest_per_s: 1_000.0,
+            at_least_per_s: None,
+            load: LoadOptions::default(),
+            out: "runs".into(),
+            junit: None,
+            step_summary: None,
+        }
+    }
+}
+
+/// The verdict, and why.
+pub(super) fn verdict(
+    at_least_per_s: Option<f64>,
+    bounds: &CapacityBounds,
+    generator: Option<&str>,
+    lost: bool,
+) -> (Outcome, Vec<String>) {
+    let mut reasons = Vec::new();
+    if let Some(reason) = generator {
+        reasons.push(format!("The load generator was the limit, not the service: {reason}."));
+    }
+    if lost {
+        reasons
+            .push("The search ended because the service did not recover from a level that broke.".to_owned());
+    }
+    if !bounds.settled && generator.is_none() && !lost {
+        reasons.push(
+            "The time ended before the answer was as close as 5 %: give it more (--budget).".to_owned(),
+        );
+    }
+    let holds = |least: f64| bounds.holds_per_s.is_some_and(|holds| holds >= least);
+    let breaks = |least: f64| bounds.breaks_per_s.is_some_and(|breaks| breaks <= least);
+    let outcome = match at_least_per_s {
+        Some(least) if holds(least) => Outcome::Pass,
+        Some(least) if breaks(least) => {
+            reasons.insert(0, format!("It must bear {least}/s."));
+            Outcome::Fail
+        }
+        _ if generator.is_some() => Outcome::Invalid,
+        Some(least) => {
+            reasons.insert(0, format!("It must bear {least}/s, which is between the two."));
+            Outcome::Inconclusive
+        }
+        None => Outcome::None,
+    };
+    (outcome, reasons)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_that_must_hold_decides() {
+        let bounds =
+            |holds, breaks| CapacityBounds { holds_per_s: holds, breaks_per_s: breaks, settled: true };
+        for (least, bounds, generator, expected) in [
+            (None, bounds(Some(400.0), Some(420.0)), None, Outcome::None),
+            (Some(400.0), bounds(Some(400.0), Some(420.0)), None, Outcome::Pass),
+            (Some(410.0), bounds(Some(400.0), Some(420.0)), None, Outcome::Inconclusive),
+            (Some(420.0), bounds(Some(400.0), Some(420.0)), None, Outcome::Fail),
+            (Some(1.0), bounds(None, Some(1.0)), None, Outcome::Fail),
+            (Some(500.0), bounds(Some(400.0), None), Some("ports"), Outcome::Invalid),
+            (Some(300.0), bounds(Some(400.0), None), Some("ports"), Outcome::Pass),
+            (None, bounds(Some(400.0), None), Some("ports"), Outcome::Invalid),
+        ] {
+            let (outcome, reasons) = verdict(least, &bounds, generator, false);
+            assert_eq!(outcome, expected, "{least:?} {bounds:?}");
+            assert_eq!(reasons.iter().any(|reason| reason.contains("ports")), generator.is_some());
+        }
+    }
+}
