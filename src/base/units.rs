@@ -190,6 +190,36 @@ pub fn beside_limit(value: f64, limit: f64, shown: impl Fn(f64, usize) -> String
     shown(value, more.unwrap_or(0))
 }
 
+/// The significant digits of a number that is not whole.
+const NUMBER_DIGITS: usize = 4;
+
+/// Formats a number without a unit: all digits of a whole number, else four significant ones: `1234567`, `19.9`,
+/// `0.001235`, `1.5e20`.
+#[must_use]
+pub fn format_number(value: f64) -> String {
+    number_to(value, 0)
+}
+
+/// The same beside a limit; see [`beside_limit`].
+#[must_use]
+pub fn number_beside(value: f64, limit: f64) -> String {
+    beside_limit(value, limit, number_to)
+}
+
+fn number_to(value: f64, more: usize) -> String {
+    let (size, digits) = (value.abs(), NUMBER_DIGITS + more);
+    if size < 1e15 && value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    let exponent = size.log10().floor();
+    if !(-6.0..15.0).contains(&exponent) {
+        return format!("{value:.*e}", digits - 1);
+    }
+    let decimals = (digits as f64 - 1.0 - exponent).max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// `8 calls` of `8.00 calls`.
 fn without_zeros(text: &str) -> String {
     let (number, unit) = text.split_at(text.find(' ').unwrap_or(text.len()));

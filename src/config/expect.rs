@@ -147,3 +147,41 @@ pub struct Extract {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
 }
+
+/// Where to find a number in a response: exactly one of `json`, `pointer`, `header`, `cookie` and `regex`. A text that is a
+/// number counts, such as `"19.90"`; anything else is counted as no number, and fails nothing.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasurePlace {
+    /// A JSONPath (RFC 9535) in the body, such as `$.cart.total`. The number is the first match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// A JSON pointer (RFC 6901) in the body, such as `/cart/total`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The name of a cookie that this response or an earlier one of the iteration set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
+    /// The name of a header, such as `X-RateLimit-Remaining`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// A regular expression for the body. The number is its first group, or the whole match if it has no group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+}
+
+impl MeasurePlace {
+    /// The same place, as `extract` has it.
+    #[must_use]
+    pub fn as_extract(&self) -> Extract {
+        Extract {
+            json: self.json.clone(),
+            pointer: self.pointer.clone(),
+            cookie: self.cookie.clone(),
+            header: self.header.clone(),
+            regex: self.regex.clone(),
+            default: None,
+            secret: None,
+        }
+    }
+}

@@ -15,7 +15,7 @@ use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
 use super::body::{Lines, Multipart, OrderedMap, Values};
-use super::expect::{Expect, Extract};
+use super::expect::{Expect, Extract, MeasurePlace};
 use super::reference::{DurationText, SizeText};
 use super::stream::StreamReading;
 use super::websocket::{Close, Receive, SentMessage};
@@ -164,6 +164,10 @@ pub struct Step {
     /// Values to take from the response, by variable name. Later actions can use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract: Option<BTreeMap<String, Extract>>,
+    /// Numbers to take from the response, by the name of the metric that they belong to, such as `{cart_total: {json: $.total}}`.
+    /// The metric has percentiles, and thresholds such as `p95(measure "cart_total") < 100`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<BTreeMap<String, MeasurePlace>>,
     /// Repeats the request until a condition holds, such as `{until: "{{ status == 'ACTIVE' }}"}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll: Option<Poll>,

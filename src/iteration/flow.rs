@@ -279,6 +279,7 @@ impl Lane {
         for lane in &mut self.beside {
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);
+            self.numbers.append(&mut lane.numbers);
         }
         variables.merge(ended.iter().map(|(_, own)| own).zip(sets));
         let (mut stopped, ended) = (false, ended.into_iter().map(|(ended, _)| ended));

@@ -33,6 +33,16 @@ const JSON_DEPTH_MAX: usize = 127;
 /// What a protocol says of an answer that is not accepted, if it knows more than the outcome.
 pub(super) type Refusal = fn(&Reply) -> Option<Fault>;
 
+/// What is kept of an answer after it was judged.
+pub(super) struct KeptOfAnswer<'a> {
+    /// What was seen in it, if it failed.
+    pub(super) seen: &'a mut Option<Box<FailureEvidence>>,
+    /// Every check, if the iteration is observed.
+    pub(super) outcomes: &'a mut Option<Vec<CheckOutcome>>,
+    /// The numbers that were taken from it, if it did not fail.
+    pub(super) numbers: &'a mut Vec<(u16, Option<f64>)>,
+}
+
 /// An answer with its body parsed at most once.
 pub(super) struct ParsedReply<'a> {
     answer: &'a Reply,
@@ -66,15 +76,15 @@ impl<'a> ParsedReply<'a> {
         }
     }
 
-    /// Checks the answer, and extracts the action's variables. Also gives what was seen in one that failed, and every
-    /// check if the iteration is observed.
+    /// Checks the answer, and takes the action's variables and numbers from it.
     pub(super) fn verdict(
         &self,
         action: &Action,
         duration: Duration,
         variables: &mut Variables,
-        (seen, outcomes): (&mut Option<Box<FailureEvidence>>, &mut Option<Vec<CheckOutcome>>),
+        kept: KeptOfAnswer<'_>,
     ) -> Verdict {
+        let KeptOfAnswer { seen, outcomes, numbers } = kept;
         // Other users may have rendered on this thread in the meantime.
         allowance::renew();
         if let Some(outcomes) = outcomes {
@@ -87,8 +97,9 @@ impl<'a> ParsedReply<'a> {
         if let Some(outcomes) = outcomes {
             outcomes.extend(Self::outcomes_of_variables(&action.expect, variables));
         }
-        if verdict.is_err() {
-            *seen = self.seen(variables);
+        match verdict {
+            Ok(()) => numbers.extend(action.measures.iter().map(|one| (one.index, self.number(&one.place)))),
+            Err(_) => *seen = self.seen(variables),
         }
         verdict
     }
@@ -278,6 +289,16 @@ impl<'a> ParsedReply<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The number at a place; `None` if something else or nothing is there.
+    fn number(&self, place: &ResponseLocation) -> Option<f64> {
+        let found = template::to_json(&self.find(place).ok()??).ok()?;
+        match found {
+            Json::Number(number) => number.as_f64(),
+            Json::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            _ => None,
+        }
     }
 
     fn find(&self, place: &ResponseLocation) -> Result<Option<Value>, Fault> {

@@ -5,6 +5,7 @@
 
 use base::clock::{now, saturating_nanos};
 use measure::errors::{FailureClass, FailureEvidence};
+use measure::numbers::MeasuredNumber;
 use measure::observation::Observation;
 use measure::phases::Phases;
 use measure::sample::{ActionSample, CompletionStatus};
@@ -22,6 +23,7 @@ pub(super) struct Lane {
     /// The iteration's measurements so far.
     pub(super) actions: Vec<ActionSample>,
     pub(super) streams: Vec<StreamSample>,
+    pub(super) numbers: Vec<MeasuredNumber>,
     pub(super) state: CallState,
     /// The lanes of steps that run at the same time.
     pub(super) beside: Vec<Lane>,
@@ -40,6 +42,7 @@ impl Lane {
             callers: Callers::new(context),
             actions: Vec::new(),
             streams: Vec::new(),
+            numbers: Vec::new(),
             state: CallState::default(),
             beside: Vec::new(),
         }
@@ -50,6 +53,7 @@ impl Lane {
     pub(super) fn begin_iteration(&mut self) {
         self.actions.clear();
         self.streams.clear();
+        self.numbers.clear();
         self.state.under_way.clear();
         self.state.seen = None;
         self.beside.iter_mut().for_each(Self::begin_iteration);
@@ -80,6 +84,7 @@ impl Lane {
             lane.cut_off();
             self.actions.append(&mut lane.actions);
             self.streams.append(&mut lane.streams);
+            self.numbers.append(&mut lane.numbers);
         }
         self.callers.dialogue.leave();
         let phases = std::mem::take(&mut self.state.phases);
@@ -106,6 +111,7 @@ impl Lane {
         before: &EarlierAttempts,
     ) -> Result<Attempt, Fault> {
         allowance::renew();
+        self.state.numbers.clear();
         let called = self.callers.call(&mut self.state, pass, branch, action, variables, before).await;
         let CallResult { ended, duration, outcome, body_bytes, verdict } = called.map_err(|error| {
             pass.observe(|| Observation::Unsent {
@@ -124,6 +130,13 @@ impl Lane {
             // Of a poll, the last attempt counts.
             self.streams.retain(|earlier| earlier.point != sample.point);
             self.streams.push(StreamSample { point: sample.point, ..streamed });
+        }
+        if !self.state.numbers.is_empty() {
+            // The same.
+            self.numbers.retain(|earlier| earlier.point != sample.point);
+            let taken = self.state.numbers.drain(..);
+            self.numbers
+                .extend(taken.map(|(measure, value)| MeasuredNumber::new(measure, sample.point, value)));
         }
         let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
         let sample = ActionSample {

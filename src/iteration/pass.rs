@@ -115,6 +115,8 @@ pub(super) struct CallState {
     pub(super) deadline: Deadline,
     /// What its answer was, if it came as a stream.
     pub(super) streamed: Option<StreamSample>,
+    /// The numbers that were taken from its answer, by the numbers of their names; `None` where there was none.
+    pub(super) numbers: Vec<(u16, Option<f64>)>,
     /// What was seen in the last answer, if it failed.
     pub(super) seen: Option<Box<FailureEvidence>>,
 }

@@ -123,6 +123,7 @@ impl VirtualUser {
         self.sample.duration_ns = saturating_nanos(now() - started);
         self.sample.actions = std::mem::take(&mut self.lane.actions);
         self.sample.streams = std::mem::take(&mut self.lane.streams);
+        self.sample.numbers = std::mem::take(&mut self.lane.numbers);
         self.began = None;
         self.lane.end_iteration();
         let failure = match ended {
@@ -149,6 +150,7 @@ impl VirtualUser {
         self.lane.cut_off();
         self.sample.actions = std::mem::take(&mut self.lane.actions);
         self.sample.streams = std::mem::take(&mut self.lane.streams);
+        self.sample.numbers = std::mem::take(&mut self.lane.numbers);
         Some(&mut self.sample)
     }
 
@@ -198,6 +200,7 @@ impl VirtualUser {
         // The memory of the last iteration's actions, which an idle user holds once.
         self.lane.actions = std::mem::take(&mut self.sample.actions);
         self.lane.streams = std::mem::take(&mut self.sample.streams);
+        self.lane.numbers = std::mem::take(&mut self.sample.numbers);
         self.lane.begin_iteration();
         self.sample = IterationSample {
             workload: assignment.workload,

@@ -5,11 +5,12 @@
 //! among the flags of a request, and know of no other protocol. If a time can be predicted from others (an iteration's end from
 //! the end of its last request, a request's waiting from its other phases), only the remainder is stored.
 
+use crate::numbers::MeasuredNumber;
 use crate::phases::{Phases, Retransmits};
 use crate::protocol::Protocol;
 
 use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
-use super::rows::{BLOCK_GAPS, BLOCK_ROWS_MAX, IterationHead, Rows};
+use super::rows::{BLOCK_GAPS, BLOCK_NUMBERS, BLOCK_ROWS_MAX, IterationHead, NUMBERS_OF_ITERATION_MAX, Rows};
 use super::sample::{ActionSample, CompletionStatus};
 use super::streams::{GAPS_OF_ITERATION_MAX, GapCounts, StreamSample};
 
@@ -18,6 +19,8 @@ const FIRST_OF_PROTOCOLS: u16 = 5;
 /// The most streams, and different gaps in them, that a reader accepts in a block.
 const STREAMS_MAX: usize = REQUESTS_MAX;
 const GAPS_MAX: usize = BLOCK_GAPS + GAPS_OF_ITERATION_MAX;
+/// The same for numbers that were taken from answers.
+const NUMBERS_MAX: usize = BLOCK_NUMBERS + NUMBERS_OF_ITERATION_MAX;
 /// The most requests that a reader accepts in a block.
 const REQUESTS_MAX: usize = 1 << 18;
 
@@ -34,10 +37,12 @@ const ITERATION_RESENT: u64 = 1 << (USER_SHIFT + u32::BITS);
 const ITERATION_POINT: u64 = 1;
 const FIRST_POINT: u64 = 2;
 
-const HEAD_COLUMNS: usize = 9;
+/// Logs before version 7 have no numbers: their last column is one of zeros, which is left out.
+const HEAD_COLUMNS: usize = 10;
 const ACTION_COLUMNS: usize = 20;
 const STREAM_COLUMNS: usize = 5;
 const GAP_COLUMNS: usize = 2;
+const NUMBER_COLUMNS: usize = 3;
 const OFFSET_COLUMN: usize = 2;
 const DURATION_COLUMN: usize = 3;
 
@@ -50,7 +55,7 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     put(rows.requests() as u64, output);
     let mut previous = IterationHead::default();
     scratch.columns(HEAD_COLUMNS, rows.len());
-    for (head, first, _) in &scratch.order {
+    for RowPlace { head, first, .. } in &scratch.order {
         let actions = &rows.actions[*first..][..head.actions as usize];
         let end_ns = actions.last().map_or(0, |last| last.offset_ns.wrapping_add(last.duration_ns));
         let flags = head.ended as u64
@@ -67,13 +72,14 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
             u64::from(head.error),
             u64::from(head.actions),
             u64::from(head.streams),
+            u64::from(head.numbers),
         ];
         scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         previous = *head;
     }
     write_columns(&scratch.columns[..HEAD_COLUMNS], output);
     scratch.columns(ACTION_COLUMNS, rows.requests());
-    for (head, first, _) in &scratch.order {
+    for RowPlace { head, first, .. } in &scratch.order {
         let mut after_ns = 0;
         for (position, action) in (0..).zip(&rows.actions[*first..][..head.actions as usize]) {
             let values = action_values(action, position, after_ns);
@@ -85,11 +91,50 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     if !rows.streams.is_empty() {
         encode_streams(rows, scratch, output);
     }
+    if !rows.numbers.is_empty() {
+        encode_numbers(rows, scratch, output);
+    }
+}
+
+fn encode_numbers(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
+    scratch.columns(NUMBER_COLUMNS, rows.numbers.len());
+    for RowPlace { head, first_number, .. } in &scratch.order {
+        for number in rows.numbers.iter().skip(*first_number).take(head.numbers as usize) {
+            let values = [
+                u64::from(number.measure),
+                u64::from(number.point).wrapping_sub(FIRST_POINT),
+                number.stored(),
+            ];
+            let values = [values[0], zigzag(values[1]), values[2]];
+            scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+    }
+    write_columns(&scratch.columns[..NUMBER_COLUMNS], output);
+}
+
+fn decode_numbers(input: &mut &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
+    let count: usize = rows.heads.iter().map(|head| head.numbers as usize).sum();
+    if count == 0 {
+        return Some(());
+    }
+    if count > NUMBERS_MAX {
+        return None;
+    }
+    scratch.columns(NUMBER_COLUMNS, count);
+    read_columns(input, &mut scratch.columns[..NUMBER_COLUMNS], count)?;
+    for row in 0..count {
+        let column = |index: usize| scratch.columns[index][row];
+        let measure = u16::try_from(column(0)).ok()?;
+        let point = u32::try_from(unzigzag(column(1)).wrapping_add(FIRST_POINT)).ok()?;
+        rows.numbers.push(MeasuredNumber::from_stored(measure, point, column(2)));
+    }
+    Some(())
 }
 
 fn encode_streams(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
-    let in_order = |order: &[(IterationHead, usize, usize)]| -> Vec<usize> {
-        order.iter().flat_map(|(head, _, first)| *first..*first + head.streams as usize).collect()
+    let in_order = |order: &[RowPlace]| -> Vec<usize> {
+        let of = |place: &RowPlace| place.first_stream..place.first_stream + place.head.streams as usize;
+        order.iter().flat_map(of).collect()
     };
     let streams: Vec<&StreamSample> =
         in_order(&scratch.order).into_iter().filter_map(|at| rows.streams.get(at)).collect();
@@ -217,21 +262,30 @@ fn read_columns(input: &mut &[u8], columns: &mut [Vec<u64>], count: usize) -> Op
 #[derive(Default)]
 pub struct Scratch {
     columns: Vec<Vec<u64>>,
-    /// The rows in the order in which they are written, with the indices of their first request and stream.
-    order: Vec<(IterationHead, usize, usize)>,
+    /// The rows in the order in which they are written.
+    order: Vec<RowPlace>,
+}
+
+/// A row with the indices of its first request, stream and number.
+struct RowPlace {
+    head: IterationHead,
+    first: usize,
+    first_stream: usize,
+    first_number: usize,
 }
 
 impl Scratch {
     /// Orders rows by their numbers, so that differences are small, although workers finish in any order.
     fn order(&mut self, rows: &Rows) {
         self.order.clear();
-        let (mut first, mut first_stream) = (0, 0);
+        let (mut first, mut first_stream, mut first_number) = (0, 0, 0);
         for head in &rows.heads {
-            self.order.push((*head, first, first_stream));
+            self.order.push(RowPlace { head: *head, first, first_stream, first_number });
             first += head.actions as usize;
             first_stream += head.streams as usize;
+            first_number += head.numbers as usize;
         }
-        self.order.sort_by_key(|(head, ..)| (head.workload, head.number));
+        self.order.sort_by_key(|place| (place.head.workload, place.head.number));
     }
 
     fn columns(&mut self, count: usize, rows: usize) {
@@ -254,6 +308,7 @@ pub fn decode(mut input: &[u8], version: u16, scratch: &mut Scratch, rows: &mut 
         _ => decode_actions::<CurrentLayout>(&mut input, requests, scratch, rows)?,
     }
     decode_streams(&mut input, scratch, rows)?;
+    decode_numbers(&mut input, scratch, rows)?;
     input.is_empty().then_some(())
 }
 
@@ -321,6 +376,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         error: u32::try_from(column(6)).ok()?,
         actions: u32::try_from(column(7)).ok()?,
         streams: u32::try_from(column(8)).ok()?,
+        numbers: u32::try_from(column(9)).ok()?,
         workload: u16::try_from(column(1)).ok()?,
         ended: CompletionStatus::from_u8((flags & ENDED_MASK) as u8)?,
         warm_up: flags & WARM_UP != 0,
@@ -493,12 +549,18 @@ mod tests {
         }
     }
     prop_compose! {
+        fn number()(measure: u16, point: u32, value: Option<f64>) -> MeasuredNumber {
+            MeasuredNumber::new(measure, point, value)
+        }
+    }
+    prop_compose! {
         fn sample()(workload: u16, number: u64, start_ns in 0..1_u64 << 50, late_ns in 0..1_u64 << 30,
             duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32, user: u32,
             streams in proptest::collection::vec(stream(), 0..3),
+            numbers in proptest::collection::vec(number(), 0..4),
             actions in proptest::collection::vec(action(), 0..4)) -> IterationSample {
             IterationSample { workload, number, warm_up, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
-                ended: CompletionStatus::from_u8(ended).unwrap(), error, user, actions, streams }
+                ended: CompletionStatus::from_u8(ended).unwrap(), error, user, actions, streams, numbers }
         }
     }
 

@@ -14,6 +14,7 @@ pub mod intervals;
 pub mod latency;
 pub mod log;
 pub mod meter;
+pub mod numbers;
 pub mod observation;
 mod pack;
 pub mod phases;

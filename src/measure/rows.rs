@@ -5,6 +5,7 @@
 use base::clock::Nanos;
 
 use super::latency::SampleId;
+use super::numbers::MeasuredNumber;
 use super::sample::{ActionSample, CompletionStatus, IterationSample};
 use super::streams::{GAPS_OF_ITERATION_MAX, GapCounts, StreamSample};
 
@@ -19,6 +20,10 @@ pub(super) const BLOCK_ROWS_MAX: usize = 8192;
 const BLOCK_REQUESTS: usize = 16 * 1024;
 /// The same for different gaps between the messages of streams.
 pub(super) const BLOCK_GAPS: usize = 1 << 16;
+/// The same for numbers.
+pub(super) const BLOCK_NUMBERS: usize = 16 * 1024;
+/// The most numbers of an iteration that are kept.
+pub(super) const NUMBERS_OF_ITERATION_MAX: usize = 100_000;
 
 /// An iteration without its requests. All offsets count from the run's anchor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct IterationHead {
     pub actions: u32,
     /// How many of them were answered by a stream.
     pub streams: u32,
+    /// How many numbers were taken from their answers.
+    pub numbers: u32,
     /// Its virtual user's number plus 1, if that decides which rows of data it got; 0 otherwise.
     pub user: u32,
     /// The workload's index.
@@ -102,6 +109,7 @@ impl IterationSample {
             error: self.error,
             actions: self.actions.len() as u32,
             streams: self.streams.len() as u32,
+            numbers: self.numbers.len() as u32,
             user: self.user,
             workload: self.workload,
             ended: self.ended,
@@ -119,6 +127,8 @@ pub struct SampleRow<'a> {
     pub actions: &'a [ActionSample],
     /// Their streams, in no order.
     pub streams: &'a [StreamSample],
+    /// The numbers that were taken from their answers, in no order.
+    pub numbers: &'a [MeasuredNumber],
 }
 
 impl SampleRow<'_> {
@@ -143,6 +153,7 @@ impl SampleRow<'_> {
             user: self.head.user,
             actions: self.actions.to_vec(),
             streams: self.streams.to_vec(),
+            numbers: self.numbers.to_vec(),
         }
     }
 }
@@ -153,6 +164,7 @@ pub struct Rows {
     pub(super) heads: Vec<IterationHead>,
     pub(super) actions: Vec<ActionSample>,
     pub(super) streams: Vec<StreamSample>,
+    pub(super) numbers: Vec<MeasuredNumber>,
     /// How many different gaps the streams have.
     gaps: usize,
 }
@@ -172,8 +184,11 @@ impl Rows {
     #[inline]
     pub fn push(&mut self, sample: &IterationSample) {
         let actions = &sample.actions[..sample.actions.len().min(REQUESTS_OF_ITERATION_MAX)];
-        self.heads.push(IterationHead { actions: actions.len() as u32, ..sample.head() });
+        let numbers = &sample.numbers[..sample.numbers.len().min(NUMBERS_OF_ITERATION_MAX)];
+        let (actions_kept, numbers_kept) = (actions.len() as u32, numbers.len() as u32);
+        self.heads.push(IterationHead { actions: actions_kept, numbers: numbers_kept, ..sample.head() });
         self.actions.extend_from_slice(actions);
+        self.numbers.extend_from_slice(numbers);
         if !sample.streams.is_empty() {
             self.push_streams(&sample.streams);
         }
@@ -196,6 +211,7 @@ impl Rows {
         self.heads.push(*row.head);
         self.actions.extend_from_slice(row.actions);
         self.push_streams(row.streams);
+        self.numbers.extend_from_slice(row.numbers);
     }
 
     /// Appends all rows of another table.
@@ -203,6 +219,7 @@ impl Rows {
         self.heads.extend_from_slice(&other.heads);
         self.actions.extend_from_slice(&other.actions);
         self.streams.extend_from_slice(&other.streams);
+        self.numbers.extend_from_slice(&other.numbers);
         self.gaps += other.gaps;
     }
 
@@ -219,6 +236,7 @@ impl Rows {
         self.heads.clear();
         self.actions.clear();
         self.streams.clear();
+        self.numbers.clear();
         self.gaps = 0;
     }
 
@@ -243,7 +261,10 @@ impl Rows {
     /// True if they fill a block of the log.
     #[must_use]
     pub fn fill_a_block(&self) -> bool {
-        self.heads.len() >= BLOCK_ROWS_MAX || self.actions.len() >= BLOCK_REQUESTS || self.gaps >= BLOCK_GAPS
+        self.heads.len() >= BLOCK_ROWS_MAX
+            || self.actions.len() >= BLOCK_REQUESTS
+            || self.gaps >= BLOCK_GAPS
+            || self.numbers.len() >= BLOCK_NUMBERS
     }
 
     /// True if these and `more` fit into a block.
@@ -252,6 +273,7 @@ impl Rows {
         self.heads.len() + more.heads.len() <= BLOCK_ROWS_MAX
             && self.actions.len() + more.actions.len() <= BLOCK_REQUESTS
             && self.gaps + more.gaps <= BLOCK_GAPS
+            && self.numbers.len() + more.numbers.len() <= BLOCK_NUMBERS
     }
 
     /// The memory that the rows use, in bytes.
@@ -261,6 +283,7 @@ impl Rows {
         self.heads.len() * size_of::<IterationHead>()
             + self.actions.len() * size_of::<ActionSample>()
             + self.streams.len() * STREAM_BYTES
+            + self.numbers.len() * size_of::<MeasuredNumber>()
             + self.gaps * size_of::<(u16, u32)>()
     }
 
@@ -273,13 +296,17 @@ impl Rows {
     /// The iterations, in order.
     pub fn iter(&self) -> impl Iterator<Item = SampleRow<'_>> {
         let (mut rest, mut rest_of_streams) = (self.actions.as_slice(), self.streams.as_slice());
+        let mut rest_of_numbers = self.numbers.as_slice();
         self.heads.iter().map(move |head| {
             let (actions, after) = rest.split_at((head.actions as usize).min(rest.len()));
             rest = after;
             let (streams, after) =
                 rest_of_streams.split_at((head.streams as usize).min(rest_of_streams.len()));
             rest_of_streams = after;
-            SampleRow { head, actions, streams }
+            let (numbers, after) =
+                rest_of_numbers.split_at((head.numbers as usize).min(rest_of_numbers.len()));
+            rest_of_numbers = after;
+            SampleRow { head, actions, streams, numbers }
         })
     }
 }

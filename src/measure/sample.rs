@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::numbers::MeasuredNumber;
 use crate::phases::Phases;
 use crate::protocol::Protocol;
 use crate::streams::StreamSample;
@@ -63,6 +64,8 @@ pub struct IterationSample {
     pub actions: Vec<ActionSample>,
     /// What came back as streams, in no order.
     pub streams: Vec<StreamSample>,
+    /// The numbers that were taken from their answers, in no order.
+    pub numbers: Vec<MeasuredNumber>,
 }
 
 impl IterationSample {

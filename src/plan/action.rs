@@ -15,7 +15,8 @@ use text::yaml_place::{at, key_span};
 
 use super::call::{ProtocolCall, WrittenCall};
 use super::compiler::{ACTION_TIMEOUT, Compiler};
-use super::condition::{Expect, Extract};
+use super::condition::{Expect, Extract, ResponseLocation};
+use super::measures::AnswerMeasure;
 use super::tag_steps::tags;
 
 /// The smallest HTTP status; gRPC statuses are smaller.
@@ -49,6 +50,8 @@ pub struct Action {
     pub expect: Expect,
     /// The values to take from the answer.
     pub extracts: Vec<Extract>,
+    /// The numbers to take from the answer.
+    pub measures: Vec<AnswerMeasure>,
     /// How to repeat it until a condition holds.
     pub poll: Option<Box<PollPolicy>>,
     /// The call as written, such as method and path.
@@ -74,14 +77,18 @@ impl Action {
     #[inline]
     #[must_use]
     pub fn needs_headers(&self) -> bool {
-        self.needs_body() || !self.expect.headers.is_empty() || !self.extracts.is_empty()
+        let takes = !self.extracts.is_empty() || !self.measures.is_empty();
+        takes || self.needs_body() || !self.expect.headers.is_empty()
     }
 
     /// True if the answer's body must be kept until the action has been checked.
     #[inline]
     #[must_use]
     pub fn needs_body(&self) -> bool {
-        self.expect.needs_body() || self.extracts.iter().any(|extract| extract.place.needs_body())
+        let mut taken = self.extracts.iter().map(|extract| &extract.place);
+        self.expect.needs_body()
+            || taken.any(ResponseLocation::needs_body)
+            || self.measures.iter().any(|measure| measure.place.needs_body())
     }
 
     /// True for an outcome that is no failure.
@@ -115,6 +122,7 @@ impl Compiler<'_> {
             self.without_headers(step, node);
         }
         let extracts = self.extracts(step, node);
+        let measures = self.measures(step, node);
         self.texts.names.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
         expect.variables = self.texts.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
         let poll = step.poll.as_ref().and_then(|poll| self.poll(poll, at(node, &["poll"])));
@@ -126,6 +134,7 @@ impl Compiler<'_> {
             timeout: step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0),
             expect,
             extracts,
+            measures,
             poll,
             label,
             tags: tags(&self.nesting.tags, step, node, &mut self.texts.faults),
@@ -191,10 +200,16 @@ impl Compiler<'_> {
 
     /// Reports extractions from what a message does not have.
     fn without_headers(&mut self, step: &step::Step, node: &YamlNode) {
-        for (name, config) in step.extract.iter().flatten() {
-            let places = [("header", config.header.is_some()), ("cookie", config.cookie.is_some())];
+        let extracts = step.extract.iter().flatten();
+        let extracts =
+            extracts.map(|(name, of)| (["extract", name], of.header.is_some(), of.cookie.is_some()));
+        let measures = step.measure.iter().flatten();
+        let measures =
+            measures.map(|(name, of)| (["measure", name], of.header.is_some(), of.cookie.is_some()));
+        for (path, has_header, has_cookie) in extracts.chain(measures) {
+            let places = [("header", has_header), ("cookie", has_cookie)];
             for (key, _) in places.into_iter().filter(|(_, is_there)| *is_there) {
-                let span = key_span(at(node, &["extract", name]), key);
+                let span = key_span(at(node, &path), key);
                 let fault = Fault::error(span, format!("a message has no {key}"));
                 self.texts.faults.push(fault.help("take the value from the message itself, with `json`"));
             }

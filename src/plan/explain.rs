@@ -127,6 +127,10 @@ fn of_action(action: &Action) -> StepLine {
         let extracted = action.extracts.iter().map(|extract| &*extract.variable);
         details.push(format!("extracts {}", extracted.collect::<Vec<_>>().join(", ")));
     }
+    if !action.measures.is_empty() {
+        let measured = action.measures.iter().map(|measure| &*measure.name);
+        details.push(format!("measures {}", measured.collect::<Vec<_>>().join(", ")));
+    }
     StepLine { depth: 0, name: action.name.to_string(), request, details }
 }
 
@@ -369,7 +373,9 @@ fn samples(condition: &MetricCondition) -> u64 {
         Statistic::Min | Statistic::Max => 1,
     };
     match &condition.metric {
-        Metric::Time(statistic, _) | Metric::Asynchronous(statistic) => of_statistic(statistic, 400),
+        Metric::Time(statistic, _) | Metric::Number(statistic, _) | Metric::Asynchronous(statistic) => {
+            of_statistic(statistic, 400)
+        }
         Metric::Rate(CountedOutcome::Errors, _) if condition.limit > 0.0 && condition.limit < 100.0 => {
             of_share(1.0 - condition.limit / 100.0)
         }

@@ -28,6 +28,7 @@ pub mod json;
 pub mod keystone;
 mod known_targets;
 pub mod levels;
+pub mod measures;
 pub mod messages;
 mod nesting;
 pub mod overrides;

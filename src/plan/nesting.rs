@@ -16,6 +16,8 @@ pub(super) struct Nesting {
     pub(super) names: BTreeSet<Arc<str>>,
     /// How many of them there are.
     pub(super) count: u16,
+    /// The names of the numbers that are taken from answers so far.
+    pub(super) measures: Vec<Arc<str>>,
     /// How many steps are around it.
     pub(super) depth: usize,
     /// What the names of an included file begin with.

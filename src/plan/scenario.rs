@@ -259,6 +259,7 @@ fn compile(
     compiler.referred.resolve(&document.referred, folder, &mut compiler.texts);
     let data = compiler.data(file, value, root);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
+    compiler.without_measures("setup", at(root, &["setup"]));
     let after_setup = compiler.texts.names.known.clone();
     compiler.texts.names.known.extend(compiler.texts.names.data_names.iter().cloned());
     let in_workloads = compiler.texts.names.known.clone();

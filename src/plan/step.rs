@@ -2,6 +2,7 @@
 
 pub mod flow;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::action::Action;
@@ -27,6 +28,8 @@ pub struct NamedStep {
     pub tags: Tags,
     /// Whether it is answered by a stream of messages.
     pub is_streamed: bool,
+    /// The numbers that it takes from its answers, each with its number.
+    pub measures: Vec<(u16, Arc<str>)>,
 }
 
 /// The actions among `steps` and in the steps within them, in the order of the file.
@@ -49,7 +52,8 @@ pub fn named(steps: &[PlanStep]) -> Vec<NamedStep> {
         PlanStep::Action(action) => {
             let (name, tags) = (Arc::clone(&action.name), action.tags.clone());
             let is_streamed = action.call.may_be_streamed();
-            found.push(NamedStep { name, label: action.label.clone(), tags, is_streamed });
+            let measures = action.measures.iter().map(|one| (one.index, Arc::clone(&one.name))).collect();
+            found.push(NamedStep { name, label: action.label.clone(), tags, is_streamed, measures });
         }
         PlanStep::Flow(flow) => found.extend(flow.named()),
         PlanStep::Think(_) => {}
@@ -64,6 +68,11 @@ pub fn names(rows: &[NamedStep]) -> ActionNames {
         actions: rows.iter().map(|row| row.name.to_string()).collect(),
         tags: rows.iter().map(|row| row.tags.clone()).collect(),
         streams: (0..).zip(rows).filter(|(_, row)| row.is_streamed).map(|(number, _)| number).collect(),
+        measures: {
+            let numbered: BTreeMap<u16, &Arc<str>> =
+                rows.iter().flat_map(|row| &row.measures).map(|(number, name)| (*number, name)).collect();
+            numbered.into_values().map(|name| name.to_string()).collect()
+        },
     }
 }
 

@@ -22,6 +22,7 @@ mod kind_names;
 pub mod lost;
 mod machine;
 pub mod markdown;
+mod measured;
 pub mod metrics;
 pub mod mixed;
 mod named;

@@ -11,7 +11,9 @@ use super::document::{
 use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
-use super::{asynchronous, observer, offered, probe, record, samples, seed, shards, slowest, streams, tags};
+use super::{
+    asynchronous, measured, observer, offered, probe, record, samples, seed, shards, slowest, streams, tags,
+};
 use results::model::{
     Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
     Workload,
@@ -202,6 +204,7 @@ fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Bloc
         blocks.push(Block::Table(times(workload)));
         blocks.extend(streams::table(workload, results.profiling.enabled).map(Block::Table));
         blocks.extend(streams::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
+        blocks.extend(measured::table(workload, results.profiling.enabled).map(Block::Table));
         blocks.extend(tags::table(workload).map(Block::Table));
         blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     }

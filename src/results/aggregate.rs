@@ -25,6 +25,7 @@ use super::largest::{EXEMPLARS_MAX, LongestTimes, keep_first, keep_largest, size
 use super::load::LoadBuilder;
 use super::model::Counts;
 use super::network::RetransmitCounts;
+use super::numbers::NumberStats;
 use super::series::SeriesBuilder;
 use super::streams::StreamStats;
 
@@ -128,6 +129,8 @@ pub struct WorkloadStats {
     pub actions: Vec<ActionStats>,
     /// What TCP had to repeat.
     pub repeated: RetransmitCounts,
+    /// The numbers from answers, by the numbers of their names.
+    pub numbers_taken: Vec<NumberStats>,
     /// Faults by number: how often, and the first iterations.
     pub errors: BTreeMap<u32, (u64, Vec<SampleId>)>,
     /// Response times over time.
@@ -362,6 +365,7 @@ impl WorkloadStats {
             first_start_ns: u64::MAX,
             last_end_ns: 0,
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
+            numbers_taken: Vec::new(),
             errors: BTreeMap::new(),
             repeated: RetransmitCounts::default(),
             series: SeriesBuilder::default(),
@@ -412,6 +416,7 @@ impl WorkloadStats {
             self.longest_times.offer(head.start_ns, head.duration_ns, id);
         }
         self.add_error(head, id);
+        NumberStats::add(&mut self.numbers_taken, row.numbers, id);
         for action in row.actions {
             self.repeated.add(action);
             if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {

@@ -22,6 +22,7 @@ use super::model::{
     TraceState, VERSION, Verdict, Workload,
 };
 use super::network;
+use super::numbers::NumberStats;
 use super::record;
 use super::tags::{self, TagStats};
 
@@ -239,6 +240,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
             .map(|(stats, names)| action(stats, names, (never, duration_s), ids))
             .collect(),
         tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, never, ids)).collect(),
+        measured: NumberStats::models(&stats.numbers_taken, &names.measures, ids),
         errors: errors(aggregate, stats, ids),
     }
 }

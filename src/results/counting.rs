@@ -12,6 +12,7 @@ use base::clock::Nanos;
 use measure::ids::RunIds;
 use measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use measure::log::{RunLog, Visitor, WorkloadHeader};
+use measure::numbers::{MeasuredNumber, NumberDistribution, rank_of};
 use measure::rows::{Rows, SampleRow};
 use measure::sample::CompletionStatus;
 use statistics::binomial::{BATCHES, BinomialCount};
@@ -55,6 +56,8 @@ pub struct WorkloadCounts {
 struct SeriesKey {
     /// The numbers of the actions, for requests; absent for iterations.
     actions: Option<Vec<u16>>,
+    /// The number of the name of numbers from answers, which are then the samples.
+    measure: Option<u16>,
     clock: Clock,
     unprofiled: bool,
     window_ns: Option<Nanos>,
@@ -87,7 +90,9 @@ pub struct Series {
     /// The first slice that had changed when the series was last sealed.
     fresh: usize,
     /// The reference from which distances of successful times are computed.
-    pivot_ns: Option<Nanos>,
+    pivot: Option<f64>,
+    /// The numbers, in a series of numbers.
+    numbers: NumberDistribution,
     /// Times of samples without fault.
     times: Histogram<u64>,
     /// The longest of them.
@@ -198,7 +203,8 @@ impl WorkloadCounts {
 
     fn key(&self, threshold: &Threshold) -> Option<SeriesKey> {
         let window_ns = threshold.window_ns;
-        let iterations = SeriesKey { actions: None, clock: Clock::Response, unprofiled: false, window_ns };
+        let iterations =
+            SeriesKey { actions: None, measure: None, clock: Clock::Response, unprofiled: false, window_ns };
         let of_requests = |subject: &Option<MetricSubject>, key: SeriesKey| match subject {
             Some(subject) => {
                 let actions = self.names.members(subject);
@@ -222,6 +228,10 @@ impl WorkloadCounts {
                     _ => of_requests(&times.subject, key),
                 }
             }
+            Metric::Number(_, name) => {
+                let number = self.names.measures.iter().position(|known| known == name)?;
+                Some(SeriesKey { measure: u16::try_from(number).ok(), ..iterations })
+            }
             Metric::Rate(_, subject @ Some(_)) | Metric::Count(_, subject @ Some(_)) => {
                 of_requests(subject, SeriesKey { clock: Clock::Service, ..iterations })
             }
@@ -234,8 +244,11 @@ impl WorkloadCounts {
 /// A percentile's limit, adjusted so that a sample is over it if it is longer.
 fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
     let condition = &threshold.condition;
-    let Metric::Time(Statistic::Percentile(_), _) = condition.metric else { return None };
-    let limit_ns = condition.limit as Nanos;
+    let limit_ns = match condition.metric {
+        Metric::Time(Statistic::Percentile(_), _) => condition.limit as Nanos,
+        Metric::Number(Statistic::Percentile(_), _) => rank_of(condition.limit),
+        _ => return None,
+    };
     Some(match condition.operator {
         Operator::Below | Operator::AtLeast => limit_ns.saturating_sub(1),
         Operator::AtMost | Operator::Above | Operator::Equal => limit_ns,
@@ -257,7 +270,8 @@ impl Series {
             batched: BatchedSeries::default(),
             changed: 0,
             fresh: 0,
-            pivot_ns: None,
+            pivot: None,
+            numbers: NumberDistribution::default(),
             times,
             longest_ok_ns: 0,
             longest: Vec::new(),
@@ -271,6 +285,14 @@ impl Series {
     fn add(&mut self, row: SampleRow<'_>) {
         let head = row.head;
         let id = SampleId { workload: head.workload, number: head.number };
+        if let Some(measure) = self.key.measure {
+            let at = (head.start_ns, head.start_ns.saturating_add(head.duration_ns));
+            let own = row.numbers.iter().filter(|number| number.measure == measure);
+            for value in own.filter_map(MeasuredNumber::value) {
+                self.number(at, value, id);
+            }
+            return;
+        }
         let unstarted = !head.has_started();
         if let (Some(actions), true) = (&self.key.actions, unstarted) {
             // Its requests were due when the iteration was due.
@@ -322,6 +344,28 @@ impl Series {
         }
     }
 
+    /// A number counts like the time of a successful sample; its rank stands for it.
+    fn number(&mut self, (start_ns, end_ns): (Nanos, Nanos), value: f64, id: SampleId) {
+        let Some(slot) = self.slot(end_ns) else { return };
+        (self.start_ns, self.end_ns) = (self.start_ns.min(start_ns), self.end_ns.max(end_ns));
+        self.changed = self.changed.min(slot);
+        let rank = rank_of(value);
+        let (width, over) = (self.limits_ns.len() + 1, self.limits_ns.partition_point(|limit| *limit < rank));
+        self.cells[slot * width + over] += 1;
+        let slice = &mut self.slices[slot];
+        slice.ok += 1;
+        slice.ok_sum += value;
+        slice.ok_powers.add(value - *self.pivot.get_or_insert(value));
+        slice.min_ns = Some(slice.min_ns.map_or(rank, |least| least.min(rank)));
+        slice.ok_max_ns = slice.ok_max_ns.max(Some(rank));
+        let own = size(rank, id);
+        if slice.longest.is_none_or(|other| own > size(slice.max_ns, other)) {
+            (slice.max_ns, slice.longest) = (rank, Some(id));
+        }
+        keep_largest(&mut self.longest, EXEMPLARS_MAX, own, |(rank, id)| size(*rank, *id), || (rank, id));
+        self.numbers.record(value, id);
+    }
+
     fn sample(
         &mut self,
         (start_ns, end_ns): (Nanos, Nanos),
@@ -351,8 +395,8 @@ impl Series {
             CompletionStatus::Ok => {
                 slice.ok += 1;
                 slice.ok_sum_ns += u128::from(value_ns);
-                let pivot_ns = *self.pivot_ns.get_or_insert(value_ns);
-                slice.ok_powers.add(value_ns as f64 - pivot_ns as f64);
+                let pivot = *self.pivot.get_or_insert(value_ns as f64);
+                slice.ok_powers.add(value_ns as f64 - pivot);
                 slice.min_ns = Some(slice.min_ns.map_or(value_ns, |least| least.min(value_ns)));
                 slice.ok_max_ns = slice.ok_max_ns.max(Some(value_ns));
                 let _ = self.times.record(value_ns.clamp(1, VALUE_NS_MAX));
@@ -388,7 +432,7 @@ impl Series {
     /// In service times, it does not count.
     #[must_use]
     pub fn counts_dropped(&self) -> bool {
-        matches!(self.key.clock, Clock::Response | Clock::QueueTime)
+        self.key.measure.is_none() && matches!(self.key.clock, Clock::Response | Clock::QueueTime)
     }
 
     /// How many samples count as over every limit: failed ones, and those that never started if they count.
@@ -536,6 +580,12 @@ impl Series {
     #[must_use]
     pub fn time_ns(&self, rank: u64) -> Option<Nanos> {
         value_at_rank(&self.times, rank).map(|time_ns| time_ns.min(self.longest_ok_ns))
+    }
+
+    /// Its numbers, if it is a series of numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &NumberDistribution {
+        &self.numbers
     }
 
     /// From the first start to the last end.

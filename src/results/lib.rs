@@ -26,6 +26,7 @@ pub mod load;
 pub mod model;
 pub mod network;
 pub mod nullable;
+mod numbers;
 pub mod phase_times;
 mod rally_sums;
 pub mod record;

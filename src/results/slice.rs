@@ -19,6 +19,9 @@ pub struct Slice {
     pub resent: u64,
     /// The times of those without fault.
     pub ok_sum_ns: u128,
+    /// The sum of its numbers, in a series of numbers from answers. The other values are then the ranks of numbers
+    /// ([`measure::numbers::rank_of`]) in place of times.
+    pub ok_sum: f64,
     /// The powers of their distances from the series' first one.
     pub ok_powers: Powers,
     /// The shortest of those without fault.
@@ -44,6 +47,7 @@ impl Slice {
         self.aborted += other.aborted;
         self.resent += other.resent;
         self.ok_sum_ns += other.ok_sum_ns;
+        self.ok_sum += other.ok_sum;
         self.ok_powers.merge(&other.ok_powers);
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
         self.ok_max_ns = self.ok_max_ns.max(other.ok_max_ns);

@@ -118,6 +118,7 @@ fn iteration(workload: u16, number: u64) -> IterationSample {
         user: 0,
         actions,
         streams: Vec::new(),
+        numbers: Vec::new(),
     }
 }
 

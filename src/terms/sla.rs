@@ -66,7 +66,10 @@ impl Sla {
     pub fn of_names(&self, names: &ActionNames) -> Self {
         let mut sla = self.clone();
         sla.thresholds.retain(|threshold| {
-            threshold.condition.metric.subject().is_none_or(|subject| !names.members(subject).is_empty())
+            let metric = &threshold.condition.metric;
+            let is_measured =
+                metric.measure().is_none_or(|name| names.measures.iter().any(|known| known == name));
+            is_measured && metric.subject().is_none_or(|subject| !names.members(subject).is_empty())
         });
         sla.max_avg_duration_per_atomic.retain(|action, _| names.actions.contains(action));
         sla
@@ -143,6 +146,8 @@ fn resolve_thresholds(
                 faults.extend(
                     known.and_then(|names| without_stream(&condition.metric, names, text.span.clone())),
                 );
+                faults
+                    .extend(names.and_then(|names| unmeasured(&condition.metric, names, text.span.clone())));
                 places.push(text.span.clone());
                 thresholds.push(resolved(condition, written));
             }
@@ -231,6 +236,19 @@ fn without_stream(metric: &threshold::Metric, names: &ActionNames, span: Range<u
     }
     let fault = Fault::error(span, format!("no action that `{metric}` is about is answered by a stream"));
     Some(fault.help("name an action with `stream: events`, `lines` or `chunks`, or with a `receive` that has `count` or `for`"))
+}
+
+/// A number that no action takes.
+fn unmeasured(metric: &threshold::Metric, names: &ActionNames, span: Range<usize>) -> Option<Fault> {
+    let name = metric.measure().filter(|name| !names.measures.iter().any(|known| known == name))?;
+    let fault = Fault::error(span, format!("no action measures `{name}`"));
+    Some(fault.help(match did_you_mean(name, names.measures.iter().map(String::as_str)) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None if names.measures.is_empty() => {
+            format!("take it from an answer: `measure: {{{name}: {{json: $.{name}}}}}` in an action")
+        }
+        None => format!("the workload measures: {}", names.measures.join(", ")),
+    }))
 }
 
 /// The place of a part of a text in its file, or of the whole text if quoting changes its length.

@@ -19,6 +19,8 @@ pub struct ActionNames {
     pub tags: Vec<Tags>,
     /// The numbers of those that are answered by a stream of messages, ascending.
     pub streams: Vec<u16>,
+    /// The names of the numbers that it takes from answers, by their numbers.
+    pub measures: Vec<String>,
 }
 
 impl ActionNames {

@@ -52,7 +52,7 @@ impl Judge<'_> {
     pub(super) fn extreme(&self, all: &Slice) -> Outcome {
         let condition = &self.threshold.condition;
         let is_max = condition.metric.is_max();
-        let holds = |ns: u64| condition.operator.holds(ns as f64, condition.limit);
+        let holds = |ns: u64| condition.operator.holds(self.value(ns), condition.limit);
         let ok = if is_max { all.ok_max_ns } else { all.min_ns };
         let cut = all.cut_ns.map(|(first, last)| if is_max { last } else { first });
         if self.one_arrival_breaks_it() {
@@ -93,6 +93,7 @@ impl Judge<'_> {
                 let breaks = all.ok + faulty == 0 && self.extreme(all) == Outcome::Fail;
                 all.ok + faulty + if breaks { all.aborted } else { 0 }
             }
+            Metric::Number(..) => all.ok,
             Metric::Rate(event, _) | Metric::Count(event, _) if event.is_of_ended() => all.completed(),
             metric if metric.counts_done() && self.bounds_above() => all.completed(),
             metric if metric.counts_done() => all.completed() + all.dropped,

@@ -13,6 +13,7 @@ pub mod generator;
 pub mod history;
 mod limits;
 pub mod live;
+mod numbers;
 pub mod paired;
 pub mod separation;
 pub mod sla;

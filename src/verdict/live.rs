@@ -162,8 +162,10 @@ fn is_final(threshold: &Threshold, found: RangeOutcome) -> bool {
     let condition = &threshold.condition;
     let settled = |grows| settled(grows, condition.operator, found.value, condition.limit);
     match &condition.metric {
-        Metric::Count(..) | Metric::Time(Statistic::Max, _) => settled(true),
-        Metric::Time(Statistic::Min, _) => settled(false),
+        Metric::Count(..) | Metric::Time(Statistic::Max, _) | Metric::Number(Statistic::Max, _) => {
+            settled(true)
+        }
+        Metric::Time(Statistic::Min, _) | Metric::Number(Statistic::Min, _) => settled(false),
         // Only the shares 0 and 1 have exact conditions, and a single sample settles either.
         Metric::Rate(..) => match condition.operator {
             Operator::Equal => condition.limit <= 0.0 || condition.limit >= 100.0,

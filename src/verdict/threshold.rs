@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::words::{between, milliseconds, percent, percent_beside, time, time_beside, unmeasured};
-use base::units::beside_limit;
+use base::units::{beside_limit, format_number, number_beside};
 use measure::latency::SampleId;
 use results::batched::{BatchBasis, merged};
 use results::counting::{Series, Slice};
@@ -178,7 +178,9 @@ impl Judge<'_> {
     /// How many samples the metric has in a range.
     fn samples(&self, range: Range<usize>) -> u64 {
         match &self.threshold.condition.metric {
-            Metric::Time(Statistic::Percentile(_), _) => self.share(range).whole.n,
+            Metric::Time(Statistic::Percentile(_), _) | Metric::Number(Statistic::Percentile(_), _) => {
+                self.share(range).whole.n
+            }
             _ => self.decided(&self.all(range)),
         }
     }
@@ -211,11 +213,13 @@ impl Judge<'_> {
         // Failed iterations never help to keep a lower limit.
         let above = self.bounds_above();
         match (&self.threshold.condition.metric, self.limit) {
-            (Metric::Time(..), Some(limit)) if self.threshold.window_ns.is_none() => match above {
-                true => self.series.batched().parts(limit),
-                false => self.series.batched().well_over(limit),
-            },
-            (Metric::Time(..), Some(limit)) => {
+            (Metric::Time(..) | Metric::Number(..), Some(limit)) if self.threshold.window_ns.is_none() => {
+                match above {
+                    true => self.series.batched().parts(limit),
+                    false => self.series.batched().well_over(limit),
+                }
+            }
+            (Metric::Time(..) | Metric::Number(..), Some(limit)) => {
                 let of = |slice: usize| {
                     let (part, well) = (self.series.over(slice, limit), self.series.slices()[slice].ok);
                     if above { part } else { BinomialCount { k: part.k - (part.n - well), n: part.n } }
@@ -268,7 +272,7 @@ impl Judge<'_> {
             }
         };
         match &condition.metric {
-            Metric::Time(Statistic::Percentile(at), _) => {
+            Metric::Time(Statistic::Percentile(at), _) | Metric::Number(Statistic::Percentile(at), _) => {
                 of_share(share_above(*at), &|_| self.by_percentile(range.clone(), *at, alpha))
             }
             Metric::Rate(..) => {
@@ -296,7 +300,12 @@ impl Judge<'_> {
         let condition = &self.threshold.condition;
         let all = self.all(range.clone());
         let seen = self.bounded(range.clone(), alpha);
-        if matches!(condition.metric, Metric::Time(Statistic::Min | Statistic::Max, _)) {
+        let is_extreme = matches!(
+            condition.metric,
+            Metric::Time(Statistic::Min | Statistic::Max, _)
+                | Metric::Number(Statistic::Min | Statistic::Max, _)
+        );
+        if is_extreme {
             let value = seen.as_ref().map_or(0.0, |seen| seen.value);
             let badness = seen.map_or(f64::INFINITY, |_| self.badness(value, condition.limit));
             return RangeOutcome { outcome: self.extreme(&all), badness, value };
@@ -319,7 +328,8 @@ impl Judge<'_> {
 
     /// True for a mean of too few samples to contain rare slow iterations.
     fn misses_rare(&self, range: Range<usize>) -> bool {
-        if !matches!(self.threshold.condition.metric, Metric::Time(Statistic::Mean, _)) {
+        let metric = &self.threshold.condition.metric;
+        if !matches!(metric, Metric::Time(Statistic::Mean, _) | Metric::Number(Statistic::Mean, _)) {
             return false;
         }
         let merged = self.batched(range, BatchBasis::Ok);
@@ -330,15 +340,19 @@ impl Judge<'_> {
     fn bounded(&self, range: Range<usize>, alpha: f64) -> Option<BoundedValue> {
         let exact = |value: f64| Some(BoundedValue { value, low: value, high: value });
         match &self.threshold.condition.metric {
-            Metric::Time(Statistic::Mean, _) => {
+            metric @ (Metric::Time(Statistic::Mean, _) | Metric::Number(Statistic::Mean, _)) => {
                 let merged = self.batched(range, BatchBasis::Ok);
                 let mut powers = Powers::default();
                 merged.iter().for_each(|slice| powers.merge(&slice.ok_powers));
-                let of = |slice: &Slice| Batch { n: slice.ok, sum: slice.ok_sum_ns as f64 };
+                let is_number = metric.measure().is_some();
+                let sum = |slice: &Slice| if is_number { slice.ok_sum } else { slice.ok_sum_ns as f64 };
+                let of = |slice: &Slice| Batch { n: slice.ok, sum: sum(slice) };
                 of_batches(&merged.iter().map(of).collect::<Vec<_>>(), Some(&powers), alpha)
             }
-            Metric::Time(Statistic::Min, _) => exact(self.all(range).min_ns? as f64),
-            Metric::Time(..) => exact(self.all(range).ok_max_ns? as f64),
+            Metric::Time(Statistic::Min, _) | Metric::Number(Statistic::Min, _) => {
+                exact(self.value(self.all(range).min_ns?))
+            }
+            Metric::Time(..) | Metric::Number(..) => exact(self.value(self.all(range).ok_max_ns?)),
             Metric::Count(event, _) => exact(self.counted(*event, &self.all(range)) as f64),
             Metric::Throughput => self.throughput(range, alpha),
             _ => None,
@@ -396,6 +410,7 @@ impl Judge<'_> {
         }
         let (observed, measured, reason) = match &self.threshold.condition.metric {
             Metric::Time(Statistic::Percentile(at), _) => self.of_percentile(range.clone(), *at),
+            Metric::Number(Statistic::Percentile(at), _) => self.of_number_percentile(range.clone(), *at),
             Metric::Rate(..) => self.of_rate(range.clone()),
             _ => self.of_value(range.clone()),
         };
@@ -516,6 +531,7 @@ impl Judge<'_> {
         let shown = |value: f64| match metric {
             Metric::Time(..) => time(value.max(0.0).round() as u64),
             Metric::Throughput => format!("{value:.1}/s"),
+            Metric::Number(..) => format_number(value),
             _ => format!("{value}"),
         };
         let bounds = (low < high).then_some((low, high));
@@ -523,6 +539,7 @@ impl Judge<'_> {
         let seen = match metric {
             Metric::Time(..) => time_beside(value, limit),
             Metric::Throughput => beside_limit(value, limit, |value, more| format!("{value:.*}/s", 1 + more)),
+            Metric::Number(..) => number_beside(value, limit),
             _ => shown(value),
         };
         let observed = match bounds {
@@ -553,6 +570,9 @@ impl Judge<'_> {
         match &condition.metric {
             Metric::Rate(CountedOutcome::Errors, _) | Metric::Count(CountedOutcome::Errors, _) => {
                 failed(&mut examples)
+            }
+            Metric::Number(..) if condition.operator.bounds_above() => {
+                examples.extend(self.large_numbers(slices))
             }
             Metric::Time(statistic, _) if condition.operator.bounds_above() => {
                 let mut longest: Vec<_> = match whole {

@@ -64,7 +64,10 @@ pub(super) fn between(low: Option<String>, high: Option<String>) -> String {
 /// Why a metric has no samples, where nothing failed and nothing was cut off.
 pub(super) fn unmeasured(metric: &Metric) -> &'static str {
     let Metric::Time(_, DurationSelection { clock: Clock::Phase(phase), .. }) = metric else {
-        return "nothing ran that this metric measures";
+        return match metric {
+            Metric::Number(..) => "no answer had this number",
+            _ => "nothing ran that this metric measures",
+        };
     };
     match phase {
         RequestPhase::Tls => {

@@ -14,7 +14,7 @@ use plan::action::Action;
 use plan::call::echo::EchoCall;
 use text::template::{TemplateError, Variables};
 
-use crate::judge::ParsedReply;
+use crate::judge::{KeptOfAnswer, ParsedReply};
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass};
 use crate::reply::Reply;
 
@@ -90,7 +90,7 @@ impl EchoLane {
                     action,
                     duration,
                     variables,
-                    (&mut state.seen, &mut None),
+                    KeptOfAnswer { seen: &mut state.seen, outcomes: &mut None, numbers: &mut state.numbers },
                 );
                 (Some(reply), verdict)
             }

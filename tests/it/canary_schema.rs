@@ -77,6 +77,11 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("ThresholdMap.threshold", shown()),
         // Patterns, paths and constants, not templates.
         ("Comparisons.matches", shown()),
+        ("MeasurePlace.json", shown()),
+        ("MeasurePlace.pointer", shown()),
+        ("MeasurePlace.header", shown()),
+        ("MeasurePlace.cookie", shown()),
+        ("MeasurePlace.regex", shown()),
         ("Extract.json", shown()),
         ("Extract.pointer", shown()),
         ("Extract.header", shown()),

@@ -59,6 +59,7 @@ mod large_traces;
 mod launch;
 mod library;
 mod load;
+mod measures;
 mod metrics;
 mod names;
 mod network;

@@ -53,7 +53,17 @@ fn page_of(kind: &str, title: &str) -> &'static str {
         ("reference-steps.md", &["A step", "`poll", "`think", "An entry of `choice", "`multipart"]),
         (
             "reference-checks.md",
-            &["`expect", "Comparisons", "`extract", "`stream", "`until", "`send`", "`receive`", "`close`"],
+            &[
+                "`expect",
+                "Comparisons",
+                "`extract",
+                "`measure",
+                "`stream",
+                "`until",
+                "`send`",
+                "`receive`",
+                "`close`",
+            ],
         ),
     ];
     let has = |(_, titles): &&(&str, &[&str])| titles.iter().any(|begin| title.starts_with(begin));

@@ -15,7 +15,7 @@ impl RunExecution {
         let workloads = plan.workloads.iter().map(|workload| {
             let named = workload.named();
             let tags: Vec<_> = named.iter().map(|row| row.tags.clone()).collect();
-            let streams = plan::step::names(&named).streams;
+            let names = plan::step::names(&named);
             let has_tags = tags.iter().any(|tags| !tags.is_empty());
             WorkloadHeader {
                 name: workload.name.clone(),
@@ -28,7 +28,8 @@ impl RunExecution {
                     .map(|row| (row.name.to_string(), masked(&row.label).into_owned()))
                     .collect(),
                 tags: if has_tags { tags } else { Vec::new() },
-                streams,
+                streams: names.streams,
+                measures: names.measures,
                 data: workload.data.iter().map(|data| data.allocation().clone()).collect(),
             }
         });

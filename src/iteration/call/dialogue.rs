@@ -27,7 +27,7 @@ use text::template::{CompiledText, TemplateError, Value, Variables};
 
 use super::grpc::messages_as_text;
 use crate::compare::{Fault, Verdict};
-use crate::judge::ParsedReply;
+use crate::judge::{KeptOfAnswer, ParsedReply};
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
 use end::{closed, is_usual_end};
@@ -161,7 +161,11 @@ impl DialogueLane {
         let parsed = ParsedReply::new(&reply, pass.cookies, |_| None);
         state.seen = None;
         let verdict = match went {
-            Ok(()) => parsed.verdict(action, duration, variables, (&mut state.seen, &mut outcomes)),
+            Ok(()) => {
+                let (seen, numbers) = (&mut state.seen, &mut state.numbers);
+                let kept = KeptOfAnswer { seen, outcomes: &mut outcomes, numbers };
+                parsed.verdict(action, duration, variables, kept)
+            }
             Err(fault) => {
                 state.seen = parsed.seen(variables);
                 Err(fault)

@@ -33,7 +33,7 @@ use text::template::{TemplateError, Variables};
 use crate::Context;
 use crate::compare::{Fault, Verdict};
 use crate::crowd::Sender;
-use crate::judge::ParsedReply;
+use crate::judge::{KeptOfAnswer, ParsedReply};
 use crate::observe;
 use crate::pass::{Branch, CallResult, CallState, EarlierAttempts, Pass, extracted};
 use crate::reply::Reply;
@@ -209,8 +209,9 @@ impl HttpLane {
                 verdict
             }
             Some(reply) if verdict.is_ok() => decompress(reply, action, call).and_then(|()| {
-                let seen = (&mut state.seen, &mut outcomes);
-                ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, seen)
+                let (seen, numbers) = (&mut state.seen, &mut state.numbers);
+                let kept = KeptOfAnswer { seen, outcomes: &mut outcomes, numbers };
+                ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, kept)
             }),
             _ => verdict,
         };

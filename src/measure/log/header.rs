@@ -130,6 +130,9 @@ pub struct WorkloadHeader {
     /// The numbers of the actions that are answered by a stream, ascending; absent if none is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<u16>,
+    /// The names of the numbers that it takes from answers; absent if it takes none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measures: Vec<String>,
     /// Who got which row of its data; absent without data, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "data")]
     pub data: Vec<Allocation>,
@@ -140,7 +143,12 @@ impl WorkloadHeader {
     #[must_use]
     pub fn names(&self) -> ActionNames {
         let actions = self.actions.iter().map(|(name, _)| name.clone()).collect();
-        ActionNames { actions, tags: self.tags.clone(), streams: self.streams.clone() }
+        ActionNames {
+            actions,
+            tags: self.tags.clone(),
+            streams: self.streams.clone(),
+            measures: self.measures.clone(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Only shards write the frame of a shard's beginning.
 //!
-//! Version 6 has the streams that answered requests. Version 5 tells the protocol of each request. Version 4 has requests of HTTP only, and version 3 no nested steps.
+//! Version 7 has the numbers that a scenario takes from answers. Version 6 has the streams that answered requests. Version 5 tells the protocol of each request. Version 4 has requests of HTTP only, and version 3 no nested steps.
 //! Logs of earlier builds of version 3 have no number of iterations in their last frame.
 
 mod criteria;
@@ -55,8 +55,8 @@ pub use shard::{MergedShard, ShardHeader, ShardStart};
 pub use writer::{LogWriter, Sink};
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
-/// The version that this build writes. It also reads the three before it.
-pub const VERSION: u16 = 6;
+/// The version that this build writes. It also reads the four before it.
+pub const VERSION: u16 = 7;
 /// The oldest version that this build reads.
 const VERSION_OLDEST: u16 = 3;
 /// The largest payload that is read or written, in bytes.

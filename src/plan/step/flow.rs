@@ -149,6 +149,7 @@ impl FlowStep {
             label: label.to_owned(),
             tags: Tags::new(),
             is_streamed: false,
+            measures: Vec::new(),
         })
     }
 }

@@ -181,6 +181,7 @@ fn rows(iterations: usize) -> Rows {
                 user: 0,
                 actions: if ended == CompletionStatus::Dropped { Vec::new() } else { requests(ms, error) },
                 streams: Vec::new(),
+                numbers: Vec::new(),
             });
             *number += 1;
         };

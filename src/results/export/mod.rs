@@ -18,7 +18,8 @@ use measure::errors::{Failure, NumberedFailure};
 use measure::ids::RunIds;
 use measure::log::{Header, LogError, RunLog, Visitor};
 use measure::rows::{Rows, SampleRow};
-use measure::sample::CompletionStatus;
+use measure::sample::{ActionSample, CompletionStatus};
+use serde_json::{Map, Value};
 
 use super::record;
 
@@ -102,7 +103,7 @@ const ITERATIONS: [Column; 16] = [
     ("resent", ExportColumnKind::Flag),
 ];
 
-const ACTIONS: [Column; 32] = [
+const ACTIONS: [Column; 33] = [
     ("trace_id", ExportColumnKind::Id),
     ("workload", ExportColumnKind::Text),
     ("number", ExportColumnKind::Integer),
@@ -135,6 +136,7 @@ const ACTIONS: [Column; 32] = [
     ("first_message_ns", ExportColumnKind::OptionalInteger),
     ("longest_gap_ns", ExportColumnKind::OptionalInteger),
     ("tokens", ExportColumnKind::OptionalInteger),
+    ("measured", ExportColumnKind::OptionalText),
 ];
 
 impl ExportTable {
@@ -284,6 +286,7 @@ impl RowExporter<'_> {
         for (position, action) in (0..).zip(row.actions) {
             let name = names.and_then(|names| names.get(usize::from(action.action)));
             let (phases, stream) = (&action.phases, row.stream_of(action));
+            let measured = self.measured(row, action);
             let of_stream = |number: Option<u64>| number.map_or(ExportCell::NoInteger, ExportCell::Integer);
             self.writer.row(&[
                 ExportCell::Id(trace_id),
@@ -318,9 +321,23 @@ impl RowExporter<'_> {
                 of_stream(stream.filter(|stream| stream.messages > 0).map(|stream| stream.first_ns)),
                 of_stream(stream.and_then(|stream| stream.gaps.iter().last()).map(|(gap_ns, _)| gap_ns)),
                 of_stream(stream.map(|stream| stream.tokens).filter(|tokens| *tokens > 0)),
+                ExportCell::Text(measured.as_deref()),
             ])?;
         }
         Ok(())
+    }
+}
+
+impl RowExporter<'_> {
+    /// The numbers that an action took from its answer, as a JSON object; `null` where there was none.
+    fn measured(&self, row: SampleRow<'_>, action: &ActionSample) -> Option<String> {
+        let names = &self.header.workloads.get(usize::from(row.head.workload))?.measures;
+        let own = row.numbers.iter().filter(|number| number.point == action.point);
+        let named = own.filter_map(|number| {
+            Some((names.get(usize::from(number.measure))?.clone(), Value::from(number.value())))
+        });
+        let named: Map<String, Value> = named.collect();
+        (!named.is_empty()).then(|| Value::Object(named).to_string())
     }
 }
 

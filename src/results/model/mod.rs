@@ -16,6 +16,7 @@ mod explanation;
 mod functions;
 mod gate;
 mod load;
+mod numbers;
 mod probe;
 mod reason;
 mod record;
@@ -48,6 +49,7 @@ pub use explanation::{Basis, Explanation, OwnTime, Place};
 pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
 pub use gate::{Criterion, CriterionMeasurement, Outcome, Severity, Verdict};
 pub use load::{LoadSeries, Network, OfferedLoad};
+pub use numbers::{MeasuredNumbers, NumberPercentile};
 pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
@@ -299,6 +301,9 @@ pub struct Workload {
     /// An entry for each tag and value of its actions, in alphabetical order; absent if no action has tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<TaggedRequests>,
+    /// The numbers that its actions took from answers, by name; absent if they take none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<MeasuredNumbers>,
     /// The faults, most frequent first.
     pub errors: Vec<ErrorClass>,
     /// Its slow iterations compared with typical ones; absent if there are too few traces.

@@ -32,6 +32,7 @@ fn place(metric: &Metric) -> (String, f64) {
         Metric::Trace(statistic, figure, points) => {
             ranked(statistic).map(|rank| (format!("{} {points}", figure.word()), rank))
         }
+        Metric::Number(statistic, name) => ranked(statistic).map(|rank| (format!("measure {name}"), rank)),
         _ => None,
     };
     ordered.unwrap_or_else(|| (format!("= {metric}"), 0.0))

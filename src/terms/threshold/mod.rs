@@ -62,6 +62,8 @@ pub enum Metric {
     Asynchronous(Statistic),
     /// The overhead of profiling at a percentile of service time, in percent.
     Overhead(f64),
+    /// The numbers that actions take from their answers under this name.
+    Number(Statistic, String),
     /// The share of processor time in a function and what it calls, of all that services sampled, in percent.
     Share(String),
 }
@@ -280,6 +282,15 @@ impl Metric {
         matches!(self, Self::Time(_, DurationSelection { clock: Clock::Phase(phase), .. }) if phase.is_of_streams())
     }
 
+    /// The name of the numbers that the metric is about, if it is about numbers from answers.
+    #[must_use]
+    pub fn measure(&self) -> Option<&str> {
+        match self {
+            Self::Number(_, name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// True if the metric needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
@@ -298,10 +309,10 @@ impl Metric {
         matches!(self, Self::Overhead(_)) || matches!(self, Self::Time(_, times) if times.unprofiled)
     }
 
-    /// True for the largest time.
+    /// True for the largest time or number.
     #[must_use]
     pub fn is_max(&self) -> bool {
-        matches!(self, Self::Time(Statistic::Max, _))
+        matches!(self, Self::Time(Statistic::Max, _) | Self::Number(Statistic::Max, _))
     }
 
     /// True if the metric counts completed iterations.
@@ -317,7 +328,7 @@ impl Metric {
             Self::Time(..) | Self::Trace(_, Figure::Time, _) | Self::Asynchronous(_) => Unit::Time,
             Self::Rate(..) | Self::Overhead(_) | Self::Share(_) => Unit::Percent,
             Self::Throughput => Unit::PerSecond,
-            Self::Count(..) | Self::Trace(..) => Unit::Number,
+            Self::Count(..) | Self::Trace(..) | Self::Number(..) => Unit::Number,
         }
     }
 }
@@ -376,6 +387,7 @@ impl fmt::Display for Metric {
             }
             Self::Asynchronous(statistic) => write!(f, "{statistic}({ASYNCHRONOUS})"),
             Self::Overhead(percentile) => write!(f, "overhead(p{percentile})"),
+            Self::Number(statistic, name) => write!(f, "{statistic}(measure {})", quoted(name)),
             Self::Share(function) => write!(f, "share(function {})", quoted(function)),
         }
     }

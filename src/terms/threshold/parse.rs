@@ -45,7 +45,8 @@ const METRICS: [&str; 14] = [
     "share",
     "p",
 ];
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
+    "measure",
     "action",
     "tag",
     "function",
@@ -79,7 +80,7 @@ pub fn parse(text: &str) -> Result<MetricCondition, Mistake> {
     let (operator, operator_at) = cursor.operator()?;
     let limit = cursor.limit(&metric, operator)?;
     let exact = matches!(metric.unit(), Unit::Percent | Unit::Number)
-        && !matches!(metric, Metric::Overhead(_) | Metric::Share(_));
+        && !matches!(metric, Metric::Overhead(_) | Metric::Share(_) | Metric::Number(..));
     if operator == Operator::Equal && !exact {
         return Err(mistake(operator_at, "measured values are never exactly equal", "write <= or >="));
     }
@@ -259,7 +260,11 @@ impl<'t> Cursor<'t> {
         let text = self.rest().trim_end();
         let at = start..start + text.len();
         self.at = self.text.len();
-        let (_, number) = Cursor { text, at: 0 }.take(|c| c.is_ascii_digit() || c == '.');
+        let mut cursor = Cursor { text, at: 0 };
+        let signed = metric.measure().is_some() && text.starts_with('-');
+        cursor.at += usize::from(signed);
+        let unsigned = cursor.take(|c| c.is_ascii_digit() || c == '.').1;
+        let number = &text[..usize::from(signed) + unsigned.len()];
         let unit = text[number.len()..].trim_start();
         let Ok(value) = number.parse::<f64>() else {
             let message = if text.is_empty() {
@@ -292,7 +297,8 @@ impl<'t> Cursor<'t> {
 
 /// Rejects limits that are impossible or always met.
 fn possible(metric: &Metric, operator: Operator, value: f64, at: Range<usize>) -> Result<f64, Mistake> {
-    if operator == Operator::Below && value == 0.0 && !matches!(metric, Metric::Overhead(_)) {
+    let has_negatives = matches!(metric, Metric::Overhead(_) | Metric::Number(..));
+    if operator == Operator::Below && value == 0.0 && !has_negatives {
         return Err(mistake(at, "nothing is below zero", "write a larger limit, or <= 0"));
     }
     if matches!(metric, Metric::Rate(..) | Metric::Share(_)) {
@@ -323,7 +329,11 @@ fn duration_ns(text: &str, at: &Range<usize>) -> Result<f64, Mistake> {
 }
 
 fn unknown_metric(name: &str, at: Range<usize>) -> Mistake {
+    let of_number = name.rsplit_once('.').filter(|(_, statistic)| METRICS.contains(statistic));
     let help = match did_you_mean(name, METRICS) {
+        _ if let Some((measure, statistic)) = of_number => {
+            format!("write {statistic}(measure \"{measure}\") if `measure` takes `{measure}` from answers")
+        }
         Some(known) => format!("did you mean `{known}`?"),
         None => format!(
             "known metrics: p(95) and similar, avg, min, max, med, rate, count, throughput, overhead; {EXAMPLES}"
@@ -394,6 +404,9 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             (word, _) if let Some(phase) = RequestPhase::named(word) => clock = Some(Clock::Phase(phase)),
             ("unprofiled", _) => times.unprofiled = true,
             (ASYNCHRONOUS, _) => trace = Some(Metric::Asynchronous(statistic)),
+            ("measure", _) => {
+                trace = Some(Metric::Number(statistic, name(&word, at, &mut pieces)?));
+            }
             ("action" | "tag", _) => {
                 let named = named(&word, at, &mut pieces)?;
                 times.subject = Some(only(times.subject.take(), named)?);
@@ -407,7 +420,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
         } else {
             Err(mistake(
                 0..0,
-                "a trace point or asynchronous work cannot be combined with an action or a clock",
+                "a trace point, a number or asynchronous work cannot be combined with an action or a clock",
                 "write only that",
             ))
         };
@@ -497,7 +510,7 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS.into_iter().chain(RequestPhase::ALL.map(RequestPhase::word))) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known words: response, service, lag, a phase such as wait, first or gap, asynchronous, unprofiled, action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, a phase such as wait, first or gap, asynchronous, unprofiled, measure \"NAME\", action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };

@@ -1,4 +1,4 @@
-//! Logs of versions 3 to 6 that were written once, under tests/vectors/log, are read to what they were written from.
+//! Logs of versions 3 to 7 that were written once, under tests/vectors/log, are read to what they were written from.
 
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::errors::{Failure, FailureClass};
 use crate::generator::{Generator, WorkerVitals};
+use crate::numbers::MeasuredNumber;
 use crate::phases::{Phases, Retransmits};
 use crate::protocol::Protocol;
 use crate::sample::{ActionSample, CompletionStatus, IterationSample};
@@ -101,6 +102,7 @@ fn header() -> Header {
         ],
         tags: Vec::new(),
         streams: Vec::new(),
+        measures: Vec::new(),
         data: Vec::new(),
     };
     Header {
@@ -262,6 +264,7 @@ fn samples() -> Vec<IterationSample> {
                 (0..2).map(action).collect()
             },
             streams: Vec::new(),
+            numbers: Vec::new(),
         }
     };
     (0..2).flat_map(|workload| (0..20).map(move |number| sample(number, workload))).collect()
@@ -363,8 +366,34 @@ fn streamed() -> Vec<IterationSample> {
     samples
 }
 
+/// And numbers that were taken from answers, none in one of them.
+fn measured() -> Vec<IterationSample> {
+    let mut samples = streamed();
+    for (number, sample) in (0..).zip(&mut samples).filter(|(number, _)| number % 3 == 2) {
+        let value = |measure: u16| match (number, measure) {
+            (5, _) => None,
+            (_, 0) => Some(f64::from(number) * 10.0),
+            _ => Some(-0.1 - f64::from(number)),
+        };
+        let taken = |action: &ActionSample| {
+            [0, 1].map(|measure| MeasuredNumber::new(measure, action.point, value(measure)))
+        };
+        sample.numbers = sample.actions.iter().flat_map(taken).collect();
+    }
+    samples
+}
+
+/// What ran then.
+fn measuring_header() -> Header {
+    let mut header = header();
+    header.workloads[0].measures = vec!["cart_total".to_owned(), "balance".to_owned()];
+    header
+}
+
 #[test]
-fn the_logs_of_versions_3_to_5_are_read() {
+fn the_logs_of_versions_3_to_6_are_read() {
+    let six = LogContents { samples: streamed(), ..expected() };
+    assert_eq!(read(&vector("version-6.log")).unwrap(), six);
     let five = LogContents { samples: repeated(), ..expected() };
     assert_eq!(read(&vector("version-5.log")).unwrap(), five);
     assert_eq!(read(&vector("version-3.log")).unwrap(), expected());
@@ -372,11 +401,13 @@ fn the_logs_of_versions_3_to_5_are_read() {
 }
 
 #[test]
-fn the_log_of_version_6_is_read_and_written_as_it_was() {
-    let now = written(&header(), &failures(), &streamed(), &end());
-    assert_eq!(read(&now).unwrap(), LogContents { samples: streamed(), ..expected() });
-    std::fs::write("/work/main/tests/vectors/log/version-6.log", &now).unwrap();
-    assert!(now == vector("version-6.log"), "the format has changed");
+fn the_log_of_version_7_is_read_and_written_as_it_was() {
+    let now = written(&measuring_header(), &failures(), &measured(), &end());
+    let expected = LogContents { header: measuring_header(), samples: measured(), ..expected() };
+    assert_eq!(read(&now).unwrap(), expected);
+    std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/log/version-7.log"), &now)
+        .unwrap(); //TMP
+    assert!(now == vector("version-7.log"), "the format has changed");
 }
 
 #[test]
@@ -417,11 +448,11 @@ fn keys_that_a_later_build_adds_are_passed_over() {
 fn other_versions_say_what_to_do() {
     let golden = vector("version-3.log");
     for (version, expected) in [
-        (1, "has version 1 of the run log; this bench reads versions 3 to 6: use the bench that wrote it"),
-        (2, "has version 2 of the run log; this bench reads versions 3 to 6: use the bench that wrote it"),
+        (1, "has version 1 of the run log; this bench reads versions 3 to 7: use the bench that wrote it"),
+        (2, "has version 2 of the run log; this bench reads versions 3 to 7: use the bench that wrote it"),
         (
-            7,
-            "has version 7 of the run log; this bench reads versions 3 to 6: a newer bench wrote it; use that one, or",
+            8,
+            "has version 8 of the run log; this bench reads versions 3 to 7: a newer bench wrote it; use that one, or",
         ),
         (0xffff, "has version 65535 of the run log"),
     ] {
