@@ -45,7 +45,7 @@ pub struct Jar {
     filled: Cell<bool>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Cookie {
     name: Box<[u8]>,
     value: Box<[u8]>,
@@ -70,6 +70,12 @@ impl Jar {
         if self.filled.replace(false) {
             self.cookies.borrow_mut().clear();
         }
+    }
+
+    /// Takes the cookies of another jar in place of its own.
+    pub fn copy_from(&self, other: &Self) {
+        self.cookies.borrow_mut().clone_from(&other.cookies.borrow());
+        self.filled.set(other.filled.get());
     }
 
     /// The value of the cookie with this name that was set last, whatever its host and path.

@@ -35,7 +35,8 @@ const VALUES: [&str; 5] = ["json", "message", "messages", "set", "with"];
 /// The keys of a message of a WebSocket.
 const CONTENTS: [&str; 3] = ["json", "text", "binary"];
 /// The keys of a document that hold steps or lists of workloads, which hold steps.
-const STEPS: [&str; 5] = ["setup", "teardown", "iteration", "workloads", "steps"];
+const STEPS: [&str; 7] =
+    ["setup", "teardown", "user_setup", "user_teardown", "iteration", "workloads", "steps"];
 
 /// Replaces the references in a document's steps. `file` tells files with the same names in them apart.
 pub(super) fn take(root: &mut YamlNode, file: &str) -> Vec<TextReference> {

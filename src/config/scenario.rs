@@ -77,6 +77,13 @@ pub struct Scenario {
     /// Actions that run once, after the load, even if the load failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teardown: Option<Vec<Step>>,
+    /// Actions that run once for each virtual user before its first iteration, such as logging in. The user's iterations can
+    /// use the values that these actions extract, and keep their cookies. Workloads may have their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_setup: Option<Vec<Step>>,
+    /// Actions that run once for each virtual user after its last iteration. Workloads may have their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_teardown: Option<Vec<Step>>,
     /// Several loads, one after another, instead of a top-level `runner`, `warm_up`, `end`, `iteration` and `sla`.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +212,13 @@ pub struct Workload {
     /// workload only (default: the scenario's).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
+    /// Actions that run once for each virtual user before its first iteration, such as logging in. The user's iterations can
+    /// use the values that these actions extract, and keep their cookies (default: the scenario's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_setup: Option<Vec<Step>>,
+    /// Actions that run once for each virtual user after its last iteration (default: the scenario's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_teardown: Option<Vec<Step>>,
     /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,

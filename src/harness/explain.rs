@@ -34,7 +34,13 @@ fn document(plan: &Plan, scenario: &Read<Scenario>, programs: &[String]) -> Repo
         let explained = explain::workload(workload);
         let alone = plan.workloads.len() == 1;
         let name = if alone { "iteration" } else { workload.name.as_str() };
+        let each = |part: &str| match alone {
+            true => format!("{part}, once for each user"),
+            false => format!("{name}: {part}, once for each user"),
+        };
+        steps_of(&each("user_setup"), &explain::steps(&workload.user_setup), &unknown, &mut document);
         steps_of(name, &explained.steps, &unknown, &mut document);
+        steps_of(&each("user_teardown"), &explain::steps(&workload.user_teardown), &unknown, &mut document);
         let mut facts = load_facts(&explained);
         let contexts = workload.contexts.as_ref().map(|contexts| StyledLine::from(contexts.to_string()));
         facts.extend(contexts.map(|contexts| ("contexts", contexts)));

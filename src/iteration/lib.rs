@@ -18,6 +18,7 @@ mod poll;
 pub mod refusal;
 mod reply;
 pub mod user;
+mod user_state;
 
 use std::sync::Arc;
 
@@ -78,12 +79,24 @@ impl Context {
         number: u64,
         trace_id: uuid::Uuid,
     ) -> Variables {
+        self.variables_over(&self.variables, (index, workload), number, trace_id)
+    }
+
+    /// The same, with a virtual user's variables beneath them.
+    #[must_use]
+    pub(crate) fn variables_over(
+        &self,
+        beneath: &Arc<Vec<(Arc<str>, Value)>>,
+        (index, workload): (u16, &Arc<str>),
+        number: u64,
+        trace_id: uuid::Uuid,
+    ) -> Variables {
         let computed = vec![
             ("workload", ComputedValue::Text(Arc::clone(workload))),
             ("iteration", ComputedValue::Number(number)),
             ("trace_id", ComputedValue::Id(trace_id)),
         ];
-        let mut variables = Variables::with_computed(Arc::clone(&self.variables), computed);
+        let mut variables = Variables::with_computed(Arc::clone(beneath), computed);
         variables.draw_from(self.data_seed, index.into(), number);
         variables
     }

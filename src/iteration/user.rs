@@ -24,6 +24,7 @@ use super::crowd::Sender;
 use super::flow::Ending;
 use super::lane::Lane;
 use super::pass::{Branch, Pass};
+use super::user_state::{SharedVariables, UserState};
 use measure::observation::Observation;
 
 /// Which iteration to run.
@@ -45,6 +46,34 @@ pub struct Assignment<'a> {
     pub start: Instant,
 }
 
+/// What a virtual user does around its iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserPhase {
+    /// Before its first iteration: `user_setup`.
+    Setup,
+    /// After its last one: `user_teardown`.
+    Teardown,
+}
+
+/// Where the draws of users begin among those of workloads, which are fewer: each workload has two for its users.
+const DRAWS_OF_USERS: u16 = 1 << 15;
+
+impl UserPhase {
+    /// The key of its steps.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Setup => "user_setup",
+            Self::Teardown => "user_teardown",
+        }
+    }
+
+    /// The stream of random numbers that its steps draw from.
+    fn draws(self, workload: u16) -> u16 {
+        DRAWS_OF_USERS | (workload << 1) | u16::from(self == Self::Teardown)
+    }
+}
+
 pub struct VirtualUser {
     /// Its number within the workload, from 0; the same in every run.
     number: u64,
@@ -55,6 +84,8 @@ pub struct VirtualUser {
     began: Option<Instant>,
     /// The variables of the last iteration, for reuse.
     variables: Option<Variables>,
+    /// What its `user_setup` gave it; `None` before.
+    state: Option<Box<UserState>>,
 }
 
 impl VirtualUser {
@@ -68,7 +99,15 @@ impl VirtualUser {
             sample: IterationSample::default(),
             began: None,
             variables: None,
+            state: None,
         }
+    }
+
+    /// True once its `user_setup` has succeeded, until its `user_teardown`.
+    #[inline]
+    #[must_use]
+    pub fn is_set_up(&self) -> bool {
+        self.state.is_some()
     }
 
     /// Its number within the workload, from 0.
@@ -96,6 +135,10 @@ impl VirtualUser {
         let base_id = branch.base_id();
         let sampled = !context.ids.is_control((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
+        let cookies = of_next_iteration(&self.cookies, context.http.cookies());
+        if let Some(state) = &self.state {
+            state.give(&mut variables, &self.cookies);
+        }
         let (of, whose) = ((workload, &**assignment.name), (&*context.credentials, &mut variables));
         let pass = Pass {
             context,
@@ -106,7 +149,7 @@ impl VirtualUser {
             sampled,
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
-            cookies: of_next_iteration(&self.cookies, context.http.cookies()),
+            cookies,
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
@@ -152,6 +195,69 @@ impl VirtualUser {
         self.sample.streams = std::mem::take(&mut self.lane.streams);
         self.sample.numbers = std::mem::take(&mut self.lane.numbers);
         Some(&mut self.sample)
+    }
+
+    /// Runs what the user does before or after its iterations, outside of these and unprofiled. After a setup that succeeded,
+    /// its iterations begin with what that has extracted. The workload and the start are the assignment's.
+    ///
+    /// The caller sets the sample's `error`.
+    pub async fn run_phase(
+        &mut self,
+        context: &Context,
+        assignment: &Assignment<'_>,
+        steps: &[PlanStep],
+        phase: UserPhase,
+    ) -> (&mut IterationSample, Option<Failure>) {
+        self.begin(assignment, context.clock.offset_ns(assignment.start));
+        self.sample.number = self.number.wrapping_mul(2) + u64::from(phase == UserPhase::Teardown);
+        let draws = phase.draws(assignment.workload);
+        let mut branch = Branch::of_iteration(context, draws, self.number);
+        let of = (draws, assignment.name);
+        let mut variables = context.variables_over(self.beneath(context), of, self.number, branch.base_id());
+        let mode = context.http.cookies();
+        let cookies = of_next_iteration(&self.cookies, mode);
+        if let Some(state) = &self.state {
+            state.give(&mut variables, &self.cookies);
+        }
+        let pass = Pass {
+            context,
+            sender: Sender::deployment(&context.credentials),
+            workload: draws,
+            number: self.number,
+            signer: None,
+            sampled: false,
+            started: assignment.start,
+            deadline: None,
+            cookies,
+            points: Cell::new(0),
+            rounds: Cell::new(0),
+        };
+        branch.begin(&pass);
+        pass.observe(|| Observation::Part { name: phase.key().to_owned(), trace_id: None });
+        let ended = match self.take_rows(context, assignment, &mut variables) {
+            Ok(()) => self.lane.steps(&pass, &mut branch, steps, &mut variables).await,
+            Err(failure) => Err(Ending::Failed(failure)),
+        };
+        self.sample.duration_ns = saturating_nanos(now() - assignment.start);
+        self.sample.actions = std::mem::take(&mut self.lane.actions);
+        self.sample.streams = std::mem::take(&mut self.lane.streams);
+        let failure = match ended {
+            Err(Ending::Failed(failure)) => Some(Failure { seen: self.lane.take_seen(), ..failure }),
+            Ok(()) | Err(Ending::Stopped) => None,
+        };
+        let kept = UserState::new(&context.variables, &variables, &self.cookies, mode);
+        self.variables = None;
+        self.state = (failure.is_none() && phase == UserPhase::Setup).then(|| Box::new(kept));
+        if failure.is_some() {
+            self.sample.ended = CompletionStatus::Failed;
+        }
+        (&mut self.sample, failure)
+    }
+
+    /// The variables beneath those of an iteration.
+    #[inline]
+    fn beneath<'a>(&'a self, context: &'a Context) -> &'a SharedVariables {
+        self.state.as_ref().map_or(&context.variables, |state| &state.variables)
     }
 
     /// Runs the steps of setup or teardown once, outside the load and unprofiled. Extracted values are in
@@ -254,7 +360,7 @@ impl VirtualUser {
                 context.renew(&mut variables, name, assignment.number, base_id);
                 variables
             }
-            None => context.variables(name, assignment.number, base_id),
+            None => context.variables_over(self.beneath(context), name, assignment.number, base_id),
         }
     }
 }

@@ -331,7 +331,8 @@ mod tests {
         };
         let mut samples = Rows::default();
         samples.push(&row);
-        let batch = Batch { workload: 0, failures: Vec::new(), samples, live: Live::new() };
+        let batch =
+            Batch { workload: 0, failures: Vec::new(), samples, users: Rows::default(), live: Live::new() };
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
         let kept = |meter: &mut Meter| {
             let durations = meter.workloads[0].durations();
@@ -375,7 +376,13 @@ mod tests {
             Failure { class: FailureClass::Timeout, action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 3, failure }];
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
-        meter.add(&Batch { workload: 0, failures, samples, live: Live { unrecorded: 5, ..Live::new() } });
+        meter.add(&Batch {
+            workload: 0,
+            failures,
+            samples,
+            users: Rows::default(),
+            live: Live { unrecorded: 5, ..Live::new() },
+        });
         let workload = &meter.workloads[0];
         assert_eq!(workload.unrecorded, 5);
         assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));

@@ -29,6 +29,8 @@ pub struct Batch {
     /// New faults that these samples refer to.
     pub failures: Vec<NumberedFailure>,
     pub samples: Rows,
+    /// What virtual users did around their iterations.
+    pub users: Rows,
     /// Counts of the same samples, for the live view.
     pub live: Live,
 }
@@ -158,6 +160,7 @@ pub struct Recorder {
     workload: u16,
     failures: FailureTable,
     samples: Rows,
+    users: Rows,
     live: Live,
     sender: SyncSender<Batch>,
     flushed: Instant,
@@ -174,6 +177,7 @@ impl Recorder {
             workload,
             failures: FailureTable::new(workload, worker, workers),
             samples: Rows::default(),
+            users: Rows::default(),
             live: Live::new(),
             sender,
             flushed: now(),
@@ -201,6 +205,16 @@ impl Recorder {
         }
     }
 
+    /// Records what a virtual user did around its iterations; not beyond the bound for samples.
+    pub fn record_user(&mut self, sample: &IterationSample) {
+        if self.backlog_bytes + self.users.bytes() < BUFFER_BYTES_MAX {
+            self.users.push(sample);
+        }
+        if self.users.fill_a_block() {
+            self.flush(false);
+        }
+    }
+
     /// Sends a batch if the last batch is old; called regularly while nothing is recorded.
     pub fn tick(&mut self) {
         if now() - self.flushed >= FLUSH_EVERY {
@@ -215,7 +229,7 @@ impl Recorder {
         self.flushed = now();
         self.send_backlog(wait);
         let has_to_wait = !self.backlog.is_empty() && self.samples.bytes() < BATCH_BYTES;
-        if has_to_wait || self.live.all() == 0 {
+        if has_to_wait || self.live.all() == 0 && self.users.is_empty() {
             return;
         }
         let room = Rows::as_large_as(&self.samples);
@@ -224,6 +238,7 @@ impl Recorder {
             workload: self.workload,
             failures: self.failures.take_fresh(),
             samples: std::mem::replace(&mut self.samples, room),
+            users: std::mem::take(&mut self.users),
             live: self.live.clone(),
         });
         self.live.clear();
@@ -233,7 +248,7 @@ impl Recorder {
     /// True if everything recorded was sent.
     #[must_use]
     pub fn has_sent_all(&self) -> bool {
-        self.backlog.is_empty() && self.live.all() == 0
+        self.backlog.is_empty() && self.live.all() == 0 && self.users.is_empty()
     }
 
     fn send_backlog(&mut self, wait: bool) {

@@ -405,7 +405,7 @@ pub fn variables(plan: &Plan, document: &Document<Scenario>) -> BTreeMap<String,
         };
         found.insert(name.clone(), from);
     }
-    let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
+    let workloads = plan.workloads.iter().flat_map(|workload| workload.lists().map(Vec::as_slice));
     for steps in [plan.setup.as_slice()].into_iter().chain(workloads).chain([plan.teardown.as_slice()]) {
         super::step::visit(steps, &mut |step| match step {
             PlanStep::Action(action) => {

@@ -45,6 +45,7 @@ pub mod step;
 mod steps;
 mod tag_steps;
 mod texts;
+mod user_steps;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -123,8 +124,7 @@ impl Plan {
     /// The gRPC services whose messages are not known yet, and where they are.
     #[must_use]
     pub fn services_awaited(&self) -> Vec<(&Origin, &str)> {
-        let lists =
-            self.workloads.iter().map(|workload| &workload.steps).chain([&self.setup, &self.teardown]);
+        let lists = self.workloads.iter().flat_map(WorkloadPlan::lists).chain([&self.setup, &self.teardown]);
         let actions = lists.flat_map(|steps| step::actions(steps));
         let mut awaited: Vec<_> = actions.filter_map(|action| action.call.awaited_service()).collect();
         awaited.sort_by_key(|(_, service)| *service);
@@ -173,6 +173,10 @@ pub struct WorkloadPlan {
     pub start_after: Duration,
     /// What an iteration does.
     pub steps: Vec<PlanStep>,
+    /// What a virtual user does before its first iteration.
+    pub user_setup: Vec<PlanStep>,
+    /// What it does after its last one.
+    pub user_teardown: Vec<PlanStep>,
     /// The data that its templates use.
     pub data: Vec<Arc<data::Feeder>>,
     /// The criteria that its results must meet.
@@ -184,6 +188,11 @@ pub struct WorkloadPlan {
 }
 
 impl WorkloadPlan {
+    /// Its lists of steps: that of an iteration, and those of a virtual user around its iterations.
+    pub fn lists(&self) -> impl Iterator<Item = &Vec<PlanStep>> {
+        [&self.steps, &self.user_setup, &self.user_teardown].into_iter()
+    }
+
     /// The workload's actions and groups, in the order of their numbers.
     #[must_use]
     pub fn named(&self) -> Vec<step::NamedStep> {

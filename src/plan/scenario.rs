@@ -103,7 +103,7 @@ pub fn build(
     let Parts { mut variables, setup, workloads, teardown, included, uses_seed, services } = parts;
     let mut deployment = deployment;
     deployment.targets.extend(services);
-    let lists = workloads.iter().map(|workload| &workload.steps).chain([&setup, &teardown]);
+    let lists = workloads.iter().flat_map(WorkloadPlan::lists).chain([&setup, &teardown]);
     let actions = lists.flat_map(|steps| step::actions(steps));
     let literals = actions.map(|action| action.call.base().origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
@@ -201,8 +201,16 @@ struct WrittenWorkload<'a> {
     start_after: Duration,
     end: Option<End>,
     steps: &'a [config_step::Step],
+    user: WrittenUser<'a>,
     sla: Option<&'a config::Sla>,
     contexts: Option<Arc<Contexts>>,
+}
+
+/// What a virtual user does around its iterations, as written, with the places of the lists.
+#[derive(Clone, Copy)]
+struct WrittenUser<'a> {
+    setup: (&'a [config_step::Step], &'a YamlNode),
+    teardown: (&'a [config_step::Step], &'a YamlNode),
 }
 
 /// The compiled parts of a plan.
@@ -430,12 +438,17 @@ impl Compiler<'_> {
             );
         }
         let shared = self.contexts(value.contexts.as_ref(), root);
+        let of_all = WrittenUser {
+            setup: (value.user_setup.as_deref().unwrap_or_default(), at(root, &["user_setup"])),
+            teardown: (value.user_teardown.as_deref().unwrap_or_default(), at(root, &["user_teardown"])),
+        };
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
                 let start_after = Duration::ZERO;
                 let (end, sla) = (value.end, value.sla.as_ref());
-                let written = WrittenWorkload { load, start_after, end, steps, sla, contexts: shared };
+                let contexts = shared;
+                let written = WrittenWorkload { load, start_after, end, steps, user: of_all, sla, contexts };
                 return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
             self.incomplete(value, root, &single[..2]);
@@ -469,6 +482,16 @@ impl Compiler<'_> {
                 start_after: config.start_after.map_or(Duration::ZERO, |wait| wait.0),
                 end: config.end,
                 steps: &config.iteration,
+                user: WrittenUser {
+                    setup: match &config.user_setup {
+                        Some(own) => (own, at(node, &["user_setup"])),
+                        None => of_all.setup,
+                    },
+                    teardown: match &config.user_teardown {
+                        Some(own) => (own, at(node, &["user_teardown"])),
+                        None => of_all.teardown,
+                    },
+                },
                 sla: config.sla.as_ref(),
                 contexts: self.contexts(config.contexts.as_ref(), node).or_else(|| shared.clone()),
             };
@@ -509,7 +532,7 @@ impl Compiler<'_> {
         node: &YamlNode,
     ) -> Option<WorkloadPlan> {
         self.texts.names.data_used.clear();
-        let WrittenWorkload { load, start_after, end, steps, sla, ref contexts } = *written;
+        let WrittenWorkload { load, start_after, end, steps, user, sla, ref contexts } = *written;
         self.know_contexts(contexts.as_ref());
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.texts.faults.len());
         if steps.len() > ACTIONS_MAX {
@@ -517,7 +540,12 @@ impl Compiler<'_> {
             self.texts.faults.push(fault.help("split the iteration, or repeat it with `times`"));
             return None;
         }
+        let user_setup = self.user_steps("user_setup", user.setup, data);
+        let of_user = self.texts.names.known.clone();
         let steps = self.steps(steps, steps_node);
+        let of_iteration = std::mem::replace(&mut self.texts.names.known, of_user);
+        let user_teardown = self.user_steps("user_teardown", user.teardown, data);
+        self.texts.names.known = of_iteration;
         let needs_request = !self.requests_optional && step::actions(&steps).is_empty();
         if self.texts.faults.len() == faults_before && needs_request {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
@@ -537,7 +565,18 @@ impl Compiler<'_> {
         let draws = matches!(&runner.model, Model::Open(open) if open.random);
         self.texts.uses_seed |= draws || step::draws(&steps);
         let contexts = contexts.clone();
-        let workload = WorkloadPlan { name, runner, start_after, steps, data, sla, asynchronous, contexts };
+        let workload = WorkloadPlan {
+            name,
+            runner,
+            start_after,
+            steps,
+            user_setup,
+            user_teardown,
+            data,
+            sla,
+            asynchronous,
+            contexts,
+        };
         self.enough_rows(&workload, node);
         Some(workload)
     }

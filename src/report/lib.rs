@@ -45,4 +45,5 @@ mod tags;
 pub mod terminal;
 mod texts;
 pub mod trace;
+mod users;
 pub mod words;

@@ -13,6 +13,7 @@ use super::tags::PERCENTILES;
 use super::words::{self, duration};
 use super::{
     asynchronous, measured, observer, offered, probe, record, samples, seed, shards, slowest, streams, tags,
+    users,
 };
 use results::model::{
     Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
@@ -204,6 +205,8 @@ fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Bloc
         blocks.push(Block::Table(times(workload)));
         blocks.extend(streams::table(workload, results.profiling.enabled).map(Block::Table));
         blocks.extend(streams::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
+        blocks.extend(users::table(workload).map(Block::Table));
+        blocks.extend(users::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
         blocks.extend(measured::table(workload, results.profiling.enabled).map(Block::Table));
         blocks.extend(tags::table(workload).map(Block::Table));
         blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));

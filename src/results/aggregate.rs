@@ -129,6 +129,8 @@ pub struct WorkloadStats {
     pub actions: Vec<ActionStats>,
     /// What TCP had to repeat.
     pub repeated: RetransmitCounts,
+    /// What its users did before their first iterations, and after their last ones.
+    pub users: [Option<Box<WorkloadStats>>; 2],
     /// The numbers from answers, by the numbers of their names.
     pub numbers_taken: Vec<NumberStats>,
     /// Faults by number: how often, and the first iterations.
@@ -286,6 +288,8 @@ struct Totals {
     random: fastrand::Rng,
     rows: u64,
     workloads: Vec<WorkloadStats>,
+    /// How many actions the users of each workload have before and after their iterations.
+    users: Vec<[usize; 2]>,
     slowest: Vec<IterationSample>,
     failures: HashMap<u32, Failure>,
     addresses: HashMap<u16, IpAddr>,
@@ -303,6 +307,7 @@ impl Totals {
             random: fastrand::Rng::with_seed(header.id_seed.as_u64_pair().0),
             rows: 0,
             workloads: header.workloads.iter().map(workload).collect(),
+            users: header.workloads.iter().map(|of| [of.user_setup.len(), of.user_teardown.len()]).collect(),
             slowest: Vec::new(),
             failures: HashMap::new(),
             addresses: HashMap::new(),
@@ -339,6 +344,17 @@ impl Visitor for Totals {
         self.addresses.extend(addresses.iter().copied());
     }
 
+    fn users(&mut self, rows: &Rows) {
+        for row in rows.iter() {
+            let of_workload = usize::from(row.head.workload);
+            let Some(names) = self.users.get(of_workload) else { continue };
+            let phase = (row.head.number % 2) as usize;
+            let new = || Box::new(WorkloadStats::new(names[phase], 0, 1));
+            let workload = &mut self.workloads[of_workload];
+            workload.users[phase].get_or_insert_with(new).add(row);
+        }
+    }
+
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
         rows.iter().for_each(|row| self.add(row));
         Ok(())
@@ -365,6 +381,7 @@ impl WorkloadStats {
             first_start_ns: u64::MAX,
             last_end_ns: 0,
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
+            users: [None, None],
             numbers_taken: Vec::new(),
             errors: BTreeMap::new(),
             repeated: RetransmitCounts::default(),
@@ -529,6 +546,7 @@ mod tests {
             random: fastrand::Rng::with_seed(7),
             rows: 0,
             workloads: vec![WorkloadStats::new(0, 10, 1)],
+            users: vec![[0, 0]],
             slowest: Vec::new(),
             failures: HashMap::new(),
             addresses: HashMap::new(),

@@ -19,7 +19,7 @@ use super::load::WorkloadFigures;
 use super::model::{
     Action, ActionTiming, ErrorClass, FORMAT, IterationOutcome, IterationRow, MergedShard, OfferedLoad,
     Outcome, Phases, Probe, Profiling, Results, Run, RunStatus, Series, SlowIteration, TaggedRequests,
-    TraceState, VERSION, Verdict, Workload,
+    TraceState, UserActivity, VERSION, Verdict, Workload,
 };
 use super::network;
 use super::numbers::NumberStats;
@@ -240,9 +240,30 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
             .map(|(stats, names)| action(stats, names, (never, duration_s), ids))
             .collect(),
         tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, never, ids)).collect(),
+        user_setup: users(aggregate, stats, 0, &names.user_setup, ids),
+        user_teardown: users(aggregate, stats, 1, &names.user_teardown, ids),
         measured: NumberStats::models(&stats.numbers_taken, &names.measures, ids),
         errors: errors(aggregate, stats, ids),
     }
+}
+
+/// What the users of a workload did before their iterations (0), or after them (1).
+fn users(
+    aggregate: &Aggregate,
+    stats: &WorkloadStats,
+    phase: usize,
+    names: &[(String, String)],
+    ids: &RunIds,
+) -> Option<UserActivity> {
+    let stats = stats.users[phase].as_deref()?;
+    let duration_s = seconds(stats.last_end_ns.saturating_sub(stats.first_start_ns.min(stats.last_end_ns)));
+    let actions = stats.actions.iter().zip(names);
+    Some(UserActivity {
+        users: stats.iterations,
+        service_time: judged(&stats.service, &stats.failed_service, stats.iterations.aborted, ids),
+        actions: actions.map(|(stats, names)| action(stats, names, (0, duration_s), ids)).collect(),
+        errors: errors(aggregate, stats, ids),
+    })
 }
 
 /// The times in a series are middles of buckets; none of them may exceed the longest sample.

@@ -123,6 +123,7 @@ async fn run_user(share: Rc<WorkerShare>, slot: Rc<UserSlot>, wanted: Rc<Cell<u3
         let Some(claim) = claim else { break };
         share.iterate(&mut user, claim.number, claim.warm_up, now_ns, now).await;
     }
+    share.tear_down(&mut user).await;
     user.leave();
     slot.taken.set(false);
 }

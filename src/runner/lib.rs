@@ -266,8 +266,9 @@ impl CoordinatorState<'_> {
         let named = if addresses.is_empty() { Ok(()) } else { self.log.addresses(&addresses) };
         let texts = if batch.failures.is_empty() { Ok(()) } else { self.log.failures(&batch.failures) };
         // Write the samples even if the rest fails: a failure counts without its text.
+        let users = self.log.users(&batch.users);
         let samples = self.log.samples(&batch.samples);
-        named.and(texts).and(samples)
+        named.and(texts).and(users).and(samples)
     }
 
     /// Buffered data would be lost if the process died, and the next batch may be far away.

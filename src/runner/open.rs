@@ -298,5 +298,6 @@ async fn run_user(users: CountEndOnDrop, slot: Rc<UserSlot>) {
     while let Some(Arrival { number, due_ns }) = users.next(&slot).await {
         users.share.iterate(&mut user, number, number < users.warm_up, due_ns, now()).await;
     }
+    users.share.tear_down(&mut user).await;
     user.leave();
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use base::clock::Nanos;
-use iteration::user::{Assignment, VirtualUser};
+use base::clock::{Nanos, now, saturating_nanos};
+use iteration::user::{Assignment, UserPhase, VirtualUser};
 use measure::errors::{Failure, FailureClass};
 use measure::recorder::Recorder;
 use measure::sample::{CompletionStatus, IterationSample};
+use plan::step::PlanStep;
+use terms::runner::Model;
 
 use super::count::WorkerCounters;
 use super::running::{RunningWorkload, WorkloadGroup};
@@ -55,6 +57,17 @@ impl WorkerShare {
         let plan = self.running.plan(load);
         let (workload, name) = (self.running.workload, &self.running.name);
         let data = plan.data.as_slice();
+        let (mut due_ns, mut start) = (due_ns, start);
+        if !plan.user_setup.is_empty() && !user.is_set_up() {
+            if let Err(failure) = self.set_up(user, start).await {
+                return self.lack_user((number, warm_up), (due_ns, start), &failure);
+            }
+            start = now();
+            // In a closed model, an iteration is due when its user is free.
+            if matches!(plan.runner.model, Model::Closed(_)) {
+                due_ns = load.context.clock.offset_ns(start);
+            }
+        }
         let assignment = Assignment { workload, name, data, number, warm_up, due_ns, start };
         self.counters().started.bump();
         // Pinned here and borrowed: passing the future by value would take its space twice in each user.
@@ -73,6 +86,68 @@ impl WorkerShare {
             sample.error = self.recorder.borrow_mut().failure(fault_of_bench());
             self.record(&sample);
         }
+    }
+
+    /// Runs the `user_setup` of a user, and records it.
+    async fn set_up(&self, user: &mut VirtualUser, start: Instant) -> Result<(), Failure> {
+        let plan = self.running.plan(&self.group.load);
+        self.run_phase(user, &plan.user_setup, UserPhase::Setup, start).await
+    }
+
+    /// Runs the `user_teardown` of a user that was set up, or needs no setup, and records it. It is cut off like an iteration.
+    pub(super) async fn tear_down(&self, user: &mut VirtualUser) {
+        let plan = self.running.plan(&self.group.load);
+        if !plan.user_teardown.is_empty() && (plan.user_setup.is_empty() || user.is_set_up()) {
+            let _ = self.run_phase(user, &plan.user_teardown, UserPhase::Teardown, now()).await;
+        }
+    }
+
+    async fn run_phase(
+        &self,
+        user: &mut VirtualUser,
+        steps: &[PlanStep],
+        phase: UserPhase,
+        start: Instant,
+    ) -> Result<(), Failure> {
+        let load = &self.group.load;
+        let (workload, name) = (self.running.workload, &self.running.name);
+        let data = self.running.plan(load).data.as_slice();
+        let due_ns = load.context.clock.offset_ns(start);
+        let assignment = Assignment { workload, name, data, number: 0, warm_up: false, due_ns, start };
+        let ended = {
+            // In a box, so that a user's future does not hold it for the whole load.
+            let running = Box::pin(user.run_phase(&load.context, &assignment, steps, phase));
+            caught(pin!(running)).await
+        };
+        let Ok((sample, failure)) = ended else {
+            *user = VirtualUser::new(&load.context, user.number());
+            return Err(fault_of_bench());
+        };
+        sample.error =
+            failure.as_ref().map_or(0, |failure| self.recorder.borrow_mut().failure(failure.clone()));
+        self.recorder.borrow_mut().record_user(sample);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Records an iteration whose user could not be set up. The user tries it again before its next one.
+    fn lack_user(
+        &self,
+        (number, warm_up): (u64, bool),
+        (due_ns, start): (Nanos, Instant),
+        failure: &Failure,
+    ) {
+        let what = match &failure.action {
+            Some(action) => format!("{action}: {}", failure.message),
+            None => failure.message.clone(),
+        };
+        let message = format!("{} failed: {what}", UserPhase::Setup.key());
+        let seen = failure.seen.clone();
+        let failure = Failure { class: failure.class, action: None, message, seen };
+        let mut sample = self.unstarted(number, warm_up, due_ns, CompletionStatus::Failed);
+        sample.start_ns = self.group.load.context.clock.offset_ns(start).max(due_ns);
+        sample.duration_ns = saturating_nanos(now() - start);
+        sample.error = self.recorder.borrow_mut().failure(failure);
+        self.record(&sample);
     }
 
     /// Records the part of an iteration that ran before its future was dropped.

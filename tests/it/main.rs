@@ -135,6 +135,7 @@ mod trace_gaps;
 mod trace_request;
 mod typed;
 mod url_run;
+mod users;
 mod walls;
 mod websockets;
 mod written_back;

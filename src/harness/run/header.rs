@@ -7,6 +7,7 @@ use base::clock::saturating_nanos;
 use base::masking::masked;
 use base::secret::redacted_url;
 use measure::log::{DeploymentInfo, Header, LoadEnvironment, ScenarioInfo, WorkloadHeader};
+use plan::step::{self, NamedStep, PlanStep};
 use text::named_secrets::without_secrets;
 
 impl RunExecution {
@@ -23,10 +24,9 @@ impl RunExecution {
                 sla: workload.sla.clone(),
                 planned: plan.planned(workload),
                 asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
-                actions: named
-                    .into_iter()
-                    .map(|row| (row.name.to_string(), masked(&row.label).into_owned()))
-                    .collect(),
+                actions: named.into_iter().map(name_of).collect(),
+                user_setup: names_of(&workload.user_setup),
+                user_teardown: names_of(&workload.user_teardown),
                 tags: if has_tags { tags } else { Vec::new() },
                 streams: names.streams,
                 measures: names.measures,
@@ -80,4 +80,13 @@ impl RunExecution {
             shards: Vec::new(),
         }
     }
+}
+
+/// Name and request of each action and group.
+fn names_of(steps: &[PlanStep]) -> Vec<(String, String)> {
+    step::named(steps).into_iter().map(name_of).collect()
+}
+
+fn name_of(row: NamedStep) -> (String, String) {
+    (row.name.to_string(), masked(&row.label).into_owned())
 }

@@ -121,6 +121,6 @@ impl RunExecution {
 }
 
 fn all_steps(plan: &Plan) -> impl Iterator<Item = &[PlanStep]> {
-    let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
+    let workloads = plan.workloads.iter().flat_map(|workload| workload.lists().map(Vec::as_slice));
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
 }

@@ -14,7 +14,7 @@ use collect::{self, FetchTarget};
 use demo::Demo;
 use iteration::Context;
 use iteration::call::http::fixed::FixedPartsCache;
-use iteration::user::{Assignment, VirtualUser};
+use iteration::user::{Assignment, UserPhase, VirtualUser};
 use measure::errors::Failure;
 use measure::ids::RunIds;
 use measure::log;
@@ -68,10 +68,14 @@ impl RunExecution {
         self.runtime.block_on(async {
             let probe = async {
                 let mut user = VirtualUser::new(&context, 0);
-                let ran = iterate(&mut user, &context, workload, FIRST_NUMBER).await;
+                let ran = match set_up(&mut user, &context, workload).await {
+                    Ok(()) => iterate(&mut user, &context, workload, FIRST_NUMBER).await,
+                    Err(ran) => ran,
+                };
                 let mut probe = self.of_iteration(workload, &ran);
                 self.await_trace(&mut probe, workload, can_ask).await;
                 self.pairs(&mut user, &context, workload, (FIRST_NUMBER + 1, wanted.pairs), &mut probe).await;
+                tear_down(&mut user, &context, workload).await;
                 probe
             };
             tokio::select! {
@@ -230,6 +234,57 @@ impl RunExecution {
     }
 }
 
+/// Runs the `user_setup` of the probe's user, which is outside the load's numbering; an iteration that failed with it,
+/// otherwise.
+async fn set_up(
+    user: &mut VirtualUser,
+    context: &Context,
+    workload: &WorkloadPlan,
+) -> Result<(), ProbeIteration> {
+    if workload.user_setup.is_empty() {
+        return Ok(());
+    }
+    let start = Instant::now();
+    match run_phase(user, context, workload, UserPhase::Setup).await {
+        None => Ok(()),
+        failure => Err(ProbeIteration { number: FIRST_NUMBER, duration: start.elapsed(), failure }),
+    }
+}
+
+async fn tear_down(user: &mut VirtualUser, context: &Context, workload: &WorkloadPlan) {
+    let is_set_up = workload.user_setup.is_empty() || user.is_set_up();
+    if is_set_up && !workload.user_teardown.is_empty() {
+        // The load says what fails.
+        let _ = run_phase(user, context, workload, UserPhase::Teardown).await;
+    }
+}
+
+async fn run_phase(
+    user: &mut VirtualUser,
+    context: &Context,
+    workload: &WorkloadPlan,
+    phase: UserPhase,
+) -> Option<Failure> {
+    let start = Instant::now();
+    let name = Arc::from(workload.name.as_str());
+    let assignment = assignment(&name, workload, FIRST_NUMBER, (context, start));
+    let steps = match phase {
+        UserPhase::Setup => &workload.user_setup,
+        UserPhase::Teardown => &workload.user_teardown,
+    };
+    user.run_phase(context, &assignment, steps, phase).await.1
+}
+
+fn assignment<'a>(
+    name: &'a Arc<str>,
+    workload: &'a WorkloadPlan,
+    number: u64,
+    (context, start): (&Context, Instant),
+) -> Assignment<'a> {
+    let due_ns = context.clock.offset_ns(start);
+    Assignment { workload: PROBE, name, data: &workload.data, number, warm_up: true, due_ns, start }
+}
+
 async fn iterate(
     user: &mut VirtualUser,
     context: &Context,
@@ -238,15 +293,7 @@ async fn iterate(
 ) -> ProbeIteration {
     let start = Instant::now();
     let name = Arc::from(workload.name.as_str());
-    let assignment = Assignment {
-        workload: PROBE,
-        name: &name,
-        data: &workload.data,
-        number,
-        warm_up: true,
-        due_ns: context.clock.offset_ns(start),
-        start,
-    };
+    let assignment = assignment(&name, workload, number, (context, start));
     let (sample, failure) = user.iterate(context, &assignment, &workload.steps, &workload.runner).await;
     let failed = sample.ended != CompletionStatus::Ok;
     let failure = failure.or_else(|| failed.then(Failure::default));

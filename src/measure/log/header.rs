@@ -124,6 +124,12 @@ pub struct WorkloadHeader {
     pub asynchronous_deadline_ns: Option<u64>,
     /// Name and request of each action.
     pub actions: Vec<(String, String)>,
+    /// Name and request of each action before a virtual user's first iteration; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_setup: Vec<(String, String)>,
+    /// The same after its last iteration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_teardown: Vec<(String, String)>,
     /// The tags of each action, by their names; absent if no action has any, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<BTreeMap<String, String>>,

@@ -53,7 +53,7 @@ impl ShardLog {
         for frame in reader {
             match frame? {
                 Frame::Began(found) => began = Some(found),
-                Frame::Samples(_) | Frame::End(_) => break,
+                Frame::Samples(_) | Frame::Users(_) | Frame::End(_) => break,
                 Frame::Header(_) | Frame::Failures(_) | Frame::Addresses(_) => {}
             }
         }
@@ -81,6 +81,7 @@ impl ShardLog {
 trait ReferenceSink {
     fn failures(&mut self, failures: &[NumberedFailure]) -> io::Result<()>;
     fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()>;
+    fn users(&mut self, rows: &Rows) -> io::Result<()>;
 }
 
 impl ReferenceSink for LogWriter {
@@ -90,6 +91,10 @@ impl ReferenceSink for LogWriter {
 
     fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()> {
         Self::addresses(self, addresses)
+    }
+
+    fn users(&mut self, rows: &Rows) -> io::Result<()> {
+        Self::users(self, rows)
     }
 }
 
@@ -101,6 +106,10 @@ impl ReferenceSink for NullSink {
     }
 
     fn addresses(&mut self, _: &[(u16, IpAddr)]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn users(&mut self, _: &Rows) -> io::Result<()> {
         Ok(())
     }
 }
@@ -186,6 +195,10 @@ impl MergeInput {
                     self.rows = rows;
                     return Ok(true);
                 }
+                Frame::Users(mut rows) => {
+                    self.renumber(&mut rows);
+                    before.users(&rows).map_err(LogError::Visitor)?;
+                }
                 Frame::Failures(failures) => {
                     let new = self.number_failures(failures, tables);
                     if !new.is_empty() {
@@ -214,13 +227,8 @@ impl MergeInput {
     /// Moves the times of a block, and numbers what it refers to.
     fn take(&mut self, rows: &mut Rows) {
         let mut last_ns = 0;
+        self.renumber(rows);
         for head in &mut rows.heads {
-            head.due_ns = head.due_ns.saturating_add(self.shift_ns);
-            head.start_ns = head.start_ns.saturating_add(self.shift_ns);
-            if head.error != 0 {
-                // A text that is missing in this log must not become another one's.
-                head.error = self.failures.get(&head.error).copied().unwrap_or(u32::MAX);
-            }
             let end_ns = head.start_ns.saturating_add(head.duration_ns);
             last_ns = last_ns.max(end_ns);
             self.ending.from_ns = self.ending.from_ns.min(head.due_ns);
@@ -228,14 +236,25 @@ impl MergeInput {
                 *rows += 1;
             }
         }
+        self.ending.rows += rows.heads.len() as u64;
+        self.ending.to_ns = self.ending.to_ns.max(last_ns);
+        self.block_end_ns = Some(last_ns);
+    }
+
+    fn renumber(&self, rows: &mut Rows) {
+        for head in &mut rows.heads {
+            head.due_ns = head.due_ns.saturating_add(self.shift_ns);
+            head.start_ns = head.start_ns.saturating_add(self.shift_ns);
+            if head.error != 0 {
+                // A text that is missing in this log must not become another one's.
+                head.error = self.failures.get(&head.error).copied().unwrap_or(u32::MAX);
+            }
+        }
         for action in &mut rows.actions {
             if action.phases.address != 0 {
                 action.phases.address = self.addresses.get(&action.phases.address).copied().unwrap_or(0);
             }
         }
-        self.ending.rows += rows.heads.len() as u64;
-        self.ending.to_ns = self.ending.to_ns.max(last_ns);
-        self.block_end_ns = Some(last_ns);
     }
 
     /// Faults that the new log does not have yet.

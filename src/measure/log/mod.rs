@@ -11,9 +11,10 @@
 //!
 //! Everything that is made from a log is a [`Visitor`] of one pass by [`RunLog::visit`]; nothing else may decode one.
 //!
-//! Only shards write the frame of a shard's beginning.
+//! Only shards write the frame of a shard's beginning. What virtual users do around their iterations is in frames of its own,
+//! as samples whose number is twice the user's, and one more after the iterations.
 //!
-//! Version 7 has the numbers that a scenario takes from answers. Version 6 has the streams that answered requests. Version 5 tells the protocol of each request. Version 4 has requests of HTTP only, and version 3 no nested steps.
+//! Version 7 has the numbers that a scenario takes from answers, and what virtual users do around their iterations. Version 6 has the streams that answered requests. Version 5 tells the protocol of each request. Version 4 has requests of HTTP only, and version 3 no nested steps.
 //! Logs of earlier builds of version 3 have no number of iterations in their last frame.
 
 mod criteria;
@@ -74,7 +75,9 @@ const KIND_END: u8 = 4;
 const KIND_ADDRESSES: u8 = 5;
 /// Only in the log of a shard.
 const KIND_BEGAN: u8 = 6;
-const KIND_LAST: u8 = KIND_BEGAN;
+/// What virtual users did around their iterations: samples.
+const KIND_USERS: u8 = 7;
+const KIND_LAST: u8 = KIND_USERS;
 /// Length, kind and checksum.
 const FRAME_HEAD_BYTES: usize = 9;
 
@@ -85,6 +88,8 @@ enum Frame {
     Header(Vec<u8>),
     /// Samples, in order of their numbers within the frame.
     Samples(Rows),
+    /// What virtual users did around their iterations.
+    Users(Rows),
     /// Texts that samples refer to; always before the samples.
     Failures(Vec<NumberedFailure>),
     /// How it ended: JSON, the last frame.

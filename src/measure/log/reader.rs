@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use super::{
     FRAME_HEAD_BYTES, Frame, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_LAST,
-    KIND_SAMPLES, LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
+    KIND_SAMPLES, KIND_USERS, LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
 };
 use crate::codec::{self, Scratch};
 use crate::rows::Rows;
@@ -258,6 +258,11 @@ fn interpret(
                 codec::decode(payload, version, scratch, &mut rows)?;
             }
             Some(Frame::Samples(rows))
+        }
+        KIND_USERS => {
+            let mut rows = Rows::default();
+            codec::decode(payload, version, scratch, &mut rows)?;
+            Some(Frame::Users(rows))
         }
         KIND_FAILURES => serde_json::from_slice(payload).ok().map(Frame::Failures),
         KIND_END => Some(Frame::End(payload.to_vec())),

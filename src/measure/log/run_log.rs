@@ -39,6 +39,9 @@ pub trait Visitor {
         true
     }
 
+    /// What virtual users did around their iterations.
+    fn users(&mut self, _rows: &Rows) {}
+
     /// Iterations, in the order of the log.
     ///
     /// # Errors
@@ -136,6 +139,7 @@ fn visit_part<R: Read>(
                 visitors.iter_mut().try_for_each(|visitor| visitor.rows(&rows)).map_err(LogError::Visitor)?;
                 reader.reuse(rows);
             }
+            Frame::Users(rows) => visitors.iter_mut().for_each(|visitor| visitor.users(&rows)),
             Frame::Failures(failures) => {
                 visitors.iter_mut().for_each(|visitor| visitor.failures(&failures));
             }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::{
     BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
-    KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, ShardStart, VERSION, checksum,
+    KIND_HEADER, KIND_SAMPLES, KIND_USERS, LogFile, MAGIC, PAYLOAD_BYTES_MAX, ShardStart, VERSION, checksum,
 };
 use crate::codec::{self, Scratch};
 use crate::errors::NumberedFailure;
@@ -143,6 +143,19 @@ impl LogWriter {
             }
         }
         written
+    }
+
+    /// Writes what virtual users did around their iterations.
+    ///
+    /// # Errors
+    /// An I/O error of the sink, or a frame over 16 MiB.
+    pub fn users(&mut self, rows: &Rows) -> io::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.begin_frame();
+        codec::encode(rows, &mut self.scratch, &mut self.frame);
+        self.write_frame(KIND_USERS)
     }
 
     /// Writes texts that the following samples refer to.

@@ -11,7 +11,7 @@ use super::causes::{self, ComparisonView, EffectView, LateView};
 use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::{asynchronous, measured, offered, samples, streams, tags, words};
+use crate::{asynchronous, measured, offered, samples, streams, tags, users, words};
 use results::model::{Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload};
 
 /// The width of a bar of phases, in units of its drawing.
@@ -51,6 +51,9 @@ pub(super) struct WorkloadView {
     /// Answers that came as streams.
     streams: Option<TableView>,
     streamed: Option<String>,
+    /// What users do around their iterations, and what failed after them.
+    users: Option<TableView>,
+    users_failed: Option<String>,
     /// Numbers from answers.
     measured: Option<TableView>,
     tags: Option<TableView>,
@@ -229,6 +232,8 @@ pub(super) fn view(workload: &Workload, (said, is_profiled): (&str, bool), refs:
         any_action_aborted: workload.actions.iter().any(|one| one.requests.aborted > 0),
         streams: streams::table(workload, is_profiled).map(|streams| document::table(&streams)),
         streamed: streams::sentence(workload),
+        users: users::table(workload).map(|users| document::table(&users)),
+        users_failed: users::sentence(workload),
         measured: measured::table(workload, is_profiled).map(|measured| document::table(&measured)),
         tags: tags::table(workload).map(|tags| document::table(&tags)),
         errors: errors(&workload.errors, refs),

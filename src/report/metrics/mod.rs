@@ -262,7 +262,7 @@ pub(super) mod tests {
         let failure =
             Failure { class: FailureClass::Status, action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 1, failure }];
-        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        meter.add(&Batch { workload: 0, failures, samples, users: Rows::default(), live: Live::new() });
         meter.workloads[0].in_flight = 6;
         meter
     }
@@ -286,7 +286,13 @@ pub(super) mod tests {
                 ..IterationSample::default()
             });
         }
-        meter.add(&Batch { workload: 0, failures: Vec::new(), samples, live: Live::new() });
+        meter.add(&Batch {
+            workload: 0,
+            failures: Vec::new(),
+            samples,
+            users: Rows::default(),
+            live: Live::new(),
+        });
         assert_eq!(
             names(&meter)[names(&meter).len() - 2..],
             ["bench_first_message_seconds", "bench_messages"]

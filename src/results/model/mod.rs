@@ -24,6 +24,7 @@ mod shards;
 mod streams;
 mod tags;
 mod task;
+mod users;
 
 use std::collections::BTreeMap;
 
@@ -57,6 +58,7 @@ pub use shards::MergedShard;
 pub use streams::StreamedAnswers;
 pub use tags::TaggedRequests;
 pub use task::{Hook, Subtask, Task};
+pub use users::UserActivity;
 
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
@@ -301,6 +303,12 @@ pub struct Workload {
     /// An entry for each tag and value of its actions, in alphabetical order; absent if no action has tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<TaggedRequests>,
+    /// What its virtual users did before their first iterations; absent without `user_setup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_setup: Option<UserActivity>,
+    /// What they did after their last ones; absent without `user_teardown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_teardown: Option<UserActivity>,
     /// The numbers that its actions took from answers, by name; absent if they take none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<MeasuredNumbers>,

@@ -103,6 +103,8 @@ fn header() -> Header {
         tags: Vec::new(),
         streams: Vec::new(),
         measures: Vec::new(),
+        user_setup: Vec::new(),
+        user_teardown: Vec::new(),
         data: Vec::new(),
     };
     Header {
