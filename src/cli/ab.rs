@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
         metrics: arguments.metric.clone(),
         margin_percent: arguments.margin,
         pairs: arguments.pairs,
-        load: arguments.load.options(),
+        load: arguments.load.options_of(Some(&arguments.scenario))?,
         out: arguments.out.clone(),
         junit: arguments.junit.clone(),
         step_summary: step_summary(),

@@ -5,6 +5,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use text::similar::did_you_mean;
 
+use super::variables::variable;
+
 /// Words of other programs, the commands of bench that they are looked for in, and what does it here.
 const HINTS: [(&[&str], &[&str], &str); 18] = [
     (&["--dry-run", "--check"], LOADS, DRY),
@@ -40,6 +42,7 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     let (given, suggested) = match error.kind() {
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
         ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => return of_variable(error),
         _ => return error,
     };
     let Some(ContextValue::String(word)) = error.get(given).cloned() else { return error };
@@ -64,6 +67,22 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
     }
     if let Some(hint) = hint {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]));
+    }
+    error
+}
+
+/// The same error of a value, with the variable that gave it.
+fn of_variable(mut error: clap::Error) -> clap::Error {
+    let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (option, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
+    let Some(name) = option.strip_prefix("--").and_then(|option| option.split([' ', '=', '[']).next()) else {
+        return error;
+    };
+    let variable = variable(name);
+    if std::env::var(&variable).is_ok_and(|given| given == value) {
+        let hint =
+            StyledStr::from(format!("unless it is on the command line, this is the value of {variable}"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint]));
     }
     error
 }

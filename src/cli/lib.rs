@@ -35,6 +35,7 @@ mod standard_input;
 mod trace;
 mod url;
 mod validate;
+mod variables;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -98,6 +99,8 @@ enum Command {
         explain: bool,
         #[command(flatten)]
         task: run::TaskArgs,
+        #[command(flatten)]
+        env_file: variables::EnvFileArgument,
         /// Do not look up environment variables and files with secrets: they need not exist.
         #[arg(long)]
         offline: bool,
@@ -232,6 +235,7 @@ pub fn main(version: ProgramVersion, arguments: impl IntoIterator<Item = OsStrin
 /// The arguments, if they are valid.
 fn parsed(version: ProgramVersion, arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
     let command = Arguments::command().version(version.short).long_version(version.long);
+    let command = command.mut_subcommand("run", variables::with_variables);
     Arguments::from_arg_matches(&command.try_get_matches_from(arguments)?)
 }
 
@@ -258,8 +262,9 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Comment(arguments) => comment::run(&arguments),
-        Command::Validate { files, deployment, explain, task, offline } => {
-            Ok(validate::validate(&files, deployment.as_deref(), &task, offline, explain))
+        Command::Validate { files, deployment, explain, task, env_file, offline } => {
+            let variables = (&env_file, offline);
+            Ok(validate::validate(&files, deployment.as_deref(), &task, variables, explain))
         }
         Command::Init(arguments) => init::run(&arguments),
         Command::Import(command) => import::run(&command),

@@ -23,6 +23,7 @@ use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
 use super::standard_input;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
+use super::variables::EnvFileArgument;
 
 const NOTHING: &str = "name a scenario, as in `bench run order.yaml`, a URL, as in \
     `bench run http://127.0.0.1:8080/orders -c 20 -z 30s`, or try `bench run demo`; `bench run --help` has more examples";
@@ -41,6 +42,9 @@ Examples:
   bench run http://127.0.0.1:8080/orders -T application/json --data '{\"n\": 1}'   a POST
   bench run http://127.0.0.1:8080/orders --save mine.yaml   the same, written as a scenario to build on";
 
+const VARIABLES: &str = "Every option has a variable, too, such as BENCH_RATE for --rate and BENCH_ENV_FILE for --env-file; a \
+    switch is on if its variable is 1, true or yes. The command line wins.";
+
 /// Run a scenario and report what it found.
 ///
 /// Checks the files, then whether targets and collector answer, then makes the load. Each run has a
@@ -48,7 +52,7 @@ Examples:
 /// the run gracefully and reports what ran; a second Ctrl-C ends it at once, and `bench report`
 /// recovers what was recorded.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{VARIABLES}"))]
 pub(super) struct RunArguments {
     /// The scenario file (`-` for standard input), the URL to load, or `demo`.
     ///
@@ -126,6 +130,8 @@ pub(super) struct LoadArguments {
     workers: Option<u32>,
     #[command(flatten)]
     task: TaskArgs,
+    #[command(flatten)]
+    env_file: EnvFileArgument,
 }
 
 /// The arguments of a Rally task's template.
@@ -146,7 +152,15 @@ impl TaskArgs {
 }
 
 impl LoadArguments {
-    pub(super) fn options(&self) -> LoadOptions {
+    /// The options of a load of this scenario; of a URL, if it is absent.
+    ///
+    /// # Errors
+    /// A file of variables cannot be read.
+    pub(super) fn options_of(&self, scenario: Option<&Path>) -> Result<LoadOptions, HarnessError> {
+        Ok(LoadOptions { environment: self.env_file.environment(scenario)?, ..self.options() })
+    }
+
+    fn options(&self) -> LoadOptions {
         LoadOptions {
             set: self.set.iter().cloned().collect(),
             seed: self.seed,
@@ -262,7 +276,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
             RunOptions { deployment: deployment.as_ref().map(Into::into), shape, ..RunOptions::new(scenario) }
         }
     };
-    options.load = load.options();
+    options.load = load.options_of(
+        Some(&name)
+            .filter(|name| name.to_str().is_none_or(|name| !UrlRun::is_url(name)))
+            .map(PathBuf::as_path),
+    )?;
     options.out = out.clone();
     options.publish = *publish;
     options.profiles = profiles.source();

@@ -12,21 +12,25 @@ use super::output;
 use super::progress::ProgressDisplay;
 use super::run::TaskArgs;
 use super::standard_input;
+use super::variables::EnvFileArgument;
 
 /// Checks files one by one; a scenario together with its deployment. With `explain`, also says what scenarios will do.
 pub(super) fn validate(
     files: &[PathBuf],
     given: Option<&Path>,
     task: &TaskArgs,
-    offline: bool,
+    (env_file, offline): (&EnvFileArgument, bool),
     explain: bool,
 ) -> Exit {
-    let environment = if offline { Environment::offline() } else { Environment::default() };
-    let load = LoadOptions { environment, task_arguments: task.options(), ..LoadOptions::default() };
     let (mut code, given, events) = (Exit::Ok, given.map(Into::into), ProgressDisplay::new(false).sink());
     let mut said = HashSet::new();
     for file in files {
         let explained = standard_input::scenario(file).and_then(|yaml| {
+            let environment = match offline {
+                true => Environment::offline(),
+                false => env_file.environment(Some(file))?,
+            };
+            let load = LoadOptions { environment, task_arguments: task.options(), ..LoadOptions::default() };
             let valid = files::validate_load(&yaml, given.as_ref(), &load, &events)?;
             output::print(&format!("{}: {valid}", file.display()));
             if explain && matches!(valid, CheckedFile::Scenario { .. } | CheckedFile::Task { .. }) {

@@ -12,6 +12,7 @@ pub mod capacity;
 pub mod cloud;
 pub mod comment;
 pub mod demo;
+pub mod env_file;
 mod environment;
 pub mod error;
 pub mod event;

@@ -136,6 +136,7 @@ mod trace_request;
 mod typed;
 mod url_run;
 mod users;
+mod variables;
 mod walls;
 mod websockets;
 mod written_back;
