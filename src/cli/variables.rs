@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
 
-use harness::HarnessError;
 use harness::env_file::EnvFiles;
 use harness::options::Environment;
+use harness::{Event, Events as _, HarnessError};
 
-use super::output;
+use super::progress::ProgressDisplay;
 
 /// The file of variables that references of the scenario and of its deployment name.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -29,7 +29,8 @@ impl EnvFileArgument {
     /// A file cannot be read.
     pub(super) fn environment(&self, scenario: Option<&Path>) -> Result<Environment, HarnessError> {
         let files = EnvFiles::read(&self.env_file, scenario)?;
-        files.warnings.iter().for_each(|warning| output::say(&format!("warning: {warning}")));
+        let shown = ProgressDisplay::new(false).sink();
+        files.warnings.iter().for_each(|warning| shown.event(&Event::Warning(warning)));
         Ok(files.environment())
     }
 }

@@ -136,6 +136,7 @@ impl WorkerShare {
         (due_ns, start): (Nanos, Instant),
         failure: &Failure,
     ) {
+        self.counters().started.bump();
         let what = match &failure.action {
             Some(action) => format!("{action}: {}", failure.message),
             None => failure.message.clone(),

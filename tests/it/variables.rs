@@ -24,8 +24,8 @@ fn references_are_looked_up_in_the_environment_and_then_in_files() {
     ] {
         let (bench, server) = (Bench::new(), server());
         bench.load(&server.url(), "", SCENARIO);
-        beside.into_iter().for_each(|text| bench.write(".env", text));
-        named.into_iter().for_each(|text| bench.write("own.env", text));
+        beside.into_iter().for_each(|text| drop(bench.write(".env", text)));
+        named.into_iter().for_each(|text| drop(bench.write("own.env", text)));
         let files: &[&str] = if named.is_some() { &["--env-file", "own.env"] } else { &[] };
         for (command, sends) in [("validate", false), ("run", true)] {
             let mut command = bench.command(&[&[command, "scenario.yaml"], files].concat());

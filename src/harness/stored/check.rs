@@ -61,6 +61,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
             all.streams.extend(names.streams.iter().map(|number| number.saturating_add(before)));
             all.tags.extend(names.tags.into_iter().take(names.actions.len()));
             all.actions.extend(names.actions);
+            all.measures.extend(names.measures);
         }
         match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
             // A criterion of an action applies to the workloads that have it.

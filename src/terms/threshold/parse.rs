@@ -3,8 +3,11 @@
 //! Every error has its place in the text and a remedy.
 
 mod conditions;
+mod shares;
 
 use std::ops::Range;
+
+use shares::{overhead, share};
 
 use super::selector::{PointCondition, Selector};
 use super::{
@@ -602,33 +605,4 @@ fn per_trace(
         metric.clone_into(word);
     }
     subject(Statistic::Mean, pieces)
-}
-
-/// `share(function "NAME")`.
-fn share(at: Range<usize>, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
-    let mut pieces = pieces.into_iter();
-    match pieces.next() {
-        Some((at, Piece::Word(word))) if word == "function" => {
-            let function = name(&word, at, &mut pieces)?;
-            alone(Metric::Share(function), &pieces.collect::<Vec<_>>())
-        }
-        _ => Err(mistake(at, "`share` of what?", "write share(function \"NAME\")")),
-    }
-}
-
-fn overhead(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
-    let piece = if pieces.is_empty() { None } else { Some(pieces.remove(0)) };
-    let statistic = match piece {
-        Some((at, Piece::Number(percent))) => percentile(percent, at)?,
-        Some((at, Piece::Word(word))) => statistic(&word, at, &mut pieces)?,
-        _ => return Err(mistake(at, "`overhead` without its percentile", "write overhead(p50)")),
-    };
-    match statistic {
-        Statistic::Percentile(percent) => alone(Metric::Overhead(percent), &pieces),
-        _ => Err(mistake(
-            at,
-            "the overhead of profiling is measured only at percentiles",
-            "write overhead(p50)",
-        )),
-    }
 }
