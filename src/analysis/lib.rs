@@ -39,6 +39,7 @@ pub mod ranking;
 pub mod skew;
 mod some;
 pub mod spread;
+pub mod stall;
 pub mod statement;
 mod tails;
 pub mod tree_diff;

@@ -13,7 +13,9 @@ use uuid::Uuid;
 use analysis::asynchronous::is_linked;
 use analysis::causes::{self, ComparedIteration};
 use analysis::places::Population;
-use analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs, statement};
+use analysis::{
+    client_comparison, explanation, findings, foreign, observer, observer_pairs, stall, statement,
+};
 use base::parallel;
 use measure::latency::SampleId;
 use osprofiler::report::{Point, TraceTree};
@@ -86,6 +88,10 @@ pub fn judge(
         works.push(found.map(|(sample, _)| sample));
     }
     compare_by_client(results, aggregate);
+    let ended = results.workloads.iter().map(|workload| workload.start_s + workload.duration_s);
+    let began = results.workloads.iter().map(|workload| workload.start_s);
+    let lasted_s = ended.fold(0.0, f64::max) - began.fold(f64::INFINITY, f64::min);
+    results.stall = stall::of_slowest(&results.slowest, lasted_s);
     let workloads = &results.workloads;
     let evidence = Evidence { aggregate, workloads, sampled: &sampled, asynchronous: &works };
     results.verdict = verdict::judge(&evidence);

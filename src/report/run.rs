@@ -8,12 +8,13 @@ use std::path::Path;
 use super::document::{
     Badge, Block, Cell, Column, DocumentTable, JudgedCriterion, ReportDocument, RowRole, StyledLine,
 };
+use super::explanation::has_cause;
 use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
 use super::{
-    asynchronous, measured, observer, offered, probe, record, samples, seed, shards, slowest, streams, tags,
-    users,
+    asynchronous, histogram, measured, observer, offered, probe, record, samples, seed, shards, slowest,
+    stall, statuses, streams, tags, users,
 };
 use results::model::{
     Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
@@ -169,7 +170,11 @@ pub(super) fn causes_of(results: &Results, screen: &Screen) -> Vec<StyledLine> {
 /// The slowest iterations. Without any trace they say nothing of a run that failed by errors.
 fn slow(results: &Results, screen: &Screen) -> Vec<Block> {
     let traced = results.slowest.iter().any(|slow| slow.trace != TraceState::NotFetched);
-    if screen.reason.kind.is_by_errors() && !traced { Vec::new() } else { slowest::blocks(results) }
+    if screen.reason.kind.is_by_errors() && !traced {
+        return Vec::new();
+    }
+    let stall = stall::sentence(results).map(|sentence| Block::Paragraph(sentence.into()));
+    stall.into_iter().chain(slowest::blocks(results)).collect()
 }
 
 /// The criteria, if there are any.
@@ -203,6 +208,10 @@ fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Bloc
     let mut blocks = vec![Block::Heading(name, Some(workload_line(workload, results).into()))];
     if workload.iterations.total > 0 {
         blocks.push(Block::Table(times(workload)));
+        blocks.extend(statuses::table(workload).map(Block::Table));
+        // Where something explains what is slow, that says more.
+        let is_explained = workload.comparison.as_ref().is_some_and(has_cause);
+        blocks.extend(histogram::table(workload).filter(|_| !is_explained).map(Block::Table));
         blocks.extend(streams::table(workload, results.profiling.enabled).map(Block::Table));
         blocks.extend(streams::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
         blocks.extend(users::table(workload).map(Block::Table));

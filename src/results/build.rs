@@ -93,6 +93,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
             .map(|(stats, names)| workload(aggregate, ids, stats, names))
             .collect(),
         slowest: aggregate.slowest.iter().map(|sample| slow_iteration(aggregate, sample)).collect(),
+        stall: None,
     }
 }
 

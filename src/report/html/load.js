@@ -3,13 +3,15 @@ const rateText = (value) => (value >= 99.5 ? count(value) : String(+value.toPrec
 
 // The strips of the chart: each has a title, its unit and, for each workload, bars, areas and lines over intervals.
 function loadStrips() {
-  const rates = { title: "a second", layers: [] }, users = { title: "users", first: true, layers: [] };
+  const times = { title: "ms", layers: [] }, rates = { title: "a second", layers: [] }, users = { title: "users", first: true, layers: [] };
   // Many more iterations can wait than there are users, so they have an axis of their own.
   const queue = { title: "iterations", first: true, layers: [] }, several = charts.workloads.length > 1;
   charts.workloads.forEach((w, number) => {
     const grid = w.series, all = w.offered?.series, colour = `var(--w${number % 6})`;
     const name = (what) => (several ? `${shorten(w.name, 24)}: ${what}` : what);
     if (grid && grid.completed.length) {
+      times.layers.push({ kind: "line", solid: true, colour, name: name("p99"), grid, values: grid.p99_ms });
+      times.layers.push({ kind: "line", colour, name: name("p50"), grid, values: grid.p50_ms });
       const each = (values) => values.map((n) => n / grid.step_s);
       rates.layers.push({ kind: "bars", colour, name: name("completed"), grid, values: each(grid.completed) });
       if (grid.failed.some((n) => n > 0)) rates.layers.push({ kind: "bars", colour: "var(--failed)", name: name("failed"), grid, values: each(grid.failed), key: "fail" });
@@ -24,7 +26,7 @@ function loadStrips() {
     if (waits) queue.layers.push({ kind: "bars", colour: "var(--doubt)", name: name("waiting"), grid: all, values: all.queued });
     if (all.busy?.some((n) => n > 0)) users.layers.push({ kind: "line", colour, name: name("busy"), grid: all, values: all.busy, solid: true });
   });
-  return [rates, users, queue].filter((strip) => strip.layers.length);
+  return [times, rates, users, queue].filter((strip) => strip.layers.length);
 }
 
 // What the load generator's process held, and how late iterations began where arrivals are planned.

@@ -18,7 +18,7 @@ use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::document::{StyledLine, StyledSpan};
 use crate::explanation::PointLabel;
-use crate::{again, document, observer, offered, probe, record, screen, slowest, words};
+use crate::{again, document, observer, offered, probe, record, screen, slowest, stall, words};
 use analysis::explanation::OUTSIDE;
 use results::IterationColumns;
 use results::model::{
@@ -61,6 +61,8 @@ pub(super) struct ReportPage {
     has_gauges: bool,
     has_broken: bool,
     slowest: Vec<GroupView>,
+    /// The moment at which most of them end.
+    stall: Option<String>,
     several_workloads: bool,
     sample: String,
     has_iterations: bool,
@@ -220,6 +222,7 @@ pub(super) fn page(
         any_longer: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.longer.is_some()),
         any_not_ok: results.slowest.iter().any(|slow| slow.iteration.outcome != IterationOutcome::Ok),
         slowest,
+        stall: stall::sentence(results),
         several_workloads: results.workloads.len() > 1,
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),

@@ -61,3 +61,16 @@ pub struct SlowMoments {
     /// The share that would have another one so near by chance, 0 to 1.
     pub share_by_chance: f64,
 }
+
+/// Most of the run's slowest iterations that end at the same moment.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SlowestStall {
+    /// How many of them.
+    pub iterations: u64,
+    /// Of how many.
+    pub of: u64,
+    /// From the end of the first of them to that of the last.
+    pub within_ms: f64,
+    /// When the first of them ended, in seconds from the run's start.
+    pub at_s: f64,
+}

@@ -43,7 +43,7 @@ pub use causes::{
     CallSpread, ComparedKind, ComparedNode, Comparison, Contrast, EffectAt, Finding, IterationCause,
     NoCauseReason, ObserverEffect, Overall, SlowIterationShortage, WholePattern,
 };
-pub use client_causes::{FirstIterations, Rhythm, SlowMoments, SlowPlaces};
+pub use client_causes::{FirstIterations, Rhythm, SlowMoments, SlowPlaces, SlowestStall};
 pub use client_comparison::ClientComparison;
 pub use differences::{AttributeDifference, AttributeValue, Correlation, Differences};
 pub use explanation::{Basis, Explanation, OwnTime, Place};
@@ -119,6 +119,9 @@ pub struct Results {
     pub workloads: Vec<Workload>,
     /// The slowest iterations of the run by response time, slowest first.
     pub slowest: Vec<SlowIteration>,
+    /// Present if most of these end at the same moment, which chance does not explain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<SlowestStall>,
 }
 
 impl Results {
