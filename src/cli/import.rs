@@ -9,7 +9,7 @@ use import::{har, openapi};
 use super::exit::Exit;
 use super::output;
 
-/// Write a scenario and its deployment from a curl command, an HTTP archive or an OpenAPI document.
+/// Write a scenario and its deployment from a curl command, an HTTP archive, an OpenAPI document or a Postman collection.
 ///
 /// Both files are commented and pass `bench validate`. Secrets are never written: they become variables
 /// that are read from the environment, and the command prints which to set.
@@ -67,6 +67,16 @@ pub(super) enum ImportCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// From a collection of Postman (format 2.1 or 2.0).
+    ///
+    /// Each request becomes an action. Variables stay variables; a value that a test keeps from an answer becomes an
+    /// extraction, and a status that it asks for a check. Other scripts are counted and left out.
+    Postman {
+        /// The exported collection, or `-` for standard input.
+        file: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
 }
 
 /// Where to write.
@@ -101,6 +111,7 @@ pub(super) fn run(command: &ImportCommand) -> Result<Exit, HarnessError> {
             let chosen = openapi::Options { operations: operation, tags: tag, paths: path, all_methods };
             (Source::OpenApi(file, chosen), output)
         }
+        ImportCommand::Postman { file, output } => (Source::Postman(file), output),
     };
     if output.output.as_deref().is_some_and(|path| path == std::path::Path::new("-")) {
         return Err(HarnessError::usage("an import makes two files, which do not fit into standard output")

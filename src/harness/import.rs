@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use import::{Draft, ImportError, ImportOutput, curl, har, openapi};
+use import::{Draft, ImportError, ImportOutput, curl, har, openapi, postman};
 use text::files;
 use text::shell;
 
@@ -26,6 +26,8 @@ pub enum Source {
     Har(PathBuf, har::Options),
     /// An OpenAPI document, JSON or YAML.
     OpenApi(PathBuf, openapi::Options),
+    /// A collection of Postman.
+    Postman(PathBuf),
 }
 
 /// What to import, and where to.
@@ -73,6 +75,7 @@ pub fn import(options: &ImportOptions) -> Result<ImportedFiles, HarnessError> {
         Source::OpenApi(path, chosen) => {
             (openapi::from_reader(reader(path)?, chosen, &|name| beside(path, name)), stem(path))
         }
+        Source::Postman(path) => (postman::from_reader(reader(path)?), collection_stem(path)),
     };
     let draft = draft.map_err(refused)?;
     write(&draft, options.output.as_deref(), name.as_deref().unwrap_or("imported"), options.force)
@@ -208,6 +211,13 @@ pub(super) fn stem(path: &Path) -> Option<String> {
         .collect();
     let name = name.trim_matches(['.', '-']).to_owned();
     (!name.is_empty()).then_some(name)
+}
+
+/// The same without what Postman adds.
+fn collection_stem(path: &Path) -> Option<String> {
+    stem(path)
+        .map(|stem| stem.trim_end_matches(".postman_collection").to_owned())
+        .filter(|stem| !stem.is_empty())
 }
 
 pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, HarnessError> {

@@ -1,6 +1,7 @@
 //! What other programs recorded or described, as a scenario and a deployment.
 //!
-//! Readers of curl commands ([`curl`]), HTTP archives ([`har`]) and OpenAPI documents ([`openapi`]) make [`Draft`]s;
+//! Readers of curl commands ([`curl`]), HTTP archives ([`har`]), OpenAPI documents ([`openapi`]) and collections of Postman
+//! ([`postman`]) make [`Draft`]s;
 //! [`draft`] writes these as two commented YAML files. A value that looks like a secret never reaches a file: it
 //! becomes a variable that is read from the environment. The content of a file that a command or a recording names is not
 //! written either: steps name the file. [`starter`] makes drafts to begin with.
@@ -14,6 +15,7 @@ mod exact;
 pub mod har;
 mod multipart;
 pub mod openapi;
+pub mod postman;
 mod replace;
 mod request;
 pub mod secrets;

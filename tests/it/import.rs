@@ -39,6 +39,40 @@ fn a_recording_of_a_browser_runs_against_the_service_that_it_was_made_of() {
     assert_eq!(results["workloads"][0]["iterations"]["failed"], 0);
 }
 
+/// Collections that others exported from Postman; see tests/vectors/import/README.md.
+#[test]
+fn a_collection_of_postman_runs() {
+    let server = ScriptedServer::start(|seen, wire| {
+        let status = match seen.path.as_str() {
+            "/users/active" => "202 Accepted",
+            "/users" if seen.method == "POST" => "201 Created",
+            _ => "200 OK",
+        };
+        wire.answer(status, "application/json", "{}")
+    });
+    let bench = Bench::new();
+    let file = vector("public.postman_collection.json");
+    let said = bench.run(&["import", "postman", &file]).expect_code(0).stdout;
+    assert!(said.contains("scenario    public.yaml:") && said.contains("export TOKEN=…"), "{said}");
+    let scenario = std::fs::read_to_string(bench.path().join("public.yaml")).unwrap();
+    for part in [
+        "folders / Users / Admin / Get user roles",
+        "get: /dev/user/{{ user_id }}/desc/{{ desc_id }}",
+        "status: 202",
+    ] {
+        assert!(scenario.contains(part), "{part}: {scenario}");
+    }
+    assert!(!scenario.contains("YUIHUILOIJOJOJ"), "{scenario}");
+    bench.write("now.yaml", format!("targets: {{ default: {} }}\n", server.url()));
+    let run = ["run", "public.yaml", "-d", "now.yaml", "--set", "user_id=7", "--set", "desc_id=8"];
+    Bench::end(bench.command(&run).env("TOKEN", "t-1")).expect_code(0);
+    assert!(server.count("/dev/user/7/desc/8") == 1, "{:?}", server.seen());
+    let is_sent = |seen: &crate::server::ScriptedRequest| {
+        seen.headers.get("authorization").is_some_and(|value| value == "Bearer t-1")
+    };
+    assert_eq!(server.seen().iter().filter(|seen| is_sent(seen)).count(), 2);
+}
+
 #[test]
 fn a_curl_command_sends_the_same_request_again() {
     let (server, bench) =
