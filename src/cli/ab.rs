@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use base::units::parse_duration;
 use harness::ab::{AbOptions, AbResult, PreparedAb, SideOptions};
-use harness::{HarnessError, Interrupt};
+use harness::url_run::UrlRun;
+use harness::{HarnessError, Interrupt, YamlFile};
 use report::document::terminal;
 use report::pairs;
 use verdict::paired::AbMetric;
@@ -16,6 +17,7 @@ use super::output;
 use super::progress::ProgressDisplay;
 use super::run::LoadArguments;
 use super::signals::interrupt_by_signals;
+use super::url::{ShapeArguments, UrlArguments};
 
 /// Compare two builds in alternating rounds: a performance gate that works on noisy machines.
 ///
@@ -31,11 +33,20 @@ use super::signals::interrupt_by_signals;
 /// FAIL, and the report says whether A fails it too.
 ///
 /// A and B are two deployments (-d A.yaml -d B.yaml), two targets of one (--target-a, --target-b), or two commands
-/// that start a build (--base-cmd, --new-cmd). Each round starts its build and ends it with all its processes.
+/// that start a build (--base-cmd, --new-cmd). Each round starts its build and ends it with all its processes. Two URLs need
+/// no file: `bench ab http://old:8080/orders http://new:8080/orders`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AbArguments {
-    /// The scenario file.
+    /// The scenario file, or the URL of A.
+    #[arg(value_name = "SCENARIO|URL_A")]
     scenario: PathBuf,
+    /// The URL of B, after that of A: a comparison without any file. What their paths end with is the request.
+    #[arg(value_name = "URL_B", conflicts_with_all = ["deployment", "target_a", "base_cmd"])]
+    url_b: Option<String>,
+    #[command(flatten)]
+    shape: ShapeArguments,
+    #[command(flatten)]
+    url: UrlArguments,
     /// A deployment file: given twice, that of A and that of B; given once, that of both.
     #[arg(short, long, value_name = "FILE")]
     deployment: Vec<PathBuf>,
@@ -101,6 +112,32 @@ fn margin(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write a percentage from 0 to 1000, such as 10".to_owned())
 }
 
+/// The scenario and the two sides of a comparison of URLs; `None` if files are compared.
+fn urls(arguments: &AbArguments) -> Result<Option<(YamlFile, [SideOptions; 2])>, HarnessError> {
+    let (shape, url) = (&arguments.shape, &arguments.url);
+    let a = arguments.scenario.to_str().filter(|text| UrlRun::is_url(text));
+    let (a, b) = match (a, arguments.url_b.as_deref()) {
+        (Some(a), Some(b)) if UrlRun::is_url(b) => (a, b),
+        (Some(_), _) => {
+            return Err(HarnessError::usage("the URL of B is missing")
+                .remedy("write it after that of A: bench ab http://old:8080/orders http://new:8080/orders"));
+        }
+        (None, Some(b)) => {
+            return Err(HarnessError::usage(format!("`{b}` after a scenario"))
+                .remedy("name one scenario, or two URLs"));
+        }
+        (None, None) => {
+            let option = shape.first_given().or(url.first_given());
+            return option.map_or(Ok(None), |option| {
+                Err(HarnessError::usage(format!("{option} is for URLs")).remedy("write it into the scenario"))
+            });
+        }
+    };
+    let pair = url.request(a)?.pair(b, &shape.of_rounds()?)?;
+    let side = |deployment: YamlFile| SideOptions { deployment: Some(deployment), ..SideOptions::default() };
+    Ok(Some((pair.scenario, pair.deployments.map(side))))
+}
+
 /// The two sides that the arguments name.
 fn sides(arguments: &AbArguments) -> Result<[SideOptions; 2], HarnessError> {
     let named = arguments.target_a.is_some() || arguments.base_cmd.is_some();
@@ -117,7 +154,7 @@ fn sides(arguments: &AbArguments) -> Result<[SideOptions; 2], HarnessError> {
         }
         _ => {
             return Err(HarnessError::usage(
-                "what is A, what is B? give two deployments (-d A.yaml -d B.yaml), two targets (--target-a, --target-b) or two commands (--base-cmd, --new-cmd)",
+                "what is A, what is B? give two deployments (-d A.yaml -d B.yaml), two targets (--target-a, --target-b), two commands (--base-cmd, --new-cmd) or two URLs",
             ));
         }
     };
@@ -131,9 +168,12 @@ fn sides(arguments: &AbArguments) -> Result<[SideOptions; 2], HarnessError> {
 }
 
 pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
-    let [a, b] = sides(arguments)?;
+    let (scenario, [a, b]) = match urls(arguments)? {
+        Some(compared) => compared,
+        None => (arguments.scenario.clone().into(), sides(arguments)?),
+    };
     let options = AbOptions {
-        scenario: arguments.scenario.clone().into(),
+        scenario,
         a,
         b,
         ready: arguments.ready.clone(),

@@ -71,6 +71,10 @@ pub(super) struct SaveArgument {
     pub(super) save: Option<PathBuf>,
 }
 
+/// The load of each round of a comparison of two URLs.
+const ROUND: Duration = Duration::from_secs(10);
+const ROUND_USERS: u32 = 10;
+
 const URL: &str = "The request, with a URL";
 
 impl ShapeArguments {
@@ -78,6 +82,31 @@ impl ShapeArguments {
         let Self { concurrency, times, duration, rate, warm_up, ref threshold } = *self;
         let rate_per_s = rate.or(rate_per_s);
         LoadShape { concurrency, times, duration, rate_per_s, warm_up, thresholds: threshold.clone() }
+    }
+}
+
+impl ShapeArguments {
+    /// The load of a comparison's rounds: unless something else is wanted, ten users for ten seconds.
+    pub(super) fn of_rounds(&self) -> Result<LoadShape, HarnessError> {
+        if self.times.is_some() {
+            return Err(HarnessError::usage("--times: a round lasts for a time").remedy("write --round 30s"));
+        }
+        let shape = self.shape(None);
+        let concurrency = shape.concurrency.or(shape.rate_per_s.is_none().then_some(ROUND_USERS));
+        Ok(LoadShape { concurrency, duration: shape.duration.or(Some(ROUND)), ..shape })
+    }
+
+    /// The first option that was given.
+    pub(super) fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--concurrency", self.concurrency.is_some()),
+            ("--times", self.times.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+            ("--threshold", !self.threshold.is_empty()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod condition;
 pub mod contexts;
 pub mod data;
 pub mod deployment;
+pub mod deployment_place;
 pub mod end;
 pub mod expect;
 pub mod grpc;

@@ -11,6 +11,7 @@ use text::digits;
 
 use super::contexts::Contexts;
 use super::data::Data;
+use super::deployment_place::DeploymentPlace;
 use super::end::End;
 use super::grpc::Grpc;
 use super::http::Http;
@@ -27,9 +28,10 @@ pub struct Scenario {
     /// The title of the scenario in every report, in one line.
     #[schemars(length(min = 1))]
     pub title: String,
-    /// The deployment file, relative to this file. `-d` overrides it.
+    /// The deployment file, relative to this file, or the keys of one, such as `{targets: {default: https://api.example}}`.
+    /// `-d` overrides it. Requests that are all whole URLs need none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deployment: Option<String>,
+    pub deployment: Option<DeploymentPlace>,
     /// Variables for `{{ templates }}`. `--set NAME=VALUE` overrides them.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]

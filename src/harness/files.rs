@@ -24,7 +24,7 @@ use super::options::{Environment, LoadOptions, YamlFile};
 use super::rally_task::{self, TaskFile};
 pub use super::reading::deployment;
 pub(super) use super::reading::source;
-use super::whole_urls;
+use super::{inline_deployment, whole_urls};
 
 /// A deployment; if it cannot be used, also one with unknown values for what is not set, so that the targets of a
 /// scenario can be checked.
@@ -88,6 +88,7 @@ fn with_its_deployment(
     };
     let root = root_of(&scenario);
     let named = root.as_ref().and_then(|root| scenario::named_deployment(path, root));
+    let inline = root.as_ref().and_then(|root| inline_deployment::deployment(path, text_of(&scenario), root));
     let (mut own_faults, mut deployment_read) = (Vec::new(), None);
     match (given, named) {
         (Some(given), _) => deployment_read = Some(deployment(given)),
@@ -99,6 +100,7 @@ fn with_its_deployment(
                 own_faults.push(Fault::error(span, message).help(help));
             }
         },
+        (None, None) if inline.is_some() => deployment_read = inline.as_ref().map(deployment),
         (None, None) if root.as_ref().is_some_and(|root| root.get("deployment").is_none()) => {
             match root.as_ref().and_then(whole_urls::deployment) {
                 Some(made) => deployment_read = Some(deployment(&made)),
@@ -142,6 +144,14 @@ fn with_its_deployment(
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => HarnessError::input(format!("{} cannot be used", path.display())),
     })
+}
+
+/// The text of a scenario, also if it was rejected.
+fn text_of(scenario: &Result<Document<Scenario>, RejectedFile>) -> &str {
+    match scenario {
+        Ok(document) => &document.source.text,
+        Err(rejected) => &rejected.source.text,
+    }
 }
 
 /// What a scenario has, also if it was rejected.

@@ -37,6 +37,7 @@ pub mod traces;
 
 mod host;
 mod housekeeping;
+mod inline_deployment;
 mod interrupt;
 mod kept;
 mod pages;
@@ -55,6 +56,7 @@ mod senders;
 mod shard_options;
 mod shards;
 pub mod single;
+pub mod url_pair;
 pub mod url_run;
 mod whole_urls;
 mod writing;

@@ -100,9 +100,7 @@ impl UrlRun {
         save: Option<&Path>,
     ) -> Result<UrlPlan, HarnessError> {
         let (origin, path) = split(&self.url)?;
-        let options = path.split_once('?').map_or("", |(_, options)| options);
-        let secrets = options.split('&').filter_map(secret_option).map(|(_, secret)| secret);
-        secrets.filter(|secret| secret.len() >= HIDDEN_BYTES_MIN).for_each(hide_as_written);
+        hide_options(&path);
         let beside = save.map(|save| deployment_beside(save, deployment));
         let scenario = written(&self.scenario(&path, shape, beside.as_deref())?)?;
         let made = written(&self.deployment(origin))?;
@@ -140,7 +138,7 @@ impl UrlRun {
         (Self { headers, body, ..self.clone() }, path)
     }
 
-    fn scenario(
+    pub(super) fn scenario(
         &self,
         path: &str,
         shape: &LoadShape,
@@ -271,7 +269,7 @@ impl UrlRun {
         Ok(scenario)
     }
 
-    fn deployment(&self, origin: &str) -> Value {
+    pub(super) fn deployment(&self, origin: &str) -> Value {
         let host = origin.split_once("://").map_or(origin, |(_, host)| host);
         let mut deployment = json!({ "name": host, "targets": { "default": origin } });
         if self.insecure {
@@ -282,6 +280,13 @@ impl UrlRun {
         }
         deployment
     }
+}
+
+/// Hides the secrets among the options of a path with them.
+pub(super) fn hide_options(path: &str) {
+    let options = path.split_once('?').map_or("", |(_, options)| options);
+    let secrets = options.split('&').filter_map(secret_option).map(|(_, secret)| secret);
+    secrets.filter(|secret| secret.len() >= HIDDEN_BYTES_MIN).for_each(hide_as_written);
 }
 
 /// The secrets of a request that is saved, each with the variable that stands for it.
@@ -356,7 +361,7 @@ fn is_method(text: &str) -> bool {
     text != "CONNECT" && http::Method::from_bytes(text.as_bytes()).is_ok()
 }
 
-fn written(value: &Value) -> Result<String, HarnessError> {
+pub(super) fn written(value: &Value) -> Result<String, HarnessError> {
     config::write(value).map_err(|error| HarnessError::failed(format!("cannot write YAML: {error}")))
 }
 
@@ -402,7 +407,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), HarnessError> {
 }
 
 /// Scheme and authority, and the rest, which begins with a slash.
-fn split(url: &str) -> Result<(&str, String), HarnessError> {
+pub(super) fn split(url: &str) -> Result<(&str, String), HarnessError> {
     let malformed = |what: &str| {
         Err(HarnessError::usage(format!("this is not a URL that can be loaded: {what}"))
             .remedy("write it as http://host:port/path"))

@@ -200,7 +200,7 @@ fn sentence(row: &PercentileSeriesRow, names: &[WorkloadNames], margin: f64, wit
     let judged = match row.outcome {
         Outcome::Fail => format!("B is slower by more than the margin of {margin} %"),
         Outcome::Pass => format!("B is less than {margin} % slower"),
-        _ => format!("inconclusive at a margin of {margin} %"),
+        _ => format!("inconclusive at a margin of {margin} %{}", certain(low, high)),
     };
     let judged = match row.series.samples_min() {
         needed if row.samples < needed => {
@@ -213,6 +213,24 @@ fn sentence(row: &PercentileSeriesRow, names: &[WorkloadNames], margin: f64, wit
     let power = least.map_or_else(String::new, detectable);
     let bounds = if with_bounds { format!(" ({} to {})", ratio(low), ratio(high)) } else { String::new() };
     format!("{subject}: {judged}: B/A is {}{bounds}{power}.", ratio(seen))
+}
+
+/// What is certain although the verdict is not: `, but B is certainly slower, by 2.1 % to 14 %`.
+fn certain(low: f64, high: f64) -> String {
+    let percent = |ratio: f64| {
+        let percent = (ratio - 1.0).abs() * 100.0;
+        if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    };
+    match (low > 1.0, high < 1.0) {
+        _ if !(BOUND_MIN..=BOUND_MAX).contains(&low) || high > BOUND_MAX => String::new(),
+        (true, _) => format!(", but B is certainly slower, by {} to {}", percent(low), percent(high)),
+        (_, true) => format!(", but B is certainly faster, by {} to {}", percent(high), percent(low)),
+        _ => format!(
+            "; what is certain: B is at most {} slower, and at most {} faster",
+            percent(high),
+            percent(low)
+        ),
+    }
 }
 
 /// `99.5 %`: how certain both bounds of a ratio are together.
