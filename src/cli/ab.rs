@@ -94,6 +94,9 @@ pub(super) struct AbArguments {
     /// Print only the verdict and the directory: no progress and no tables.
     #[arg(short, long)]
     quiet: bool,
+    /// Print the comparison's ab.json on standard output, and nothing else there (`bench schema ab`).
+    #[arg(long)]
+    json: bool,
 }
 
 fn length(text: &str) -> Result<Duration, String> {
@@ -197,6 +200,10 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
 
 fn print(compared: AbResult, arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let AbResult { conclusion, paired, directory, heard, fault } = compared;
+    if arguments.json {
+        output::deliver_file(&directory.join("ab.json"))?;
+        return fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err);
+    }
     if arguments.quiet {
         output::print(&terminal::line(&pairs::headline(&paired), output::style()));
         output::print(&directory.display().to_string());

@@ -24,14 +24,18 @@ pub(super) struct CheckArguments {
     /// Print the verdict only.
     #[arg(short, long)]
     quiet: bool,
+    /// Print one JSON document on standard output, and nothing else there: as results.json, without the list of iterations.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     gate: GateArguments,
 }
 
 pub(super) fn run(arguments: &CheckArguments) -> Result<Exit, HarnessError> {
-    let CheckArguments { run_dir, sla, quiet, gate } = arguments;
+    let CheckArguments { run_dir, sla, quiet, json, gate } = arguments;
     let sla = sla.as_ref().map(Into::into);
     let (junit, figures) = (gate.junit.clone(), gate.figures());
     let options = CheckOptions { run_dir: run_dir.clone(), sla, junit, figures };
-    gate.tell_criteria(check(&options)?, *quiet)
+    let judged = check(&options)?;
+    if *json { gate.print_judged(judged) } else { gate.tell_criteria(judged, *quiet) }
 }

@@ -112,6 +112,20 @@ impl GateArguments {
         self.end(finished)
     }
 
+    /// Prints the run's results.json, and nothing else on standard output.
+    pub(super) fn print_document(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
+        if let Some(directory) = &finished.directory {
+            output::deliver_file(&directory.join("results.json"))?;
+        }
+        finished.outcome().map(|conclusion| Exit::of(conclusion, self.strict))
+    }
+
+    /// The same of a run that was judged again, which has no such file: its results without the list of iterations.
+    pub(super) fn print_judged(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
+        output::deliver_json(&results::json::without_iterations(&finished.results))?;
+        finished.outcome().map(|conclusion| Exit::of(conclusion, self.strict))
+    }
+
     fn end(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
         annotate(&finished.results);
         finished.outcome().map(|conclusion| Exit::of(conclusion, self.strict))

@@ -99,6 +99,9 @@ enum Command {
         explain: bool,
         #[command(flatten)]
         task: run::TaskArgs,
+        /// Print one JSON document instead of words, with every fault and its place: `bench schema validation`.
+        #[arg(long, conflicts_with = "explain")]
+        json: bool,
         #[command(flatten)]
         env_file: variables::EnvFileArgument,
         /// Do not look up environment variables and files with secrets: they need not exist.
@@ -197,6 +200,8 @@ enum SchemaKind {
     Compare,
     /// What it writes for a run and past runs.
     History,
+    /// What `bench validate --json` writes.
+    Validation,
 }
 
 /// The exit code of a Rust program that panicked.
@@ -262,8 +267,11 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Comment(arguments) => comment::run(&arguments),
-        Command::Validate { files, deployment, explain, task, env_file, offline } => {
+        Command::Validate { files, deployment, explain, task, json, env_file, offline } => {
             let variables = (&env_file, offline);
+            if json {
+                return validate::document(&files, deployment.as_deref(), &task, variables);
+            }
             Ok(validate::validate(&files, deployment.as_deref(), &task, variables, explain))
         }
         Command::Init(arguments) => init::run(&arguments),

@@ -1,11 +1,14 @@
 //! `bench run --once`.
 
+use std::path::Path;
+
 use harness::single::single;
+use harness::watch::FolderWatch;
 use harness::{HarnessError, Interrupt, RunOptions};
 use report::once::{self, Detail, curl};
 use report::trace;
 
-use super::exit::Exit;
+use super::exit::{self, Exit};
 use super::output::{self, Stream};
 use super::progress::ProgressDisplay;
 use super::signals::interrupt_by_signals;
@@ -24,11 +27,48 @@ pub(super) struct OnceArguments {
     /// themselves, to a terminal only.
     #[arg(long, value_name = "reveal", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = ["", "reveal"], hide_possible_values = true, requires = "once", conflicts_with = "verbose", help_heading = ONCE)]
     curl: Option<String>,
+    /// With --once: again whenever a file in the folder of the scenario or of its deployment changes, until Ctrl-C.
+    #[arg(long, requires = "once", help_heading = ONCE)]
+    pub(super) watch: bool,
 }
 
 const ONCE: &str = "One iteration, to look at";
 
 pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit, HarnessError> {
+    let interrupt = Interrupt::new();
+    let _listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
+    show(arguments, options, &interrupt)
+}
+
+/// Runs it again whenever a file changes that is beside one of `files`. A fault is shown and waits for the next change, too.
+pub(super) fn watch(
+    arguments: &OnceArguments,
+    files: &[&Path],
+    options: impl Fn() -> Result<RunOptions, HarnessError>,
+) -> Result<Exit, HarnessError> {
+    let interrupt = Interrupt::new();
+    let _listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
+    let mut watch = FolderWatch::new(files.iter().copied());
+    loop {
+        let shown = options().and_then(|options| show(arguments, options, &interrupt));
+        if interrupt.is_interrupted() {
+            return Ok(Exit::Ok);
+        }
+        if let Err(error) = shown {
+            output::complain(&exit::words(&error, output::colours(Stream::Error)));
+        }
+        output::say(&format!("\nwatching {} files; Ctrl-C ends", watch.files()));
+        let Some(changed) = watch.wait(&interrupt) else { return Ok(Exit::Ok) };
+        let names: Vec<String> =
+            changed.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+        output::say(&format!("changed: {}\n", names.join(", ")));
+    }
+}
+
+/// How many files that changed are named.
+const NAMED_MAX: usize = 5;
+
+fn show(arguments: &OnceArguments, options: RunOptions, interrupt: &Interrupt) -> Result<Exit, HarnessError> {
     let reveal = arguments.curl.as_deref() == Some("reveal");
     if reveal && !output::is_terminal(Stream::Output) {
         return Err(HarnessError::usage(
@@ -36,10 +76,7 @@ pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit
         )
         .remedy("write --curl, and set the variables that it names"));
     }
-    let interrupt = Interrupt::new();
-    let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
-    let single = single(options, &interrupt, &ProgressDisplay::new(false).sink())?;
-    drop(listening);
+    let single = single(options, interrupt, &ProgressDisplay::new(false).sink())?;
     if arguments.curl.is_some() {
         output::deliver(&curl::commands(&single.observations, &single.connecting, reveal))?;
     } else {

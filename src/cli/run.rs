@@ -8,6 +8,7 @@ use harness::push_options::{otlp_url, remote_write_url};
 use harness::url_run::UrlRun;
 use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use plan::SEED_MAX;
+use plan::overrides::LoadShape;
 use plan::references::Env;
 
 use base::complaint::Complaint;
@@ -89,6 +90,9 @@ pub(super) struct RunArguments {
     /// Print only the verdict and the run's directory: no progress and no tables.
     #[arg(long)]
     quiet: bool,
+    /// Print the run's results.json on standard output, and nothing else there (`bench schema results`).
+    #[arg(long, conflicts_with = "once")]
+    json: bool,
     /// With a URL: the rate, as --rate. With a scenario: --quiet.
     #[arg(short, value_name = "N", num_args = 0..=1)]
     q: Option<Option<String>>,
@@ -156,8 +160,11 @@ impl LoadArguments {
     ///
     /// # Errors
     /// A file of variables cannot be read.
-    pub(super) fn options_of(&self, scenario: Option<&Path>) -> Result<LoadOptions, HarnessError> {
-        Ok(LoadOptions { environment: self.env_file.environment(scenario)?, ..self.options() })
+    pub(super) fn options_of(&self, scenario: Option<&PathBuf>) -> Result<LoadOptions, HarnessError> {
+        Ok(LoadOptions {
+            environment: self.env_file.environment(scenario.map(PathBuf::as_path))?,
+            ..self.options()
+        })
     }
 
     fn options(&self) -> LoadOptions {
@@ -237,70 +244,28 @@ fn name_and_value(text: &str) -> Result<(String, CommandLineValue), Complaint> {
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
-    let RunArguments {
-        deployment,
-        out,
-        shape,
-        url,
-        save,
-        load,
-        publish,
-        receive,
-        gate,
-        traces,
-        profiles,
-        watch,
-        shards,
-        ..
-    } = arguments;
-    let Subject { name, rate_per_s, quiet } = arguments.subject()?;
-    let shape = shape.shape(rate_per_s);
-    let mut options = match name.to_str().filter(|name| UrlRun::is_url(name)) {
-        Some(text) => {
-            let plan = url.request(text)?.plan(&shape, deployment.as_deref(), save.save.as_deref())?;
-            if let Some(path) = save.save.as_ref().filter(|_| !plan.environment.is_empty()) {
-                let variables = plan.environment.join(", ");
-                output::say(&format!(
-                    "{} holds no secrets: set {variables} before you run it",
-                    path.display()
-                ));
-            }
-            RunOptions {
-                deployment: Some(plan.deployment),
-                target: plan.target,
-                ..RunOptions::new(plan.scenario)
-            }
+    let subject = arguments.subject()?;
+    let (once, name) = (&arguments.once, &subject.name);
+    if once.watch {
+        if name == Path::new("-") || name.to_str().is_some_and(UrlRun::is_url) {
+            return Err(HarnessError::usage("--watch needs a file to watch").remedy("name a scenario"));
         }
-        None => {
-            let scenario = standard_input::scenario(&name)?;
-            RunOptions { deployment: deployment.as_ref().map(Into::into), shape, ..RunOptions::new(scenario) }
-        }
-    };
-    options.load = load.options_of(
-        Some(&name)
-            .filter(|name| name.to_str().is_none_or(|name| !UrlRun::is_url(name)))
-            .map(PathBuf::as_path),
-    )?;
-    options.out = out.clone();
-    options.publish = *publish;
-    options.profiles = profiles.source();
-    options.receive = *receive;
-    options.report = gate.report(traces);
-    options.strict = gate.strict;
-    options.shards = shards.options();
-    options.watch = watch.options();
-    if arguments.once.once {
-        // One iteration cannot be shared, whatever a launcher says.
-        options.shards.whole = true;
-        return once::run(&arguments.once, options);
+        let files: Vec<&Path> =
+            [name].into_iter().chain(&arguments.deployment).map(PathBuf::as_path).collect();
+        return once::watch(once, &files, || arguments.options(&subject));
     }
-    let shown = ProgressDisplay::new(quiet);
+    let options = arguments.options(&subject)?;
+    if once.once {
+        return once::run(once, options);
+    }
+    let shown = ProgressDisplay::new(subject.quiet);
     let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let finished = run.run(&interrupt)?;
     drop(listening);
-    gate.print(finished, quiet)
+    let gate = &arguments.gate;
+    if arguments.json { gate.print_document(finished) } else { gate.print(finished, subject.quiet) }
 }
 
 /// What to run, once it is known what `-q` means.
@@ -311,6 +276,42 @@ struct Subject {
 }
 
 impl RunArguments {
+    /// The scenario or the URL, and how it is run.
+    fn options(&self, subject: &Subject) -> Result<RunOptions, HarnessError> {
+        let (name, shape) = (&subject.name, self.shape.shape(subject.rate_per_s));
+        let url = name.to_str().filter(|name| UrlRun::is_url(name));
+        let mut options = match url {
+            Some(text) => self.of_url(text, &shape)?,
+            None => {
+                let deployment = self.deployment.as_ref().map(Into::into);
+                RunOptions { deployment, shape, ..RunOptions::new(standard_input::scenario(name)?) }
+            }
+        };
+        options.load = self.load.options_of(url.is_none().then_some(name))?;
+        options.out.clone_from(&self.out);
+        options.publish = self.publish;
+        options.profiles = self.profiles.source();
+        options.receive = self.receive;
+        options.report = self.gate.report(&self.traces);
+        options.strict = self.gate.strict;
+        options.shards = self.shards.options();
+        // One iteration cannot be shared, whatever a launcher says.
+        options.shards.whole |= self.once.once;
+        options.watch = self.watch.options();
+        Ok(options)
+    }
+
+    fn of_url(&self, text: &str, shape: &LoadShape) -> Result<RunOptions, HarnessError> {
+        let save = self.save.save.as_deref();
+        let plan = self.url.request(text)?.plan(shape, self.deployment.as_deref(), save)?;
+        if let Some(path) = save.filter(|_| !plan.environment.is_empty()) {
+            let variables = plan.environment.join(", ");
+            output::say(&format!("{} holds no secrets: set {variables} before you run it", path.display()));
+        }
+        let deployment = Some(plan.deployment);
+        Ok(RunOptions { deployment, target: plan.target, ..RunOptions::new(plan.scenario) })
+    }
+
     /// The changes to the load, for a launcher that runs this on other machines.
     ///
     /// # Errors

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use harness::LoadOptions;
 use harness::files::{self, CheckedFile};
 use harness::options::Environment;
+use harness::validation::{ValidatedFile, ValidationDocument};
+use harness::{HarnessError, LoadOptions};
 
 use super::exit::{self, Exit};
 use super::output;
@@ -48,4 +49,35 @@ pub(super) fn validate(
         }
     }
     code
+}
+
+/// Checks files one by one, and prints what was found as a JSON document.
+///
+/// # Errors
+/// The document cannot be printed.
+pub(super) fn document(
+    files: &[PathBuf],
+    given: Option<&Path>,
+    task: &TaskArgs,
+    (env_file, offline): (&EnvFileArgument, bool),
+) -> Result<Exit, HarnessError> {
+    let (given, events) = (given.map(Into::into), ProgressDisplay::new(false).sink());
+    let (mut code, mut checked) = (Exit::Ok, Vec::new());
+    for file in files {
+        let found = standard_input::scenario(file).and_then(|yaml| {
+            let environment = match offline {
+                true => Environment::offline(),
+                false => env_file.environment(Some(file))?,
+            };
+            let load = LoadOptions { environment, task_arguments: task.options(), ..LoadOptions::default() };
+            files::validate_load(&yaml, given.as_ref(), &load, &events)
+        });
+        if let Err(error) = &found {
+            let of_this = Exit::of_error(error);
+            code = if code == Exit::Ok || code == of_this { of_this } else { Exit::Input };
+        }
+        checked.push(ValidatedFile::new(file.display().to_string(), &found));
+    }
+    output::deliver_json(&ValidationDocument::new(checked).to_json())?;
+    Ok(code)
 }

@@ -7,7 +7,7 @@ use clap::builder::BoolishValueParser;
 
 use harness::env_file::EnvFiles;
 use harness::options::Environment;
-use harness::{Event, Events as _, HarnessError};
+use harness::{Event, HarnessError};
 
 use super::progress::ProgressDisplay;
 

@@ -1,5 +1,6 @@
 //! The error type of the harness: its kind, what happened, and what to do.
 
+use super::fault_record::FaultRecord;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -153,6 +154,20 @@ impl HarnessError {
     #[must_use]
     pub fn kind(&self) -> HarnessErrorKind {
         self.kind
+    }
+
+    /// Everything that went wrong, for other programs.
+    pub(super) fn records(&self) -> Vec<FaultRecord> {
+        let of_part = |part: &ErrorDetail| match part {
+            ErrorDetail::Message { text, remedy } => {
+                let (message, help) = (text.clone(), remedy.clone());
+                vec![FaultRecord { file: None, line: None, column: None, message, help }]
+            }
+            ErrorDetail::Faults(rejected) => {
+                rejected.faults.iter().map(|fault| FaultRecord::of(&rejected.source, fault)).collect()
+            }
+        };
+        self.parts.iter().flat_map(of_part).collect()
     }
 
     /// Everything that went wrong, one after another.

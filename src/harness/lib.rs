@@ -17,6 +17,7 @@ mod environment;
 pub mod error;
 pub mod event;
 mod explain;
+pub mod fault_record;
 pub mod files;
 pub mod import;
 pub mod init;
@@ -58,6 +59,8 @@ mod shards;
 pub mod single;
 pub mod url_pair;
 pub mod url_run;
+pub mod validation;
+pub mod watch;
 mod whole_urls;
 mod writing;
 

@@ -49,6 +49,16 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
+/// The results as in `results.json`, but with an empty list of iterations.
+#[must_use]
+pub fn without_iterations(results: &Results) -> serde_json::Value {
+    let mut document = serde_json::to_value(results).unwrap_or_default();
+    let of = |workload: &super::model::Workload| workload.iterations.total + workload.warm_up.total;
+    document["iterations"] = serde_json::json!([]);
+    document["iterations_omitted"] = results.workloads.iter().map(of).sum::<u64>().into();
+    document
+}
+
 /// Writes `results.json` in memory that does not grow with the number of iterations. In the same pass, it collects the
 /// iterations to draw. Both lists are of all iterations, or of an even sample plus all slow ones, those in `kept` (with a
 /// trace), and failed ones up to a limit.

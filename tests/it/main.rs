@@ -138,5 +138,6 @@ mod url_run;
 mod users;
 mod variables;
 mod walls;
+mod watching;
 mod websockets;
 mod written_back;

@@ -23,6 +23,7 @@ use base::masking::masked;
 use base::visible::{for_terminal, visible};
 use harness::HarnessError;
 use report::document::terminal::{TerminalStyle, wrapped};
+use text::files::open_named;
 use text::visible_lines::{LineBuffer, is_json};
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
@@ -188,6 +189,19 @@ pub(super) fn show(text: &str) -> Result<(), HarnessError> {
 /// Writes a product unchanged, as a line: JSON (with more escapes for a terminal), a shell script, Markdown.
 pub(super) fn deliver(text: &str) -> Result<(), HarnessError> {
     write_line(if is_json(text) { product() } else { unchanged() }, text)
+}
+
+/// Writes a value as JSON.
+pub(super) fn deliver_json(value: &serde_json::Value) -> Result<(), HarnessError> {
+    deliver(&format!("{value:#}"))
+}
+
+/// Writes a file of JSON unchanged.
+pub(super) fn deliver_file(path: &Path) -> Result<(), HarnessError> {
+    let mut file = open_named(path).map_err(HarnessError::cannot(format!("read {}", path.display())))?;
+    let mut product = product();
+    let written = io::copy(&mut file, &mut product).map(drop);
+    product.finish(written)
 }
 
 fn write_line(mut product: Product, text: &str) -> Result<(), HarnessError> {
