@@ -16,6 +16,7 @@ use super::output;
 use super::progress::ProgressDisplay;
 use super::run::LoadArguments;
 use super::signals::interrupt_by_signals;
+use super::standard_input;
 use super::url::rate;
 
 const EXAMPLES: &str = "\
@@ -40,7 +41,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CapacityArguments {
-    /// The scenario file, or `demo`.
+    /// The scenario file (`-` for standard input), or `demo`.
     #[arg(value_name = "SCENARIO|demo")]
     scenario: PathBuf,
     /// The deployment file, instead of the one that the scenario names.
@@ -81,6 +82,9 @@ pub(super) struct CapacityArguments {
     /// Print only the verdict and the directory: no progress and no tables.
     #[arg(short, long)]
     quiet: bool,
+    /// Print the search's capacity.json on standard output, and nothing else there (`bench schema capacity`).
+    #[arg(long)]
+    json: bool,
 }
 
 fn length(text: &str) -> Result<Duration, String> {
@@ -102,11 +106,11 @@ pub(super) fn run(arguments: &CapacityArguments) -> Result<Exit, HarnessError> {
         first_per_s: arguments.start,
         highest_per_s: arguments.max_rate,
         at_least_per_s: arguments.at_least,
-        load: arguments.load.options(),
+        load: arguments.load.options_of(Some(&arguments.scenario))?,
         out: arguments.out.clone(),
         junit: arguments.junit.clone(),
         step_summary: step_summary(),
-        ..CapacityOptions::new(arguments.scenario.clone())
+        ..CapacityOptions::new(standard_input::scenario(&arguments.scenario)?)
     };
     let shown = ProgressDisplay::new(arguments.quiet);
     let search = PreparedCapacity::new(options, &shown.sink())?;
@@ -119,6 +123,10 @@ pub(super) fn run(arguments: &CapacityArguments) -> Result<Exit, HarnessError> {
 
 fn print(searched: CapacityResult, arguments: &CapacityArguments) -> Result<Exit, HarnessError> {
     let CapacityResult { conclusion, found, directory, heard, fault } = searched;
+    if arguments.json {
+        output::deliver_file(&directory.join("capacity.json"))?;
+        return fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err);
+    }
     if arguments.quiet {
         output::print(&terminal::line(&capacity::headline(&found), output::style()));
         output::print(&directory.display().to_string());

@@ -127,7 +127,7 @@ fn overlap(one: &Point, other: &Point) -> bool {
 #[test]
 fn a_look_up_is_traced_with_its_nesting_and_its_concurrent_halves() {
     let (demo, _folder) =
-        start(Options { slow_share: 1.0, slow_query: Duration::from_millis(30), slowdown: 0.0 });
+        start(Options { slow_share: 1.0, slow_query: Duration::from_millis(30), ..Options::default() });
     let token = DemoClient::new(&demo).log_in(&[]);
     let (answer, tree) = traced(&demo, "GET", "/v3/users/user-7", Some(&token), "");
     assert_eq!(answer.status, 200);

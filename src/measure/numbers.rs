@@ -179,8 +179,9 @@ mod tests {
     #[test]
     fn of_equal_numbers_the_first_iteration_is_named() {
         let mut numbers = NumberDistribution::default();
-        [(7, -2.5), (3, -2.5), (5, -2.5), (9, -80.0)]
-            .map(|(number, value)| numbers.record(value, id(number)));
+        for (number, value) in [(7, -2.5), (3, -2.5), (5, -2.5), (9, -80.0)] {
+            numbers.record(value, id(number));
+        }
         assert_eq!((numbers.max(), numbers.percentile(25.0)), (Some((-2.5, id(3))), Some((-80.0, id(9)))));
     }
 
