@@ -12,6 +12,7 @@ use text::shell;
 use text::yaml;
 
 use super::error::HarnessError;
+use super::inline_deployment;
 use super::options::{Environment, YamlFile};
 
 /// The text of a file, as YAML source.
@@ -63,6 +64,17 @@ fn meant(name: &str) -> String {
     format!("{path}a URL begins with http://, https://, grpc:// or ws://, as in `bench run {url}`")
 }
 
+/// The deployment in a file: the file itself, or what a scenario holds under `deployment:`.
+fn own_deployment(file: &YamlFile) -> Result<SourceText, HarnessError> {
+    let read = source(file)?;
+    // A faulty file is reported as a deployment.
+    let root = yaml::parse_all(&read).0;
+    match root.and_then(|root| inline_deployment::deployment(file.path(), &read.text, &root)) {
+        Some(inline) => source(&inline),
+        None => Ok(read),
+    }
+}
+
 /// A deployment, resolved.
 ///
 /// # Errors
@@ -70,7 +82,7 @@ fn meant(name: &str) -> String {
 pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<ResolvedDeployment, HarnessError> {
     let look_up = |name: &str| environment.get(name);
     let env = Env::new(&look_up).leaving_open(environment.is_offline());
-    let read = deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)?;
+    let read = deployment::load(file.path(), own_deployment(file)?, env).map_err(HarnessError::faults)?;
     can_log_in(&read, cfg!(feature = "openstack"))?;
     Ok(read)
 }

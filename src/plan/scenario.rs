@@ -36,6 +36,7 @@ use super::referred::ReferredVariables;
 use super::schemas::KnownSchemas;
 use super::step::{self, PlanStep};
 use super::texts::{TextCompiler, VariableNames};
+use super::user_steps::WrittenUser;
 use super::{Plan, TraceFetchPlan, WorkloadPlan};
 use terms::control::ControlShare;
 use terms::runner::{Model, Runner};
@@ -204,13 +205,6 @@ struct WrittenWorkload<'a> {
     user: WrittenUser<'a>,
     sla: Option<&'a config::Sla>,
     contexts: Option<Arc<Contexts>>,
-}
-
-/// What a virtual user does around its iterations, as written, with the places of the lists.
-#[derive(Clone, Copy)]
-struct WrittenUser<'a> {
-    setup: (&'a [config_step::Step], &'a YamlNode),
-    teardown: (&'a [config_step::Step], &'a YamlNode),
 }
 
 /// The compiled parts of a plan.

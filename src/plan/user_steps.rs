@@ -11,6 +11,13 @@ use super::compiler::Compiler;
 use super::data::Feeder;
 use super::step::PlanStep;
 
+/// What a virtual user does around its iterations, as written, with the places of the lists.
+#[derive(Clone, Copy)]
+pub(super) struct WrittenUser<'a> {
+    pub(super) setup: (&'a [step::Step], &'a YamlNode),
+    pub(super) teardown: (&'a [step::Step], &'a YamlNode),
+}
+
 impl Compiler<'_> {
     /// Compiles `user_setup` or `user_teardown`. Later steps can use what they extract.
     pub(super) fn user_steps(

@@ -906,7 +906,11 @@ fn documents() {
             "2:13|cannot read the deployment .: is a directory",
             "give another with -d FILE",
         ),
-        (good.replace("d.yaml", "[a]"), "2:13|`deployment` must be text, but is a list", "write text here"),
+        (
+            good.replace("d.yaml", "[a]"),
+            "2:13|`deployment` must be text or a map, but is a list",
+            "write text or a map here",
+        ),
         (
             good.replace("title: t", "title: ütf 日本語 \u{1f600}\nbad: 1"),
             "2:1|unknown key `bad`",

@@ -65,6 +65,7 @@ mod names;
 mod network;
 mod observer;
 mod once;
+mod one_document;
 mod openstack;
 mod openstack_rows;
 mod openstack_traces;

@@ -126,6 +126,7 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Size" => "size",
         "Share" => "share",
         "Slowdown" => "percentage",
+        "DeploymentPlace" => "path or map",
         "Proxy" => "proxy",
         "CommandLine" => "command",
         "Target" => "target",

@@ -31,7 +31,7 @@ fn an_iteration_is_run_again_when_a_file_changes_also_after_a_fault() {
     wait_for("/second");
     let ended = child.interrupt().expect_code(0);
     assert!(
-        ended.stderr.contains("changed: scenario.yaml") && ended.stderr.contains("error"),
+        ended.stderr.contains("changed: deployment.yaml, scenario.yaml") && ended.stderr.contains("error"),
         "{}",
         ended.stderr
     );

@@ -28,6 +28,7 @@ struct LogContents {
 
 #[derive(Default)]
 struct Keeper {
+    users: Vec<IterationSample>,
     samples: Vec<IterationSample>,
     failures: Vec<NumberedFailure>,
 }
@@ -35,6 +36,10 @@ struct Keeper {
 impl Visitor for Keeper {
     fn failures(&mut self, failures: &[NumberedFailure]) {
         self.failures.extend(failures.iter().cloned());
+    }
+
+    fn users(&mut self, rows: &Rows) {
+        self.users.extend(rows.iter().map(|row| row.to_sample()));
     }
 
     fn rows(&mut self, rows: &Rows) -> std::io::Result<()> {
@@ -407,9 +412,31 @@ fn the_log_of_version_7_is_read_and_written_as_it_was() {
     let now = written(&measuring_header(), &failures(), &measured(), &end());
     let expected = LogContents { header: measuring_header(), samples: measured(), ..expected() };
     assert_eq!(read(&now).unwrap(), expected);
-    std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/log/version-7.log"), &now)
-        .unwrap(); //TMP
     assert!(now == vector("version-7.log"), "the format has changed");
+}
+
+/// What users do around their iterations is told apart from these, and does not count as one.
+#[test]
+fn what_users_do_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let mut writer = LogWriter::create(&path).unwrap();
+    writer.header(&header()).unwrap();
+    let (mut users, mut iterations) = (Rows::default(), Rows::default());
+    let all = measured();
+    all[..5].iter().for_each(|sample| users.push(sample));
+    all[5..].iter().for_each(|sample| iterations.push(sample));
+    writer.users(&Rows::default()).unwrap();
+    writer.users(&users).unwrap();
+    writer.samples(&iterations).unwrap();
+    writer.end(&end()).unwrap();
+    let mut keeper = Keeper::default();
+    let ending = RunLog::open(&path).unwrap().visit(&mut [&mut keeper]).unwrap();
+    assert_eq!((keeper.users.as_slice(), keeper.samples.as_slice()), all.split_at(5));
+    assert_eq!(
+        (ending.flaws, ending.end.and_then(|end| end.rows)),
+        (Flaws::default(), Some(all.len() as u64 - 5))
+    );
 }
 
 #[test]
