@@ -88,7 +88,6 @@ fn with_its_deployment(
     };
     let root = root_of(&scenario);
     let named = root.as_ref().and_then(|root| scenario::named_deployment(path, root));
-    let inline = root.as_ref().and_then(|root| inline_deployment::deployment(path, text_of(&scenario), root));
     let (mut own_faults, mut deployment_read) = (Vec::new(), None);
     match (given, named) {
         (Some(given), _) => deployment_read = Some(deployment(given)),
@@ -100,14 +99,13 @@ fn with_its_deployment(
                 own_faults.push(Fault::error(span, message).help(help));
             }
         },
-        (None, None) if inline.is_some() => deployment_read = inline.as_ref().map(deployment),
-        (None, None) if root.as_ref().is_some_and(|root| root.get("deployment").is_none()) => {
-            match root.as_ref().and_then(whole_urls::deployment) {
-                Some(made) => deployment_read = Some(deployment(&made)),
-                None => own_faults.push(Fault::file("no deployment is named").help(NO_DEPLOYMENT)),
+        (None, None) => {
+            let made = root.as_ref().and_then(|root| made_of(path, text_of(&scenario), root));
+            deployment_read = made.as_ref().map(deployment);
+            if made.is_none() && root.as_ref().is_some_and(|root| root.get("deployment").is_none()) {
+                own_faults.push(Fault::file("no deployment is named").help(NO_DEPLOYMENT));
             }
         }
-        (None, None) => {}
     }
     let (deployment, broken, mut stand_in) = match deployment_read {
         Some((Ok(deployment), _)) => (Some(deployment), None, None),
@@ -144,6 +142,13 @@ fn with_its_deployment(
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => HarnessError::input(format!("{} cannot be used", path.display())),
     })
+}
+
+/// The deployment that a scenario holds, or that its whole URLs amount to.
+fn made_of(path: &Path, text: &str, root: &yaml::YamlNode) -> Option<YamlFile> {
+    let is_absent = root.get("deployment").is_none();
+    let inline = inline_deployment::deployment(path, text, root);
+    inline.or_else(|| whole_urls::deployment(Some(root).filter(|_| is_absent)?))
 }
 
 /// The text of a scenario, also if it was rejected.

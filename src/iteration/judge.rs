@@ -21,6 +21,7 @@ use text::template::{self, Value, Variables, allowance};
 
 use super::compare::{self, ActualValue, Fault, Subject, Verdict};
 use super::excerpt::{self, short};
+use super::pass::CallState;
 use super::reply::Reply;
 use measure::observation::CheckOutcome;
 use measure::protocol::Protocol;
@@ -41,6 +42,14 @@ pub(super) struct KeptOfAnswer<'a> {
     pub(super) outcomes: &'a mut Option<Vec<CheckOutcome>>,
     /// The numbers that were taken from it, if it did not fail.
     pub(super) numbers: &'a mut Vec<(u16, Option<f64>)>,
+}
+
+impl<'a> KeptOfAnswer<'a> {
+    /// What the state of a call keeps.
+    #[inline]
+    pub(super) fn of(state: &'a mut CallState, outcomes: &'a mut Option<Vec<CheckOutcome>>) -> Self {
+        Self { seen: &mut state.seen, outcomes, numbers: &mut state.numbers }
+    }
 }
 
 /// An answer with its body parsed at most once.

@@ -432,10 +432,7 @@ impl Compiler<'_> {
             );
         }
         let shared = self.contexts(value.contexts.as_ref(), root);
-        let of_all = WrittenUser {
-            setup: (value.user_setup.as_deref().unwrap_or_default(), at(root, &["user_setup"])),
-            teardown: (value.user_teardown.as_deref().unwrap_or_default(), at(root, &["user_teardown"])),
-        };
+        let of_all = WrittenUser::none(root).replaced((&value.user_setup, &value.user_teardown), root);
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
@@ -476,16 +473,7 @@ impl Compiler<'_> {
                 start_after: config.start_after.map_or(Duration::ZERO, |wait| wait.0),
                 end: config.end,
                 steps: &config.iteration,
-                user: WrittenUser {
-                    setup: match &config.user_setup {
-                        Some(own) => (own, at(node, &["user_setup"])),
-                        None => of_all.setup,
-                    },
-                    teardown: match &config.user_teardown {
-                        Some(own) => (own, at(node, &["user_teardown"])),
-                        None => of_all.teardown,
-                    },
-                },
+                user: of_all.replaced((&config.user_setup, &config.user_teardown), node),
                 sla: config.sla.as_ref(),
                 contexts: self.contexts(config.contexts.as_ref(), node).or_else(|| shared.clone()),
             };

@@ -6,6 +6,7 @@ use config::data::Per;
 use config::step;
 use text::diagnostics::Fault;
 use text::yaml::YamlNode;
+use text::yaml_place::at;
 
 use super::compiler::Compiler;
 use super::data::Feeder;
@@ -16,6 +17,29 @@ use super::step::PlanStep;
 pub(super) struct WrittenUser<'a> {
     pub(super) setup: (&'a [step::Step], &'a YamlNode),
     pub(super) teardown: (&'a [step::Step], &'a YamlNode),
+}
+
+impl<'a> WrittenUser<'a> {
+    /// Without any step.
+    pub(super) fn none(node: &'a YamlNode) -> Self {
+        Self { setup: (&[], node), teardown: (&[], node) }
+    }
+
+    /// With the lists that are written at `node` in place of its own.
+    pub(super) fn replaced(
+        self,
+        (setup, teardown): (&'a Option<Vec<step::Step>>, &'a Option<Vec<step::Step>>),
+        node: &'a YamlNode,
+    ) -> Self {
+        let list = |own: &'a Option<Vec<step::Step>>, key: &str, outer| match own {
+            Some(own) => (own.as_slice(), at(node, &[key])),
+            None => outer,
+        };
+        Self {
+            setup: list(setup, "user_setup", self.setup),
+            teardown: list(teardown, "user_teardown", self.teardown),
+        }
+    }
 }
 
 impl Compiler<'_> {

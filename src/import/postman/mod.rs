@@ -52,7 +52,7 @@ pub fn from_reader(input: impl Read) -> Result<Draft, ImportError> {
         stand_ins: Vec::new(),
     };
     reader.scripts_left(&root);
-    reader.items(&root, &Surroundings { folders: Vec::new(), auth: root.get("auth") }, &mut draft);
+    reader.items(&root, &Surroundings { folders: Vec::new(), auth: root.get("auth") });
     let CollectionReader { templates, targets, left, steps, stand_ins, .. } = reader;
     draft.notes.extend(templates.note());
     draft.variables = templates.variables;
@@ -122,7 +122,7 @@ impl CollectionReader {
         *self.left.entry(what).or_default() += 1;
     }
 
-    fn items<'c>(&mut self, folder: &'c Value, around: &Surroundings<'c>, draft: &mut Draft) {
+    fn items<'c>(&mut self, folder: &'c Value, around: &Surroundings<'c>) {
         for item in folder.get("item").and_then(Value::as_array).into_iter().flatten() {
             let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
             let auth = [item.get("auth"), around.auth].into_iter().flatten().find(|auth| !auth.is_null());
@@ -134,7 +134,7 @@ impl CollectionReader {
                 let mut folders = around.folders.clone();
                 folders.push(name);
                 self.scripts_left(item);
-                self.items(item, &Surroundings { folders, auth }, draft);
+                self.items(item, &Surroundings { folders, auth });
             } else if self.steps.len() >= STEPS_MAX {
                 self.leave("requests after the first 500");
             } else if let Some(request) = item.get("request") {

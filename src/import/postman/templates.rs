@@ -66,7 +66,7 @@ impl Templates {
                     Piece::Text(text) => changed.push_str(text),
                     Piece::Variable(name) => match self.collection.get(name) {
                         Some(VariableSource::Known(value)) if !value.is_empty() => changed.push_str(value),
-                        _ => changed.push_str(&format!("{{{{{name}}}}}")),
+                        _ => changed.extend(["{{", name, "}}"]),
                     },
                 }
             }
@@ -81,7 +81,7 @@ impl Templates {
         for piece in pieces(text) {
             match piece {
                 Piece::Text(text) => written.push_str(&escaped(text)),
-                Piece::Variable(name) => written.push_str(&format!("{{{{ {} }}}}", self.expression(name))),
+                Piece::Variable(name) => written.extend(["{{ ", &self.expression(name), " }}"]),
             }
         }
         written

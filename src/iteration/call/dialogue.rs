@@ -161,11 +161,7 @@ impl DialogueLane {
         let parsed = ParsedReply::new(&reply, pass.cookies, |_| None);
         state.seen = None;
         let verdict = match went {
-            Ok(()) => {
-                let (seen, numbers) = (&mut state.seen, &mut state.numbers);
-                let kept = KeptOfAnswer { seen, outcomes: &mut outcomes, numbers };
-                parsed.verdict(action, duration, variables, kept)
-            }
+            Ok(()) => parsed.verdict(action, duration, variables, KeptOfAnswer::of(state, &mut outcomes)),
             Err(fault) => {
                 state.seen = parsed.seen(variables);
                 Err(fault)

@@ -209,8 +209,7 @@ impl HttpLane {
                 verdict
             }
             Some(reply) if verdict.is_ok() => decompress(reply, action, call).and_then(|()| {
-                let (seen, numbers) = (&mut state.seen, &mut state.numbers);
-                let kept = KeptOfAnswer { seen, outcomes: &mut outcomes, numbers };
+                let kept = KeptOfAnswer::of(state, &mut outcomes);
                 ParsedReply::new(reply, pass.cookies, over_quota).verdict(action, duration, variables, kept)
             }),
             _ => verdict,
