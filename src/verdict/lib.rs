@@ -8,6 +8,7 @@
 pub mod arrivals;
 pub mod asynchronous;
 pub mod compare;
+mod examples;
 mod functions;
 pub mod generator;
 pub mod history;
