@@ -100,6 +100,8 @@ impl CollectionReader {
     fn json(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.templates.written(text).into(),
+            // A number whose digits are kept.
+            number if digits::of_number(number).is_some() => number.clone(),
             Value::Array(items) => items.iter().map(|item| self.json(item)).collect(),
             Value::Object(members) => {
                 let members = members.iter().map(|(name, value)| {
