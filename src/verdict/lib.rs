@@ -18,6 +18,7 @@ mod numbers;
 pub mod paired;
 pub mod separation;
 pub mod sla;
+pub mod standing;
 #[cfg(test)]
 mod tests;
 pub mod threshold;

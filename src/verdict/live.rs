@@ -153,12 +153,12 @@ impl WatchedWorkload {
 }
 
 /// The part of the accepted error that the evaluation of this number may take. 1/(1·2) + 1/(2·3) + … = 1.
-fn alpha_of(count: u32) -> f64 {
+pub(super) fn alpha_of(count: u32) -> f64 {
     ALPHA / (f64::from(count) * (f64::from(count) + 1.0))
 }
 
 /// True when no later sample can change a FAIL. A value that is still growing and too small so far decides nothing.
-fn is_final(threshold: &Threshold, found: RangeOutcome) -> bool {
+pub(super) fn is_final(threshold: &Threshold, found: RangeOutcome) -> bool {
     let condition = &threshold.condition;
     let settled = |grows| settled(grows, condition.operator, found.value, condition.limit);
     match &condition.metric {
