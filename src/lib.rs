@@ -48,6 +48,7 @@
 //! | [`analysis`] | why the slow iterations were slow | do I/O; know how a load is made |
 //! | [`capacity`] | how much load a service takes, and what stops it: the search and its model of queues | make load, do I/O |
 //! | [`verdict`] | whether a run, or one build compared with another, passes | print or exit; know how a load is made |
+//! | [`live`] | a load under way: its figures, bounded, and the screen that shows them | read a clock, a terminal or a file; judge a run that is over |
 //! | [`report`] | HTML and terminal: functions of results and a writer | compute statistics; know how a load is made |
 //! | [`judging`] | what a run's log and traces amount to: results, explanations, the verdict | write files, except traces that it lets go of |
 //! | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
@@ -85,7 +86,7 @@
 #![doc = include_str!("../scenarios/glossary.md")]
 
 pub use {
-    analysis, base, capacity, cli, client, collect, config, demo, grpc, harness, import, iteration, judging,
+    analysis, base, capacity, cli, client, collect, config, demo, grpc, harness, import, iteration, judging, live,
     measure, osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
 };
 #[cfg(feature = "openstack")]

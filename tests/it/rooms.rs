@@ -37,6 +37,8 @@ const NEVER: [(&str, &[&str]); 22] = [
     ("capacity/", &["std::fs", "std::net", "std::io", "std::time", "tokio", "File::", "print!"]),
     // Prints or exits, or reads anything.
     ("verdict/", &["std::fs", "std::io", "std::process", "tokio", "print!", "println!", "Exit"]),
+    // Reads a clock, a terminal or a file, or judges a run that is over.
+    ("live/", &["std::fs", "std::io", "Instant", "SystemTime", "crossterm", "Aggregate", "RunLog"]),
     // Computes statistics.
     ("report/", &["measure::latency::Latency", "percentile_ns", "value_at_quantile"]),
     // Writes anywhere but where its caller says.

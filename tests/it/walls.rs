@@ -30,6 +30,7 @@ const NEVER: [(&str, &[&str]); 14] = [
     ("bench-analysis", &OF_A_LOAD),
     ("bench-capacity", &OF_A_LOAD),
     ("bench-verdict", &OF_A_LOAD),
+    ("bench-live", &OF_A_LOAD),
     ("bench-report", &OF_A_LOAD),
     ("bench-judging", &OF_A_LOAD),
     ("bench-import", &OF_A_LOAD),
