@@ -52,6 +52,11 @@ impl SpooledTrace {
         true
     }
 
+    /// The segments that have frames of it.
+    pub(super) fn segments(&self) -> Vec<u32> {
+        self.places.iter().map(|(segment, _)| *segment).collect()
+    }
+
     fn length(&self) -> u64 {
         self.places.iter().map(|(_, length)| u64::from(*length)).sum()
     }

@@ -23,6 +23,7 @@ mod waiting;
 mod writer;
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -35,7 +36,7 @@ use measure::latency::SampleId;
 use measure::rows::{IterationHead, Rows};
 use measure::sample::CompletionStatus;
 use sampling::SamplingQuota;
-use segments::Disk;
+use segments::{Disk, Folder, Frames, read_whole};
 use state::{SharedSpool, SpoolState};
 use stored::StoredSpans;
 
@@ -103,6 +104,36 @@ impl Spool {
         let state = self.shared.lock();
         let entry = state.kept.traces.get(&place).filter(|entry| !entry.is_early)?;
         Some(KeptTrace { spans: entry.spans, lost: entry.lost })
+    }
+
+    /// What is written of an iteration's trace while spans come, as encoded `ResourceSpans`; `None` if the trace is not
+    /// kept. What came in the last moments may be missing.
+    ///
+    /// # Errors
+    /// An I/O error of the disk.
+    pub fn written(
+        &self,
+        iteration: impl Into<SampleId>,
+        trace_id: u128,
+        run_directory: &Path,
+    ) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let Some(place) = IterationKey::of(iteration.into()) else { return Ok(None) };
+        let segments = match self.shared.lock().kept.traces.get(&place) {
+            Some(entry) if !entry.is_early => entry.segments(),
+            _ => return Ok(None),
+        };
+        let disk = Folder::open(run_directory);
+        let mut found = Vec::new();
+        for segment in segments {
+            let bytes = match read_whole(&disk, segment) {
+                // It waits to be written, or what is kept of it was moved just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                read => read?,
+            };
+            let frames = Frames::of_segment(&bytes).filter(|frame| frame.trace_id == trace_id);
+            found.extend(frames.map(|frame| frame.payload.to_vec()));
+        }
+        Ok(Some(found))
     }
 
     /// Ends it: writes what waits to be written, lets go of what is not decided, and gives what is kept. Spans that come

@@ -539,3 +539,35 @@ fn a_crash_leaves_records_that_can_be_read_up_to_its_last_whole_frame() {
         }
     }
 }
+
+/// While a load runs, a trace can be read once its iteration has ended, as far as it is written.
+#[test]
+fn a_trace_is_read_while_spans_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = Folder::make(directory.path()).unwrap();
+    let wanted = SamplingQuota { traces: (1, 1), slowest: 1 };
+    let spool = Spool::start(ids(), WORKLOADS, wanted, ample(), Box::new(folder)).unwrap();
+    let trace_id = |number: u64| ids().trace_id((0, number)).as_u128();
+    let written = |number: u64| spool.written((0, number), trace_id(number), directory.path()).unwrap();
+    for number in 0..20 {
+        spool.take(trace_id(number), 1, &resource_spans(trace_id(number), 1, None));
+    }
+    assert_eq!(written(19), None, "it is not decided");
+    for number in 0..20 {
+        spool.ended(&head(number, 10 + number));
+    }
+    let second = resource_spans(trace_id(19), 2, Some(1));
+    spool.take(trace_id(19), 1, &second);
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let seen = written(19).unwrap();
+        if seen.len() == 2 {
+            assert_eq!(seen, [resource_spans(trace_id(19), 1, None), second]);
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "{seen:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(written(99), None, "nothing of it came");
+    drop(spool.finish());
+}
