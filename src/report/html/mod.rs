@@ -20,6 +20,7 @@ mod first;
 mod flames;
 mod gzip;
 mod island;
+pub mod live;
 mod marks;
 mod packed;
 mod points;
