@@ -24,6 +24,7 @@ pub mod init;
 pub mod launch;
 pub mod live;
 mod live_gate;
+mod local_server;
 pub mod merge;
 mod named_output;
 pub mod options;

@@ -3,22 +3,14 @@
 //! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
 //! fault here never fails the run: it is a warning.
 
-use std::collections::VecDeque;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HOST};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
 use tokio::runtime::Runtime;
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use base::clock::saturating_nanos;
 use client::plain::PlainClient;
@@ -33,17 +25,12 @@ use runner::observers::Observer;
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};
+use super::local_server::{LocalSite, SiteBody, answer, bind, machine, refusal, serve};
 use super::options::{PushHeader, WatchOptions};
 use super::push::{PushPace, PushTask, Pusher};
 use super::push_datagrams::DatagramRoute;
 use super::push_http::{HttpRoute, PushProtocol};
 
-/// The largest number of scrapers served at once.
-const CONNECTIONS_MAX: usize = 32;
-/// How long a scraper may stay connected, and how long its request may take: an idle one must not keep
-/// others out.
-const CONNECTION_LIMIT: Duration = Duration::from_secs(300);
-const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const PATH: &str = "/metrics";
 
 impl WatchOptions {
@@ -58,14 +45,7 @@ impl WatchOptions {
 
     /// Binds the port, before anything else is created.
     pub(super) fn listen(&self) -> Result<Option<TcpListener>, HarnessError> {
-        let Some(address) = self.metrics else { return Ok(None) };
-        let failed = |error| {
-            HarnessError::failed(format!("cannot serve metrics at {address}: {error}"))
-                .remedy("choose another port")
-        };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Some(listener))
+        self.metrics.map(|address| bind(address, "metrics")).transpose()
     }
 
     /// Starts to serve and to push, if requested.
@@ -87,14 +67,7 @@ impl WatchOptions {
         if self.statsd.is_some() {
             meter.keep_recent();
         }
-        let shared = Arc::new(LiveMetrics {
-            meter: Mutex::new(meter),
-            facts,
-            machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-        });
+        let shared = Arc::new(LiveMetrics { meter: Mutex::new(meter), facts, machine: machine() });
         let _guard = runtime.enter();
         let server = match listener {
             Some(listener) => {
@@ -102,7 +75,7 @@ impl WatchOptions {
                 let at = listener.local_addr().map_err(failed)?;
                 events.event(&Event::MetricsServed(&format!("http://{at}{PATH}")));
                 let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-                Some(runtime.spawn(serve(listener, Arc::clone(&shared))))
+                Some(runtime.spawn(serve(listener, shared.clone())))
             }
             None => None,
         };
@@ -285,115 +258,16 @@ impl Observer for AddsToMetrics<'_> {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, shared: Arc<LiveMetrics>) {
-    let mut connections = JoinSet::new();
-    // In the order in which they came, and whether they had an answer.
-    let mut open: VecDeque<(AbortHandle, Arc<AtomicBool>)> = VecDeque::new();
-    loop {
-        tokio::select! {
-            Some(_) = connections.join_next(), if !connections.is_empty() => {
-                open.retain(|(connection, _)| !connection.is_finished());
-            }
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    // A client that never ends its request must not keep a scraper out: the oldest of these makes room.
-                    if open.len() >= CONNECTIONS_MAX {
-                        let at = open.iter().position(|(_, answered)| !answered.load(Ordering::Relaxed));
-                        if let Some((oldest, _)) = open.remove(at.unwrap_or(0)) {
-                            oldest.abort();
-                        }
-                    }
-                    let answered = Arc::new(AtomicBool::new(false));
-                    let serving = connection(stream, Arc::clone(&shared), Arc::clone(&answered));
-                    open.push_back((connections.spawn(serving), answered));
-                }
-                // No descriptor left, for a while.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            },
+impl LocalSite for LiveMetrics {
+    fn answer(self: Arc<Self>, request: &Request<Incoming>) -> Response<SiteBody> {
+        if request.uri().path() != PATH {
+            return refusal(StatusCode::NOT_FOUND, &format!("metrics are at {PATH}\n"));
         }
+        let text = openmetrics::render(&self.copy(), &self.facts);
+        answer(openmetrics::CONTENT_TYPE, text)
     }
-}
 
-async fn connection(stream: TcpStream, shared: Arc<LiveMetrics>, answered: Arc<AtomicBool>) {
-    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        answered.store(true, Ordering::Relaxed);
-        let host = request.headers().get(HOST).map_or(Some(""), |host| host.to_str().ok());
-        let answer = if host.is_some_and(|host| is_own(host, &shared.machine)) {
-            answer(request.method(), request.uri().path(), &shared)
-        } else {
-            misdirected()
-        };
-        async move { Ok::<_, std::convert::Infallible>(answer) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_LIMIT);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    // The scraper notices faults itself.
-    let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
-}
-
-/// True for host names that requests may use: none, an address, `localhost`, the machine's name. A web page
-/// whose own name resolves to this machine must not read the metrics.
-fn is_own(host: &str, machine: &str) -> bool {
-    let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
-    let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
-    let machine = machine.to_ascii_lowercase();
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    address.parse::<std::net::IpAddr>().is_ok()
-        || name == "localhost"
-        || name.ends_with(".localhost")
-        || (!machine.is_empty()
-            && name.strip_prefix(&machine).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-}
-
-fn misdirected() -> Response<Full<Bytes>> {
-    let text = "use an IP address, localhost or this machine's name\n";
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
-    response
-}
-
-fn answer(method: &Method, path: &str, shared: &LiveMetrics) -> Response<Full<Bytes>> {
-    let (status, kind, body) = if path != PATH {
-        (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", format!("metrics are at {PATH}\n"))
-    } else if !matches!(*method, Method::GET | Method::HEAD) {
-        (StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET is supported\n".to_owned())
-    } else {
-        let meter = shared.copy();
-        (StatusCode::OK, openmetrics::CONTENT_TYPE, openmetrics::render(&meter, &shared.facts))
-    };
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
-    response.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, HEAD"));
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_own_names_are_answered() {
-        for (host, expected) in [
-            ("", true),
-            ("127.0.0.1:9464", true),
-            ("[::1]:9464", true),
-            ("10.1.2.3", true),
-            ("localhost:9464", true),
-            ("LocalHost.", true),
-            ("a.localhost:1", true),
-            ("Box:9464", true),
-            ("box.corp.example:9464", true),
-            ("boxer", false),
-            ("evil.example", false),
-            ("localhost.evil.example", false),
-            ("127.0.0.1.evil.example", false),
-            ("evil.example:9464", false),
-            ("a b", false),
-        ] {
-            assert_eq!(is_own(host, "box"), expected, "{host}");
-        }
-        assert!(!is_own("evil.example", ""));
+    fn machine(&self) -> &str {
+        &self.machine
     }
 }

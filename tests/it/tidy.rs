@@ -11,7 +11,7 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),
     ("httparse::", &["client/framing.rs"]),
-    ("hyper::server", &["demo/server.rs", "harness/live.rs", "receive/server.rs"]),
+    ("hyper::server", &["demo/server.rs", "harness/local_server.rs", "receive/server.rs"]),
     ("lapin::", &["osprofiler/driver/messaging.rs"]),
     ("bson::", &["osprofiler/driver/mongodb.rs"]),
     (
