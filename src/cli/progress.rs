@@ -67,6 +67,7 @@ impl Events for ProgressDisplay {
             Event::Warning(text) => say(&format!("warning: {text}")),
             Event::Logged(text) => lines.say(&format!("log: {text}")),
             Event::MetricsServed(url) => say(&format!("metrics at {url}")),
+            Event::PageServed(url) => say(&format!("live page at {url}")),
             Event::Receiving(addresses) => {
                 let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 lines.say(&format!(

@@ -235,6 +235,8 @@ impl WatchArguments {
             influx: self.influx.clone(),
             influx_headers: Vec::new(),
             statsd: self.statsd.clone(),
+            page: None,
+            viewers: None,
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Event<'a> {
     Logged(&'a str),
     /// Live metrics are served at this URL.
     MetricsServed(&'a str),
+    /// The live page is served at this URL.
+    PageServed(&'a str),
     /// Spans are received at these addresses.
     Receiving(&'a [SocketAddr]),
     /// A receiver that stands alone has received its first spans.

@@ -24,6 +24,7 @@ pub mod init;
 pub mod launch;
 pub mod live;
 mod live_gate;
+mod live_page;
 mod local_server;
 pub mod merge;
 mod named_output;
@@ -62,6 +63,7 @@ pub mod url_pair;
 pub mod url_run;
 pub mod validation;
 pub mod watch;
+pub mod watching;
 mod whole_urls;
 mod writing;
 

@@ -48,6 +48,11 @@ impl WatchOptions {
         self.metrics.map(|address| bind(address, "metrics")).transpose()
     }
 
+    /// Binds the port of the live page, likewise.
+    pub(super) fn listen_for_page(&self) -> Result<Option<TcpListener>, HarnessError> {
+        self.page.map(|address| bind(address, "the live page")).transpose()
+    }
+
     /// Starts to serve and to push, if requested.
     pub(super) fn start(
         &self,

@@ -15,6 +15,7 @@ use text::named_secrets::without_secrets;
 pub use super::environment::Environment;
 pub use super::push_options::{InfluxUrl, PushHeader, StatsdAddress};
 pub use super::shard_options::ShardOptions;
+pub use super::watching::LiveFeed;
 
 /// A scenario or deployment: a file, or a text instead of one.
 #[derive(Clone, Debug)]
@@ -171,6 +172,10 @@ pub struct WatchOptions {
     pub influx_headers: Vec<PushHeader>,
     /// Send metrics to this StatsD.
     pub statsd: Option<StatsdAddress>,
+    /// Serve the live page at this address; port 0 takes a free one.
+    pub page: Option<SocketAddr>,
+    /// Who looks at the load while it runs.
+    pub viewers: Option<Arc<LiveFeed>>,
 }
 
 /// What to run, and what to write.

@@ -130,6 +130,11 @@ impl RunReceiver {
         (address, self.receiver.counts().foreign_spans)
     }
 
+    /// Where spans are kept while they come.
+    pub(super) fn spool(&self) -> Arc<Spool> {
+        Arc::clone(&self.taker.spool)
+    }
+
     /// An observer that tells the receiver of ended iterations.
     pub(super) fn observer(receiving: Option<&Self>) -> TellsReceiver {
         TellsReceiver(receiving.map(|receiving| Arc::clone(&receiving.taker.spool)))

@@ -98,6 +98,14 @@ fn add_push_headers(options: &mut RunOptions) -> Result<(), HarnessError> {
     Ok(())
 }
 
+/// What else watching takes: headers of the environment, and a feed for the page.
+fn complete_watching(options: &mut RunOptions) -> Result<(), HarnessError> {
+    if options.watch.page.is_some() {
+        options.watch.viewers.get_or_insert_default();
+    }
+    add_push_headers(options)
+}
+
 /// The trace ids, which all parts of a load share.
 fn ids_of(part: Option<&ShardAssignment>, plan: &Plan) -> RunIds {
     match part {
@@ -133,7 +141,7 @@ pub(super) fn assemble(
 ) -> Result<PreparedRun, HarnessError> {
     let Files { document, mut deployment, task } = files_of(&options, round)?;
     let part = part_of(&mut options, round)?;
-    add_push_headers(&mut options)?;
+    complete_watching(&mut options)?;
     let RunOptions { load, watch, .. } = &options;
     let plan_of = |deployment: ResolvedDeployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
@@ -153,8 +161,11 @@ pub(super) fn assemble(
     let limits = runner::limits::prepare(&plan, ends, workers).map_err(HarnessError::failed)?;
     let users_max = limits.users_max;
     plan.warnings.extend(limits.warnings.iter().cloned());
-    let listeners =
-        Listeners { metrics: watch.listen()?, spans: receiving::listen(&plan.deployment.spans.receive)? };
+    let listeners = Listeners {
+        metrics: watch.listen()?,
+        page: watch.listen_for_page()?,
+        spans: receiving::listen(&plan.deployment.spans.receive)?,
+    };
     let (clock, run_id) =
         (RunClock::start(), part.as_ref().map_or_else(Uuid::new_v4, ShardAssignment::run_id));
     let directory = directory_of(&options, round, &plan, run_id, &clock)?;

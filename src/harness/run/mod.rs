@@ -52,12 +52,14 @@ use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
 use super::live::Sum;
 use super::live_gate::LiveGate;
+use super::live_page::ServedPage;
 use super::options::RunOptions;
 use super::outcome::FinishedRun;
 use super::progress::AsEvents;
 use super::rally_task::{self, TaskFile};
 use super::receiving::RunReceiver;
 use super::shards::{Exchange, Link, ShardAssignment, aborting};
+use super::watching::FeedsViewers;
 
 pub(super) use self::assemble::vary;
 
@@ -79,6 +81,7 @@ pub struct PreparedRun {
 /// The ports of a run, bound before anything else is created.
 struct Listeners {
     metrics: Option<TcpListener>,
+    page: Option<TcpListener>,
     spans: Vec<TcpListener>,
 }
 
@@ -257,6 +260,7 @@ impl RunExecution {
         let mut watched =
             watch.start(listeners.metrics, &self.plan, self.facts(), &self.runtime, &self.events)?;
         self.receive_spans(listeners.spans, &prepared.client)?;
+        let page = self.show_to_viewers(listeners.page)?;
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
@@ -274,11 +278,13 @@ impl RunExecution {
         let mut shown = AsEvents::new(&self.events, self.identity.ids, profiled);
         let mut metrics = watched.observer();
         let mut receiver = RunReceiver::observer(self.services.receiving.borrow().as_ref());
+        let mut views = self.views();
         let gate = LiveGate::new(&self.plan, self.identity.ids, &stop);
         let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let mut hooks = rally_task::hooks(self.task.as_ref(), self.identity.clock, &stop);
         // A workload has ended when its programs have, so its hooks come first.
-        let observers = Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut shown, &mut gate]);
+        let observers =
+            Observers::new(vec![&mut hooks, &mut receiver, &mut metrics, &mut views, &mut shown, &mut gate]);
         let credentials = Arc::clone(&prepared.context.credentials);
         let LoadOutcome { mut end, setup_failed, refused } =
             self.load(prepared.context, &stop, &mut log, observers);
@@ -305,9 +311,11 @@ impl RunExecution {
         let ended = ClosedRunLog { setup_failed, ..record::close(log, end, &self.directory) };
         self.runtime.block_on(watched.finish());
         let unsaved = ended.unsaved.clone();
+        page.load_ended();
         let finished = finish(&self, ended, &stop);
+        self.runtime.block_on(page.finish(&self.directory.report()));
         housekeeping.abort();
-        drop(watched);
+        drop((watched, page));
         self.runtime.shutdown_background();
         Ok((finished, unsaved))
     }
@@ -338,6 +346,23 @@ impl RunExecution {
             self.services.receiving.replace(Some(receiving));
         }
         Ok(())
+    }
+
+    /// An observer for those who look at the load.
+    fn views(&self) -> FeedsViewers<'_> {
+        FeedsViewers::new(self.options.watch.viewers.as_deref(), self.identity.clock, &self.plan)
+    }
+
+    /// Tells those who look at the load what will run, and serves the page if it is asked for.
+    fn show_to_viewers(&self, listener: Option<TcpListener>) -> Result<ServedPage, HarnessError> {
+        let Some(viewers) = &self.options.watch.viewers else { return Ok(ServedPage::default()) };
+        viewers.begin(&self.plan, self.identity.ids);
+        if let Some(receiving) = &*self.services.receiving.borrow() {
+            viewers.receive(receiving.spool(), self.directory.path());
+        }
+        let Some(listener) = listener else { return Ok(ServedPage::default()) };
+        let names = (self.plan.title.as_str(), self.plan.deployment.name.as_str());
+        ServedPage::start(listener, Arc::clone(viewers), names, &self.runtime, &self.events)
     }
 
     /// What connects the parts of a load that is watched as a whole.

@@ -1,0 +1,253 @@
+//! What people see who watch a load: its figures, kept while somebody may look, and given when somebody does.
+//!
+//! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. Whoever looks holds a
+//! [`LiveFeed`], which is empty until the load begins.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use base::clock::{RunClock, saturating_nanos};
+use collect::mask_record;
+use live::figures::{LoadBounds, LoadFigures, LoadProgress, WatchedPart, shown};
+use live::snapshot::{AskedLoad, LiveSnapshot, ReceptionSnapshot};
+use measure::ids::RunIds;
+use measure::recorder::Batch;
+use osprofiler::report::TraceTree;
+use plan::{Plan, step};
+use receive::spool::Spool;
+use receive::spool::stored::records_of;
+use report::document::terminal::TerminalStyle;
+use report::trace::text;
+use results::functions::Functions;
+use runner::Progress;
+use runner::observers::Observer;
+use terms::runner::Model;
+use verdict::standing::Standings;
+
+/// A load to look at, while it runs.
+#[derive(Default)]
+pub struct LiveFeed(Mutex<Option<WatchedLoad>>);
+
+/// A load with viewers.
+struct WatchedLoad {
+    title: String,
+    deployment: String,
+    figures: LoadFigures,
+    standings: Standings,
+    /// How long each workload has run.
+    elapsed_ns: Vec<u64>,
+    /// The ids of its iterations.
+    ids: RunIds,
+    spans: Option<WatchedSpans>,
+}
+
+/// Where the spans of a load are, while they come.
+#[derive(Clone)]
+struct WatchedSpans {
+    spool: Arc<Spool>,
+    run_directory: PathBuf,
+}
+
+impl fmt::Debug for LiveFeed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LiveFeed")
+    }
+}
+
+impl LiveFeed {
+    fn load(&self) -> MutexGuard<'_, Option<WatchedLoad>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The load now, or at its end; `None` before it begins. It is made for this call, from what is looked at.
+    pub fn snapshot(&self, part: WatchedPart) -> Option<LiveSnapshot> {
+        let mut load = self.load();
+        let load = load.as_mut()?;
+        let mut snapshot = load.figures.snapshot(part);
+        snapshot.title.clone_from(&load.title);
+        snapshot.deployment.clone_from(&load.deployment);
+        for (number, one) in snapshot.loads.iter_mut().enumerate() {
+            if !is_looked_at(part, number) {
+                continue;
+            }
+            let elapsed_ns = load.elapsed_ns.get(number).copied().unwrap_or_default();
+            one.criteria = load.standings.look(number, elapsed_ns).to_vec();
+            for criterion in &mut one.criteria {
+                criterion.condition = shown(&criterion.condition);
+            }
+            if let Some(spans) = &load.spans {
+                for (slow, sample) in one.slowest.iter_mut().zip(load.figures.slowest(number)) {
+                    slow.spans = spans.spool.kept(sample).map(|kept| kept.spans);
+                }
+            }
+        }
+        snapshot.receiving = load.spans.as_ref().map(|spans| {
+            let counts = spans.spool.counts();
+            ReceptionSnapshot { kept_traces: counts.kept_traces, kept_spans: counts.kept_spans }
+        });
+        Some(snapshot)
+    }
+
+    /// A trace as text in this many columns, from the spans that have come; or why it cannot be shown yet.
+    #[must_use]
+    pub fn trace(&self, trace_id: Uuid, columns: usize) -> String {
+        let (ids, spans) = match &*self.load() {
+            Some(load) => (load.ids, load.spans.clone()),
+            None => return String::new(),
+        };
+        let Some(spans) = spans else {
+            return format!(
+                "This trace can be read after the load, when the traces of slow iterations are fetched:\n\n    \
+                 bench trace show latest {trace_id}\n\n\
+                 With --receive, traces are shown while the load runs."
+            );
+        };
+        let seen = spans.text(ids, trace_id, columns);
+        seen.unwrap_or_else(|why| {
+            format!("{why}\n\nAfter the load, `bench trace show latest {trace_id}` shows what came.")
+        })
+    }
+
+    /// A run begins.
+    pub(super) fn begin(&self, plan: &Plan, ids: RunIds) {
+        let names =
+            |one: &plan::WorkloadPlan| one.named().into_iter().map(|row| row.name.to_string()).collect();
+        let workloads = plan.workloads.iter().map(|one| (one.name.clone(), names(one)));
+        let criteria = plan.workloads.iter().map(|one| (&one.sla, step::names(&one.named())));
+        *self.load() = Some(WatchedLoad {
+            title: shown(&plan.title),
+            deployment: shown(&plan.deployment.name),
+            figures: LoadFigures::new(workloads, ids),
+            standings: Standings::new(criteria, ids),
+            elapsed_ns: vec![0; plan.workloads.len()],
+            ids,
+            spans: None,
+        });
+    }
+
+    /// Spans are received, too.
+    pub(super) fn receive(&self, spool: Arc<Spool>, run_directory: &Path) {
+        if let Some(load) = &mut *self.load() {
+            load.spans = Some(WatchedSpans { spool, run_directory: run_directory.to_path_buf() });
+        }
+    }
+}
+
+fn is_looked_at(part: WatchedPart, number: usize) -> bool {
+    match part {
+        WatchedPart::Every => true,
+        WatchedPart::One { load, .. } => load == number,
+    }
+}
+
+impl WatchedSpans {
+    fn text(&self, ids: RunIds, trace_id: Uuid, columns: usize) -> Result<String, String> {
+        let sample = ids.sample_of(trace_id.as_u128()).ok_or("This is no trace of this load.")?;
+        let messages = self
+            .spool
+            .written(sample, trace_id.as_u128(), &self.run_directory)
+            .map_err(|error| format!("Its spans cannot be read: {error}."))?
+            .filter(|messages| !messages.is_empty())
+            .ok_or("No spans of it have come yet: services send them every few seconds.")?;
+        let mut records =
+            records_of(trace_id, &messages).map_err(|error| format!("Its spans cannot be read: {error}."))?;
+        records.iter_mut().for_each(mask_record);
+        let tree = TraceTree::build(&records);
+        let style = TerminalStyle { columns: Some(columns), colour: false };
+        let mut page = Vec::new();
+        // Writing to memory cannot fail.
+        let _ = text::write(
+            &trace_id.to_string(),
+            &tree,
+            false,
+            None,
+            &Functions::of(&records),
+            style,
+            &mut page,
+        );
+        Ok(String::from_utf8_lossy(&page).into_owned())
+    }
+}
+
+/// Feeds the figures of a load, if it has viewers.
+pub(super) struct FeedsViewers<'a> {
+    feed: Option<&'a LiveFeed>,
+    clock: RunClock,
+    plan: &'a Plan,
+}
+
+impl<'a> FeedsViewers<'a> {
+    pub(super) fn new(feed: Option<&'a LiveFeed>, clock: RunClock, plan: &'a Plan) -> Self {
+        Self { feed, clock, plan }
+    }
+
+    fn with(&self, change: impl FnOnce(&mut WatchedLoad)) {
+        if let Some(load) = self.feed.map(LiveFeed::load).as_deref_mut().and_then(Option::as_mut) {
+            change(load);
+        }
+    }
+
+    fn progress_of(&self, progress: &Progress<'_>) -> LoadProgress {
+        LoadProgress {
+            elapsed_ns: saturating_nanos(progress.elapsed),
+            ended: progress.ended,
+            warm_up: progress.warm_up,
+            under_way: progress.under_way,
+            queued: progress.queued,
+            dropped: progress.dropped,
+            asked: self.asked(progress.workload, progress.elapsed),
+        }
+    }
+
+    /// What the plan asks this process for.
+    fn asked(&self, workload: usize, elapsed: Duration) -> AskedLoad {
+        match self.plan.workloads.get(workload).map(|workload| &workload.runner.model) {
+            Some(Model::Open(open)) => {
+                let rate_per_s = open.arrivals.rate_per_s(elapsed);
+                AskedLoad::PerSecond(rate_per_s / f64::from(self.plan.shard.count().max(1)))
+            }
+            Some(Model::Closed(closed)) => {
+                AskedLoad::Users(self.plan.shard.part_of_users(closed.users.users(elapsed)))
+            }
+            None => AskedLoad::Nothing,
+        }
+    }
+}
+
+impl Observer for FeedsViewers<'_> {
+    fn begin(&mut self, plan: &Plan, workload: usize) {
+        let runner = &plan.workloads[workload].runner;
+        let bounds = LoadBounds {
+            origin_ns: self.clock.now_ns(),
+            times: runner.times().map(|times| plan.shard.part_of(times)),
+            duration_ns: runner.duration().map(saturating_nanos),
+        };
+        self.with(|load| load.figures.begin(workload, bounds));
+    }
+
+    fn batch(&mut self, batch: &Batch) {
+        self.with(|load| {
+            load.figures.add(batch);
+            load.standings.count(&batch.samples);
+        });
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        let now = self.progress_of(progress);
+        self.with(|load| {
+            load.figures.progress(progress.workload, now);
+            if let Some(elapsed_ns) = load.elapsed_ns.get_mut(progress.workload) {
+                *elapsed_ns = now.elapsed_ns;
+            }
+        });
+    }
+
+    fn end(&mut self, progress: &Progress<'_>) {
+        let now = self.progress_of(progress);
+        self.with(|load| load.figures.end(progress.workload, now));
+    }
+}
