@@ -28,6 +28,7 @@ mod progress;
 mod receive;
 mod run;
 mod runs;
+mod screen;
 mod shards;
 mod signals;
 mod spelled;

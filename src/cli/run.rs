@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use harness::options::{Environment, InfluxUrl, PushHeader, StatsdAddress, TaskArguments, WatchOptions};
+use harness::options::{
+    Environment, InfluxUrl, LiveFeed, PushHeader, StatsdAddress, TaskArguments, WatchOptions,
+};
 use harness::push_options::{otlp_url, remote_write_url};
 use harness::url_run::UrlRun;
-use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
+use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions, Sink};
 use plan::SEED_MAX;
 use plan::overrides::LoadShape;
 use plan::references::Env;
@@ -20,6 +23,7 @@ use super::once::{self, OnceArguments};
 use super::output;
 use super::profiles::ProfilesArgument;
 use super::progress::ProgressDisplay;
+use super::screen::{self, LiveScreen};
 use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
 use super::standard_input;
@@ -183,6 +187,19 @@ impl LoadArguments {
 /// How to watch a load while it runs.
 #[derive(Debug, clap::Args)]
 struct WatchArguments {
+    /// Show the load on a live screen while it runs: rates, percentiles, a heat map, steps, errors, criteria and the
+    /// slowest iterations.
+    ///
+    /// This is usual on a terminal of at least 80 columns and 24 rows, unless CI is set. `q` stops the load, `p` hides the
+    /// screen, `?` shows all keys.
+    ///
+    /// --live=ADDRESS, such as --live=127.0.0.1:9100, also serves a page with the same for browsers, which becomes the report
+    /// at the end. Port 0 chooses a free port; the URL is printed.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, overrides_with = "no_live")]
+    live: Option<Option<SocketAddr>>,
+    /// Show no live screen, but lines.
+    #[arg(long)]
+    no_live: bool,
     /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, with trace ids as exemplars.
     ///
     /// Port 0 chooses a free port, which is printed.
@@ -235,14 +252,36 @@ impl WatchArguments {
             influx: self.influx.clone(),
             influx_headers: Vec::new(),
             statsd: self.statsd.clone(),
-            page: None,
+            page: self.live.flatten(),
             viewers: None,
+        }
+    }
+
+    /// Whether there is a live screen.
+    fn has_screen(&self, quiet: bool) -> bool {
+        if self.no_live || quiet {
+            return false;
+        }
+        match self.live {
+            Some(None) if !output::is_interactive() => {
+                output::say(screen::NO_TERMINAL);
+                false
+            }
+            Some(None) => true,
+            Some(Some(_)) | None => screen::is_usual(),
         }
     }
 }
 
 fn name_and_value(text: &str) -> Result<(String, CommandLineValue), Complaint> {
     CommandLineValue::parse(text, Env::new(&|name| Environment::default().get(name)))
+}
+
+/// A screen, and a feed for it in the options of its run.
+fn screen_for(options: &mut RunOptions, interrupt: &Interrupt, shown: &ProgressDisplay) -> Arc<LiveScreen> {
+    let feed = Arc::new(LiveFeed::default());
+    options.watch.viewers = Some(Arc::clone(&feed));
+    LiveScreen::new(feed, interrupt, shown.sink())
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
@@ -256,15 +295,25 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
             [name].into_iter().chain(&arguments.deployment).map(PathBuf::as_path).collect();
         return once::watch(once, &files, || arguments.options(&subject));
     }
-    let options = arguments.options(&subject)?;
+    let mut options = arguments.options(&subject)?;
     if once.once {
         return once::run(once, options);
     }
     let shown = ProgressDisplay::new(subject.quiet);
-    let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
+    let has_screen = arguments.watch.has_screen(subject.quiet);
+    let screen = has_screen.then(|| screen_for(&mut options, &interrupt, &shown));
+    let sink: Sink = match &screen {
+        Some(screen) => screen.clone(),
+        None => shown.sink(),
+    };
+    let run = PreparedRun::new(options, &sink)?;
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
-    let finished = run.run(&interrupt)?;
+    let finished = run.run(&interrupt);
+    if let Some(screen) = screen {
+        screen.close();
+    }
+    let finished = finished?;
     drop(listening);
     let gate = &arguments.gate;
     if arguments.json { gate.print_document(finished) } else { gate.print(finished, subject.quiet) }

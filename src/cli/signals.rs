@@ -36,8 +36,11 @@ pub(super) fn interrupt_by_signals(
     let (over, interrupt) = (CancellationToken::new(), interrupt.clone());
     let until = over.clone();
     let listen = async move {
-        signals.next().await;
-        interrupt.interrupt();
+        // Whoever interrupted otherwise needs only one signal more.
+        tokio::select! {
+            () = signals.next() => interrupt.interrupt(),
+            () = interrupt.interrupted() => {}
+        }
         text::files::interrupt();
         signals.next().await;
         last_words();

@@ -58,6 +58,8 @@ mod kept_alive;
 mod large_traces;
 mod launch;
 mod library;
+mod live_page;
+mod live_screen;
 mod load;
 mod measures;
 mod metrics;

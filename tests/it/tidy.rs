@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 600;
 
 /// Crates and functions that only these files may name.
-const OWNERS: [(&str, &[&str]); 17] = [
+const OWNERS: [(&str, &[&str]); 18] = [
     ("rustls_native_certs::", &["base/certificates.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),
@@ -54,6 +54,7 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("io::stdout", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("io::stderr", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("indicatif::", &["cli/output/bars.rs"]),
+    ("crossterm::", &["cli/screen/mod.rs", "cli/screen/terminal.rs"]),
     // Code that starts a program must also end it, except for the browser that shows a report.
     ("Command::new", &["text/programs.rs", "harness/ab/service.rs", "harness/runs/open.rs", "build.rs"]),
 ];

@@ -13,6 +13,8 @@ const WAITING_BYTES_MAX: usize = 4 << 20;
 const CHUNK_BYTES: usize = 4096;
 /// How long to wait before trying a stream again that another process has made non-blocking.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// How long what is being written may take before something else gets the terminal.
+const HOLD_AFTER: Duration = Duration::from_millis(200);
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ struct State {
     progress: u64,
     /// The progress at which a waiter gave up.
     given_up_at: Option<u64>,
+    /// True while something else has the terminal: nothing is written.
+    held: bool,
     /// Texts that did not fit in the queue.
     left_out: u64,
     /// True if the reader has closed the stream.
@@ -65,6 +69,7 @@ impl Lane {
             writing: false,
             progress: 0,
             given_up_at: None,
+            held: false,
             left_out: 0,
             broken: false,
             error: None,
@@ -134,9 +139,21 @@ impl Lane {
         self.wake(state);
     }
 
+    /// Writes nothing from now on, or writes again. What came in between is written then.
+    pub(super) fn hold(&'static self, held: bool) {
+        let mut state = self.state();
+        state.held = held;
+        match held {
+            // What is being written has to get to its end first, unless the terminal takes nothing.
+            true => drop(self.changed.wait_timeout_while(state, HOLD_AFTER, |state| state.writing)),
+            false if state.texts.is_empty() && state.bars.is_none() => {}
+            false => self.wake(state),
+        }
+    }
+
     /// Starts the thread with the first text.
     fn wake(&'static self, mut state: MutexGuard<'_, State>) {
-        if state.started {
+        if state.started || state.held {
             self.changed.notify_all();
             return;
         }
@@ -160,7 +177,7 @@ impl Lane {
                 self.work(work, &mut drawn);
             } else {
                 let state = self.state();
-                let idle = |state: &mut State| state.texts.is_empty() && state.bars.is_none();
+                let idle = |state: &mut State| state.held || state.texts.is_empty() && state.bars.is_none();
                 drop(self.changed.wait_while(state, idle));
             }
         }
@@ -168,6 +185,10 @@ impl Lane {
 
     fn take(&self) -> Option<Work> {
         let mut state = self.state();
+        if state.held {
+            state.writing = false;
+            return None;
+        }
         let work = match (state.texts.pop_front(), state.left_out) {
             (Some(text), _) => {
                 state.bytes -= text.len();

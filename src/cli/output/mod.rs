@@ -11,6 +11,7 @@ mod lane;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(super) use bars::Bar;
@@ -28,6 +29,8 @@ use text::visible_lines::{LineBuffer, is_json};
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
+/// What makes the terminal as it was, while a screen has it.
+static RESTORE: Mutex<Option<fn()>> = Mutex::new(None);
 /// Set by a signal that arrived during a wait for a reader.
 static HURRY: AtomicBool = AtomicBool::new(false);
 
@@ -80,6 +83,24 @@ pub(super) fn draw(bars: Vec<Bar>) {
     ERROR.draw(bars.into_iter().map(clean).collect());
 }
 
+/// Gives the terminal to a screen: messages wait until [`release`]. `restore` makes the terminal as it was; it is called
+/// before words that cannot wait, and may be called again later.
+pub(super) fn hold(restore: fn()) {
+    *RESTORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(restore);
+    ERROR.hold(true);
+}
+
+/// Takes the terminal back: the messages that have waited are written.
+pub(super) fn release() {
+    *RESTORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    ERROR.hold(false);
+}
+
+/// The terminal, for a screen.
+pub(super) fn terminal() -> impl Write {
+    BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, RetryingWriter(io::stderr()))
+}
+
 /// The text as it may be shown: every message passes through here.
 fn line(text: &str, stream: Stream) -> Option<String> {
     (!text.is_empty()).then(|| format!("{}\n", clean(text.trim_end(), stream)))
@@ -116,6 +137,16 @@ pub(super) fn is_obeying(stream: Stream) -> bool {
 /// The format of text for people on standard output: as wide as the terminal, if it is one.
 pub(super) fn style() -> TerminalStyle {
     TerminalStyle { columns: columns(Stream::Output), colour: colours(Stream::Output) }
+}
+
+/// Whether keys come from a terminal, and all streams go to one.
+pub(super) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && is_obeying(Stream::Output) && is_obeying(Stream::Error)
+}
+
+/// The width and the height of the terminal.
+pub(super) fn size() -> Option<(u16, u16)> {
+    terminal_size::terminal_size_of(io::stderr()).map(|(width, height)| (width.0, height.0))
 }
 
 /// The width of a stream that is a terminal.
@@ -228,6 +259,10 @@ pub(super) fn close(code: u8) -> u8 {
 
 /// The last message before the process is ended by force.
 pub(super) fn last_words(text: &str) {
+    let restore = *RESTORE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(restore) = restore {
+        restore();
+    }
     say(text);
     let started = Instant::now();
     while !ERROR.is_idle() && started.elapsed() < LAST_WORDS {
