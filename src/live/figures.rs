@@ -419,7 +419,7 @@ mod tests {
             number,
             due_ns: 0,
             start_ns: 1_000_000,
-            duration_ns: 9_000_000,
+            duration_ns: if warm_up { 90_000_000 } else { 9_000_000 },
             ended,
             warm_up,
             ..IterationSample::default()
