@@ -86,8 +86,8 @@
 #![doc = include_str!("../scenarios/glossary.md")]
 
 pub use {
-    analysis, base, capacity, cli, client, collect, config, demo, grpc, harness, import, iteration, judging, live,
-    measure, osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
+    analysis, base, capacity, cli, client, collect, config, demo, grpc, harness, import, iteration, judging,
+    live, measure, osprofiler, plan, receive, report, results, runner, statistics, terms, text, verdict,
 };
 #[cfg(feature = "openstack")]
 pub use {openstack, rally};

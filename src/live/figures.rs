@@ -400,7 +400,7 @@ mod tests {
     fn batch(samples: &[IterationSample], failures: Vec<NumberedFailure>) -> Batch {
         let mut rows = Rows::default();
         samples.iter().for_each(|sample| rows.push(sample));
-        Batch { workload: 0, failures, samples: rows, live: Live::new() }
+        Batch { workload: 0, failures, samples: rows, users: Rows::default(), live: Live::new() }
     }
 
     fn one_workload() -> LoadFigures {

@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 22] = [
+const NEVER: [(&str, &[&str]); 23] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     ("text/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),

@@ -76,7 +76,7 @@ fn figures(seconds: u64, failing: bool) -> LoadFigures {
         let numbered = (1..).zip(&faults).filter(|_| tenth == 0);
         let failures =
             numbered.map(|(number, failure)| NumberedFailure { number, failure: failure.clone() }).collect();
-        figures.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        figures.add(&Batch { workload: 0, failures, samples, users: Rows::default(), live: Live::new() });
         let progress = LoadProgress {
             elapsed_ns: (tenth + 1) * SECOND / 10,
             ended: (tenth + 1) * 10,
