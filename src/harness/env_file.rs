@@ -199,7 +199,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("own.env");
         std::fs::write(&path, "GOOD=1\nhunter2 hunter2\n").unwrap();
-        let error = EnvFiles::read(&[path.clone()], None).err().unwrap().to_string();
+        let error = EnvFiles::read(std::slice::from_ref(&path), None).err().unwrap().to_string();
         assert!(error.contains("own.env:2: a line without `=`") && !error.contains("hunter2"), "{error}");
         std::fs::rename(&path, folder.path().join(".env")).unwrap();
         let files = EnvFiles::read(&[], Some(&folder.path().join("order.yaml"))).unwrap();

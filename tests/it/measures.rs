@@ -21,7 +21,7 @@ fn shop() -> ScriptedServer {
             _ => json!({ "state": "ok" }),
         };
         let status = if seen.path == "/fails" { "500 Internal Server Error" } else { "200 OK" };
-        wire.answer(status, "application/json", &body.to_string())
+        wire.answer(status, "application/json", body.to_string())
     })
 }
 
@@ -88,7 +88,7 @@ fn numbers_have_percentiles_thresholds_and_a_trace() {
     let broken = &results["verdict"]["criteria"][5];
     assert_eq!((&broken["measured"]["unit"], &broken["measured"]["value"]), (&json!(""), &json!(594.0)));
     assert_eq!(broken["trace_ids"][0], largest["trace_id"], "the largest is the first example");
-    for (name, text) in [("terminal", ended.stdout.clone()), ("report.md", page(&bench, "report.md"))] {
+    for (name, text) in [("terminal", ended.stdout), ("report.md", page(&bench, "report.md"))] {
         for expected in ["cart_total", "no number", "300.5", "-600.5", largest["trace_id"].as_str().unwrap()]
         {
             assert!(text.contains(expected), "{name} lacks {expected}: {text}");

@@ -189,14 +189,13 @@ pub(super) fn assemble(
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting =
         awaiting.map(|deployment| ReplanInputs::new((document, deployment), limits.warnings, round));
-    let window = round.map_or(0..0, |round| round.window.clone());
     let identity = RunIdentity {
         clock,
         run_id,
         ids,
         probe_ids: probe::ids(),
         data_seed,
-        window,
+        window: round.map_or(0..0, |round| round.window.clone()),
         names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
     };
     let run = RunExecution {

@@ -3,7 +3,7 @@ const rateText = (value) => (value >= 99.5 ? count(value) : String(+value.toPrec
 
 // The strips of the chart: each has a title, its unit and, for each workload, bars, areas and lines over intervals.
 function loadStrips() {
-  const times = { title: "ms", layers: [] }, rates = { title: "a second", layers: [] }, users = { title: "users", first: true, layers: [] };
+  const times = { title: "in ms", unit: "ms", layers: [] }, rates = { title: "a second", layers: [] }, users = { title: "users", first: true, layers: [] };
   // Many more iterations can wait than there are users, so they have an axis of their own.
   const queue = { title: "iterations", first: true, layers: [] }, several = charts.workloads.length > 1;
   charts.workloads.forEach((w, number) => {
@@ -60,7 +60,7 @@ function loadChart(host, strips) {
     if (!shown) return;
     const x = event.clientX - host.getBoundingClientRect().left, { x0, x1, area } = shown;
     const seconds = x0 + (x - area.x0) / (area.x1 - area.x0) * (x1 - x0);
-    const lines = strips.flatMap((strip) => strip.layers.map((layer) => [layer.values[at(layer, seconds)], layer.name, strip.title]))
+    const lines = strips.flatMap((strip) => strip.layers.map((layer) => [layer.values[at(layer, seconds)], layer.name, strip.unit ?? strip.title]))
       .filter(([value]) => value !== undefined).map(([value, name, unit]) => `${name}: ${rateText(value)} ${unit}`);
     tip.hidden = now.hidden = !lines.length || x < area.x0 || x > area.x1;
     if (tip.hidden) return;
