@@ -103,8 +103,8 @@ mod tests {
     fn words_of_other_programs_have_an_answer_and_others_no_wrong_one() {
         for (words, has, lacks) in [
             ("run x --dry-run", "bench validate --explain", "rally-junit"),
-            ("run x --json", "results.json", "--job"),
-            ("run x --json=y", "results.json", "--job"),
+            ("report --json", "results.json", "--job"),
+            ("export --json=y", "results.json", "--job"),
             ("list", "bench runs", "'validate'"),
             ("export --format", "bench export latest --jsonl", "similar"),
             ("run x --quite", "'--quiet'", "results.json"),
