@@ -8,10 +8,11 @@ use text::similar::did_you_mean;
 use super::variables::variable;
 
 /// Words of other programs, the commands of bench that they are looked for in, and what does it here.
-const HINTS: [(&[&str], &[&str], &str); 17] = [
+const HINTS: [(&[&str], &[&str], &str); 18] = [
     (&["--dry-run", "--check"], LOADS, DRY),
     (&["--dry-run"], &["prune", "cleanup"], "without --yes, it only says what it would delete"),
     (&["--format", "--output-format"], RESULTS, JSON),
+    (&["--json"], &["report", "export"], JSON),
     (&["--csv"], RESULTS, "`bench export latest --csv` writes a row for each iteration"),
     (&["--html"], RESULTS, "every run writes report.html into its directory; `bench open` shows it"),
     (&["--silent"], LOADS, "`--quiet` prints the verdict and the directory only"),
