@@ -80,16 +80,19 @@ impl SenderSink {
 }
 
 impl RunReceiver {
-    /// Starts to receive, into a folder of the run's directory.
+    /// Starts to receive, into a folder of the run's directory. At least `kept` of the slowest iterations of a workload are
+    /// kept: all of a level of which some in a row are wanted.
     pub(super) fn start(
         listeners: Vec<TcpListener>,
         (ids, probe_ids): (RunIds, RunIds),
         plan: &Plan,
         directory: &Path,
         client: &PlainClient,
+        kept: usize,
     ) -> Result<Self, HarnessError> {
         let cannot = || HarnessError::cannot("start the receiver of spans".to_owned());
-        let wanted = SamplingQuota { traces: (plan.traces.slow, plan.traces.others), slowest: SLOWEST_KEPT };
+        let slowest = SLOWEST_KEPT.max(kept);
+        let wanted = SamplingQuota { traces: (plan.traces.slow, plan.traces.others), slowest };
         let workloads = u16::try_from(plan.workloads.len()).unwrap_or(u16::MAX);
         let folder = Folder::make(directory).map_err(cannot())?;
         let spool = Spool::start(ids, workloads, wanted, SpoolLimits::default(), Box::new(folder))

@@ -341,7 +341,8 @@ impl RunExecution {
     fn receive_spans(&self, spans: Vec<TcpListener>, client: &PlainClient) -> Result<(), HarnessError> {
         if !spans.is_empty() {
             let (ids, directory) = ((self.identity.ids, self.identity.probe_ids), self.directory.path());
-            let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client)?;
+            let kept = usize::try_from(self.identity.window.end).unwrap_or(usize::MAX);
+            let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client, kept)?;
             self.events.event(&Event::Receiving(receiving.addresses()));
             self.services.receiving.replace(Some(receiving));
         }
