@@ -16,6 +16,8 @@ use crate::servers::QueuedCall;
 pub struct CallGroup {
     /// The project and service that reported them.
     pub service: String,
+    /// The same of their callers; `bench` for the client's.
+    pub caller: String,
     /// The host of both ends.
     pub host: String,
     /// Their name, such as `db`.
@@ -53,17 +55,18 @@ fn ready(tree: &TraceTree, index: usize) -> Option<(CallGroup, u64)> {
     if is_client(point) || !point.starts {
         return None;
     }
-    let enters = is_client(caller);
     // A clock of another host does not tell when its caller was ready.
-    if !enters && (caller.reporter() != point.reporter() || caller.host != point.host) {
+    if !is_client(caller) && caller.host != point.host {
         return None;
     }
+    let enters = caller.reporter() != point.reporter();
     let siblings =
         tree.points.iter().enumerate().filter(|(at, one)| *at != index && one.parent == Some(parent));
     let before =
         siblings.filter_map(|(_, one)| one.end_us()).filter(|end_us| *end_us <= point.start_us).max();
     let group = CallGroup {
         service: point.reporter(),
+        caller: caller.reporter(),
         host: point.host.as_deref().unwrap_or_default().to_owned(),
         name: point.name.to_string(),
         enters,

@@ -127,7 +127,12 @@ pub fn limit<'a>(
         LimitKindOrder::Entry => LimitKind::Entry,
         LimitKindOrder::Work => LimitKind::Work,
     };
-    let queue = (kind != LimitKind::Work).then(|| waited_for(at_ease, dense, share, kind)).flatten();
+    let queue = (kind != LimitKind::Work).then(|| waited_for(at_ease, dense, share, by_us)).flatten();
+    // Requests of one service wait to enter another.
+    let kind = match &queue {
+        Some((group, _)) if group.enters => LimitKind::Entry,
+        _ => kind,
+    };
     Ok(Limit {
         kind,
         service: queue.as_ref().map_or_else(|| share.service.clone(), |(group, _)| group.service.clone()),
@@ -193,15 +198,12 @@ fn waited_for(
     at_ease: &[&TraceTree],
     dense: &[&TraceTree],
     share: &TimeShare,
-    kind: LimitKind,
+    grown_us: f64,
 ) -> Option<(CallGroup, Option<ServerPool>)> {
     let usual = calls::of_traces(at_ease.iter().copied());
     let usual_us = |group: &CallGroup| usual.get(group).map_or(0, |calls| calls::usual_us(calls));
     let groups = calls::of_traces(dense.iter().copied());
-    let fits = |group: &CallGroup| match kind {
-        LimitKind::Entry => group.enters,
-        _ => !group.enters && group.service == share.service,
-    };
+    let fits = |group: &CallGroup| group.caller == share.service;
     let waited_us = |group: &CallGroup, calls: &[QueuedCall]| -> i64 {
         let usual_us = usual_us(group);
         calls.iter().map(|call| (call.start_us - call.ready_us - usual_us).max(0)).sum()
@@ -210,6 +212,11 @@ fn waited_for(
         .iter()
         .filter(|(group, _)| fits(group))
         .max_by_key(|(group, calls)| waited_us(group, calls))?;
+    // Calls that wait for something else do not explain it.
+    let each_us = waited_us(group, calls) as f64 / dense.len().max(1) as f64;
+    if each_us < SHARE_MIN * grown_us {
+        return None;
+    }
     let within = whole_span(dense);
     let found = within.and_then(|within| servers(calls, usual_us(group), &within));
     Some((group.clone(), found.filter(|found| found.busy >= BUSY_MIN)))

@@ -110,6 +110,9 @@ pub(crate) fn limit(limit: &Limit) -> StyledLine {
                 servers.busy * 100.0
             ));
         }
+        (LimitKind::Waits, None) if name.is_empty() => {
+            line.text(format!("{service} waits before its calls ({grew}); for which of them is not known."));
+        }
         (LimitKind::Waits, None) => {
             line.text(format!("{service} waits before its calls of "));
             line.code(name.as_str());
