@@ -1,10 +1,16 @@
-//! Tasks that run beside the load: interrupts, time limits, tokens that expire.
+//! What every kind of run needs beside its load: a runtime, a directory, and tasks for interrupts, time limits and tokens
+//! that expire.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uuid::Uuid;
+
+use base::clock::RunClock;
 use client::plain::PlainClient;
 use iteration::credentials::CurrentCredentials;
 use plan::Plan;
+use results::directory::RunDirectory;
 use runner::stop::{Stop, StopReason};
 
 use super::error::HarnessError;
@@ -50,6 +56,16 @@ impl Housekeeping {
         tokio::time::sleep(self.plan.graceful_stop).await;
         self.stop.cut_off();
     }
+}
+
+/// Makes the directory of something that has a directory for each of its rounds, in `out`.
+pub(super) fn directory_of_rounds(out: &Path, title: &str) -> Result<PathBuf, HarnessError> {
+    let started = RunClock::start().wall_anchor_unix_ns();
+    let made = RunDirectory::create(out, title, Uuid::new_v4(), started, None);
+    made.map(|made| made.path().to_path_buf()).map_err(|error| {
+        HarnessError::failed(format!("cannot make a directory in {}: {error}", out.display()))
+            .remedy("choose another with --out")
+    })
 }
 
 /// A runtime beside the threads that make load.

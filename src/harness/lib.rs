@@ -43,6 +43,7 @@ mod housekeeping;
 mod inline_deployment;
 mod interrupt;
 mod kept;
+pub mod live_feed;
 mod pages;
 mod push;
 mod push_datagrams;
@@ -63,7 +64,6 @@ pub mod url_pair;
 pub mod url_run;
 pub mod validation;
 pub mod watch;
-pub mod watching;
 mod whole_urls;
 mod writing;
 

@@ -24,8 +24,8 @@ use tokio::task::JoinHandle;
 
 use super::error::HarnessError;
 use super::event::{Event, Sink};
+use super::live_feed::LiveFeed;
 use super::local_server::{LocalSite, SiteBody, answer, machine, refusal, serve, with_body};
-use super::watching::LiveFeed;
 
 /// A new picture comes this often.
 const PICTURE_EVERY: Duration = Duration::from_secs(1);

@@ -13,9 +13,9 @@ use plan::scenario;
 use text::named_secrets::without_secrets;
 
 pub use super::environment::Environment;
+pub use super::live_feed::LiveFeed;
 pub use super::push_options::{InfluxUrl, PushHeader, StatsdAddress};
 pub use super::shard_options::ShardOptions;
-pub use super::watching::LiveFeed;
 
 /// A scenario or deployment: a file, or a text instead of one.
 #[derive(Clone, Debug)]

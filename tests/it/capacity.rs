@@ -1,8 +1,11 @@
 //! `bench capacity`: how much load the demo takes when its pool of connections is small, and what then stops it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::schema::assert_described;
+use crate::server::ScriptedServer;
 use crate::support::Bench;
 
 /// Every look-up needs a connection for 20 ms, and some milliseconds more: 2 connections bear less than 100 in a second.
@@ -107,4 +110,33 @@ fn what_cannot_be_searched_is_refused_before_anything_is_sent() {
         assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
     }
     assert!(!bench.path().join("runs").exists());
+}
+
+/// What was seen before a service died in the search is kept and said.
+#[test]
+fn a_service_that_dies_ends_the_search_and_loses_nothing() {
+    let bench = Bench::new();
+    let server = ScriptedServer::answering_after(Duration::from_millis(1));
+    bench.write("d.yaml", format!("name: frail\ntargets: {{ default: '{}' }}\n", server.url()));
+    bench.write(
+        "s.yaml",
+        "title: Frail\ndeployment: d.yaml\nrunner: { serial: { times: 1 } }\niteration: [{ get: / }]\n",
+    );
+    // One user sends for 3 s; it dies some time after that.
+    let dies = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(8));
+        drop(server);
+    });
+    let ended = bench
+        .run(&["capacity", "s.yaml", "--threshold", "rate(errors) < 50%", "--start", "20", "--level", "1s"])
+        .expect_code(0);
+    dies.join().unwrap();
+    assert!(
+        ended.stdout.contains("The search ended because a level could not run: "),
+        "{}\n{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let results = found(&bench);
+    assert!(results["levels"].as_array().unwrap().len() >= 2, "{results:#}");
 }

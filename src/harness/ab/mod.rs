@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use analysis::call_changes;
 use analysis::points::{PairTraces, over_pairs};
-use base::clock::RunClock;
 use report::html::comparison;
 use report::pairs::{self, FORMAT, Pair, PairDocument, VERSION};
-use results::directory::{RunDirectory, write_at_once};
+use results::directory::write_at_once;
 use results::model::{Criterion, Outcome, ScenarioInfo};
 use verdict::paired::{
     AbMetric, CountSeries, Decision, METRICS_MAX, PercentileMetric, PercentileSeries, Rules, Trial,
@@ -148,7 +147,7 @@ impl PreparedAb {
     /// When there is nothing to report.
     pub fn run(self, interrupt: &Interrupt) -> Result<AbResult, HarnessError> {
         let Self { options, job, series, counted, runtime, events } = self;
-        let directory = make_directory(&options, &job)?;
+        let directory = housekeeping::directory_of_rounds(&options.out, &format!("ab {}", job.title))?;
         let pairs = usize::from(options.pairs);
         let heard = job.warnings.clone();
         let rules = Rules { margin: options.margin_percent / 100.0, looks: [pairs.div_ceil(2), pairs] };
@@ -196,17 +195,6 @@ fn what_to_compare(
         }
     }
     Ok((series(names, &percentiles).map_err(HarnessError::usage)?, counted))
-}
-
-fn make_directory(options: &AbOptions, job: &Job) -> Result<PathBuf, HarnessError> {
-    let title = format!("ab {}", job.title);
-    let started = RunClock::start().wall_anchor_unix_ns();
-    let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started, None);
-    made.map(|made| made.path().to_path_buf()).map_err(|error| {
-        let out = options.out.display();
-        HarnessError::failed(format!("cannot make a directory in {out}: {error}"))
-            .remedy("choose another with --out")
-    })
 }
 
 /// A comparison under way.

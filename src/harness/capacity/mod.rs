@@ -13,11 +13,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::capacity::search::{LevelOutcome, RateSearch, SearchRules, TriedLevel};
-use base::clock::RunClock;
 use plan::Plan;
 use report::capacity::{CapacityDocument, FORMAT, VERSION};
 use report::html;
-use results::directory::{RunDirectory, write_at_once};
+use results::directory::write_at_once;
 use results::model::{Outcome, ScenarioInfo};
 
 use self::levels::{LevelEnd, LevelRunner};
@@ -27,7 +26,7 @@ use super::error::{HarnessError, HarnessErrorKind};
 use super::event::{Event, Sink, warn};
 use super::interrupt::Interrupt;
 use super::outcome::Conclusion;
-use super::{demo, files, run, writing};
+use super::{demo, files, housekeeping, run, writing};
 
 /// The first rate, as a share of what one user gets.
 const FIRST_SHARE: f64 = 0.5;
@@ -86,7 +85,7 @@ impl PreparedCapacity {
     pub fn run(self, interrupt: &Interrupt) -> Result<CapacityResult, HarnessError> {
         let Self { options, plan, events } = self;
         events.event(&Event::Awaiting(&planned(&options)));
-        let directory = make_directory(&options, &plan)?;
+        let directory = housekeeping::directory_of_rounds(&options.out, &format!("capacity {}", plan.title))?;
         let heard = plan.warnings.clone();
         let deadline = Instant::now() + options.budget;
         let mut runner = LevelRunner::new(&options, &plan, directory.clone(), interrupt, &events, deadline);
@@ -130,18 +129,8 @@ fn checked(options: &CapacityOptions) -> Result<Plan, HarnessError> {
     files::plan(&options.scenario, &document, deployment, task.as_ref(), &options.load)
 }
 
-fn make_directory(options: &CapacityOptions, plan: &Plan) -> Result<PathBuf, HarnessError> {
-    let title = format!("capacity {}", plan.title);
-    let started = RunClock::start().wall_anchor_unix_ns();
-    let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started, None);
-    made.map(|made| made.path().to_path_buf()).map_err(|error| {
-        let out = options.out.display();
-        HarnessError::failed(format!("cannot make a directory in {out}: {error}"))
-            .remedy("choose another with --out")
-    })
-}
-
 /// Why a search has ended, and what it knows.
+#[derive(Default)]
 struct SearchEnd {
     search: Option<RateSearch>,
     /// What the load generator was short of, if it was the limit.
@@ -149,17 +138,39 @@ struct SearchEnd {
     interrupted: bool,
     /// The service did not recover from a level.
     lost: bool,
+    /// Why a level could not run: the service is gone, for example. What the levels before it show is kept.
+    failed: Option<String>,
 }
 
 impl SearchEnd {
     fn bounds(&self) -> ::capacity::search::CapacityBounds {
         self.search.as_ref().map(RateSearch::bounds).unwrap_or_default()
     }
+
+    /// Why it ended before the answer was found, as a sentence.
+    fn cut_short(&self) -> Option<String> {
+        match self {
+            Self { generator: Some(reason), .. } => {
+                Some(format!("The load generator was the limit, not the service: {reason}."))
+            }
+            Self { failed: Some(error), .. } => Some(format!(
+                "The search ended because a level could not run: {error}. What was seen before it is shown."
+            )),
+            Self { lost: true, .. } => Some(
+                "The search ended because the service did not recover from a level that broke.".to_owned(),
+            ),
+            Self { interrupted: true, .. } => Some("The search was interrupted.".to_owned()),
+            Self { .. } if !self.bounds().settled => Some(
+                "The time ended before the answer was as close as 5 %: give it more (--budget).".to_owned(),
+            ),
+            Self { .. } => None,
+        }
+    }
 }
 
 /// Runs levels until the answer is known, or cannot be.
 fn search(options: &CapacityOptions, runner: &mut LevelRunner<'_>) -> Result<SearchEnd, HarnessError> {
-    let mut searched = SearchEnd { search: None, generator: None, interrupted: false, lost: false };
+    let mut searched = SearchEnd::default();
     let one_user = match runner.one_user()? {
         LevelEnd::Counts(_) => runner.at_ease_per_s(),
         LevelEnd::Invalid(reason) => {
@@ -184,15 +195,28 @@ fn search(options: &CapacityOptions, runner: &mut LevelRunner<'_>) -> Result<Sea
         if !runner.has_time(options.budget / NAMING_SHARE) {
             break;
         }
-        match runner.level(rate_per_s)? {
-            LevelEnd::Counts(outcome) => {
-                invalid_before = false;
+        let ended = runner.level(rate_per_s).and_then(|end| {
+            let broke = matches!(end, LevelEnd::Counts(LevelOutcome::Breaks));
+            let recovered = if broke { runner.await_recovery() } else { Ok(true) };
+            // The level counts, whatever came after it.
+            if let LevelEnd::Counts(outcome) = end {
                 search.add(TriedLevel { rate_per_s, outcome });
-                if outcome == LevelOutcome::Breaks && !runner.await_recovery()? {
-                    searched.lost = true;
-                    break;
-                }
             }
+            recovered.map(|recovered| (end, recovered))
+        });
+        let (end, recovered) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                searched.failed = Some(error.to_string());
+                break;
+            }
+        };
+        match end {
+            LevelEnd::Counts(_) if !recovered => {
+                searched.lost = true;
+                break;
+            }
+            LevelEnd::Counts(_) => invalid_before = false,
             // A machine that was busy for a moment gets a second chance.
             LevelEnd::Invalid(_) if !invalid_before => invalid_before = true,
             LevelEnd::Invalid(reason) => {
@@ -216,8 +240,9 @@ fn document(
     named: NamedLimit,
 ) -> CapacityDocument {
     let (options, bounds) = (runner.options, searched.bounds());
+    let is_invalid = searched.generator.is_some();
     let (outcome, reasons) =
-        options::verdict(options.at_least_per_s, &bounds, searched.generator.as_deref(), searched.lost);
+        options::verdict(options.at_least_per_s, &bounds, is_invalid, searched.cut_short());
     CapacityDocument {
         format: FORMAT.to_owned(),
         version: VERSION,

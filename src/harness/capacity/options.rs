@@ -60,26 +60,14 @@ impl CapacityOptions {
     }
 }
 
-/// The verdict, and why.
+/// The verdict, and why. `is_invalid`: the load generator was the limit; `cut_short`: why the search ended before the answer.
 pub(super) fn verdict(
     at_least_per_s: Option<f64>,
     bounds: &CapacityBounds,
-    generator: Option<&str>,
-    lost: bool,
+    is_invalid: bool,
+    cut_short: Option<String>,
 ) -> (Outcome, Vec<String>) {
-    let mut reasons = Vec::new();
-    if let Some(reason) = generator {
-        reasons.push(format!("The load generator was the limit, not the service: {reason}."));
-    }
-    if lost {
-        reasons
-            .push("The search ended because the service did not recover from a level that broke.".to_owned());
-    }
-    if !bounds.settled && generator.is_none() && !lost {
-        reasons.push(
-            "The time ended before the answer was as close as 5 %: give it more (--budget).".to_owned(),
-        );
-    }
+    let mut reasons: Vec<String> = cut_short.into_iter().collect();
     let holds = |least: f64| bounds.holds_per_s.is_some_and(|holds| holds >= least);
     let breaks = |least: f64| bounds.breaks_per_s.is_some_and(|breaks| breaks <= least);
     let outcome = match at_least_per_s {
@@ -88,7 +76,7 @@ pub(super) fn verdict(
             reasons.insert(0, format!("It must bear {least}/s."));
             Outcome::Fail
         }
-        _ if generator.is_some() => Outcome::Invalid,
+        _ if is_invalid => Outcome::Invalid,
         Some(least) => {
             reasons.insert(0, format!("It must bear {least}/s, which is between the two."));
             Outcome::Inconclusive
@@ -116,7 +104,8 @@ mod tests {
             (Some(300.0), bounds(Some(400.0), None), Some("ports"), Outcome::Pass),
             (None, bounds(Some(400.0), None), Some("ports"), Outcome::Invalid),
         ] {
-            let (outcome, reasons) = verdict(least, &bounds, generator, false);
+            let cut_short = generator.map(str::to_owned);
+            let (outcome, reasons) = verdict(least, &bounds, generator.is_some(), cut_short);
             assert_eq!(outcome, expected, "{least:?} {bounds:?}");
             assert_eq!(reasons.iter().any(|reason| reason.contains("ports")), generator.is_some());
         }

@@ -51,6 +51,7 @@ use super::event::{Event, Sink, of_round};
 use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
 use super::live::Sum;
+use super::live_feed::FeedsViewers;
 use super::live_gate::LiveGate;
 use super::live_page::ServedPage;
 use super::options::RunOptions;
@@ -59,7 +60,6 @@ use super::progress::AsEvents;
 use super::rally_task::{self, TaskFile};
 use super::receiving::RunReceiver;
 use super::shards::{Exchange, Link, ShardAssignment, aborting};
-use super::watching::FeedsViewers;
 
 pub(super) use self::assemble::vary;
 
