@@ -12,11 +12,14 @@ use uuid::Uuid;
 
 use base::clock::{RunClock, saturating_nanos};
 use collect::mask_record;
-use live::figures::{LoadBounds, LoadFigures, LoadProgress, WatchedPart, shown};
+use live::figures::{LoadBounds, LoadFigures, LoadProgress, ShardLoad, WatchedPart, shown};
 use live::snapshot::{AskedLoad, LiveSnapshot, ReceptionSnapshot};
+use measure::errors::NumberedFailure;
 use measure::ids::RunIds;
 use measure::recorder::Batch;
+use measure::rows::Rows;
 use osprofiler::report::TraceTree;
+use plan::shard::Shard;
 use plan::{Plan, step};
 use receive::spool::Spool;
 use receive::spool::stored::records_of;
@@ -36,6 +39,7 @@ pub struct LiveFeed(Mutex<Option<WatchedLoad>>);
 struct WatchedLoad {
     title: String,
     deployment: String,
+    part: String,
     figures: LoadFigures,
     standings: Standings,
     /// How long each workload has run.
@@ -70,6 +74,7 @@ impl LiveFeed {
         let mut snapshot = load.figures.snapshot(part);
         snapshot.title.clone_from(&load.title);
         snapshot.deployment.clone_from(&load.deployment);
+        snapshot.part.clone_from(&load.part);
         for (number, one) in snapshot.loads.iter_mut().enumerate() {
             if !is_looked_at(part, number) {
                 continue;
@@ -113,15 +118,20 @@ impl LiveFeed {
     }
 
     /// A run begins.
-    pub(super) fn begin(&self, plan: &Plan, ids: RunIds) {
+    pub(super) fn begin(&self, plan: &Plan, ids: RunIds, shows_all: bool) {
         let names =
             |one: &plan::WorkloadPlan| one.named().into_iter().map(|row| row.name.to_string()).collect();
         let workloads = plan.workloads.iter().map(|one| (one.name.clone(), names(one)));
         let criteria = plan.workloads.iter().map(|one| (&one.sla, step::names(&one.named())));
+        let mut figures = LoadFigures::new(workloads, ids);
+        if shows_all {
+            figures.expect_others();
+        }
         *self.load() = Some(WatchedLoad {
             title: shown(&plan.title),
             deployment: shown(&plan.deployment.name),
-            figures: LoadFigures::new(workloads, ids),
+            part: part_shown(plan.shard, shows_all),
+            figures,
             standings: Standings::new(criteria, ids),
             elapsed_ns: vec![0; plan.workloads.len()],
             ids,
@@ -129,11 +139,34 @@ impl LiveFeed {
         });
     }
 
+    /// Another shard has told what it has measured, on the clock of this process.
+    pub(super) fn add_shard(
+        &self,
+        index: u32,
+        rows: &Rows,
+        failures: &[NumberedFailure],
+        now: &[ShardLoad],
+    ) {
+        if let Some(load) = &mut *self.load() {
+            load.figures.add_shard(index, rows, failures, now);
+            load.standings.count(rows);
+        }
+    }
+
     /// Spans are received, too.
     pub(super) fn receive(&self, spool: Arc<Spool>, run_directory: &Path) {
         if let Some(load) = &mut *self.load() {
             load.spans = Some(WatchedSpans { spool, run_directory: run_directory.to_path_buf() });
         }
+    }
+}
+
+/// Which part of a load is shown; empty for one that a single process makes.
+fn part_shown(shard: Shard, shows_all: bool) -> String {
+    match (shard.is_part(), shows_all) {
+        (false, _) => String::new(),
+        (true, true) => format!("all {} shards", shard.count()),
+        (true, false) => format!("shard {shard} alone"),
     }
 }
 
@@ -178,11 +211,19 @@ pub(super) struct FeedsViewers<'a> {
     feed: Option<&'a LiveFeed>,
     clock: RunClock,
     plan: &'a Plan,
+    /// The part of the plan that is shown.
+    shard: Shard,
 }
 
 impl<'a> FeedsViewers<'a> {
-    pub(super) fn new(feed: Option<&'a LiveFeed>, clock: RunClock, plan: &'a Plan) -> Self {
-        Self { feed, clock, plan }
+    pub(super) fn new(
+        feed: Option<&'a LiveFeed>,
+        clock: RunClock,
+        plan: &'a Plan,
+        shows_all: bool,
+    ) -> Self {
+        let shard = if shows_all { Shard::WHOLE } else { plan.shard };
+        Self { feed, clock, plan, shard }
     }
 
     fn with(&self, change: impl FnOnce(&mut WatchedLoad)) {
@@ -203,15 +244,15 @@ impl<'a> FeedsViewers<'a> {
         }
     }
 
-    /// What the plan asks this process for.
+    /// What the plan asks for, of the part that is shown.
     fn asked(&self, workload: usize, elapsed: Duration) -> AskedLoad {
         match self.plan.workloads.get(workload).map(|workload| &workload.runner.model) {
             Some(Model::Open(open)) => {
                 let rate_per_s = open.arrivals.rate_per_s(elapsed);
-                AskedLoad::PerSecond(rate_per_s / f64::from(self.plan.shard.count().max(1)))
+                AskedLoad::PerSecond(rate_per_s / f64::from(self.shard.count().max(1)))
             }
             Some(Model::Closed(closed)) => {
-                AskedLoad::Users(self.plan.shard.part_of_users(closed.users.users(elapsed)))
+                AskedLoad::Users(self.shard.part_of_users(closed.users.users(elapsed)))
             }
             None => AskedLoad::Nothing,
         }
@@ -223,7 +264,7 @@ impl Observer for FeedsViewers<'_> {
         let runner = &plan.workloads[workload].runner;
         let bounds = LoadBounds {
             origin_ns: self.clock.now_ns(),
-            times: runner.times().map(|times| plan.shard.part_of(times)),
+            times: runner.times().map(|times| self.shard.part_of(times)),
             duration_ns: runner.duration().map(saturating_nanos),
         };
         self.with(|load| load.figures.begin(workload, bounds));

@@ -1,7 +1,8 @@
 //! The figures of a load under way. They take what the coordinator receives, and little memory for any load.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use base::clock::Nanos;
@@ -20,12 +21,16 @@ use super::snapshot::{
     AskedLoad, ErrorSnapshot, LiveSnapshot, LoadSnapshot, LoadState, SlowIteration, StepSnapshot,
 };
 
+/// This process, among those whose faults are known.
+const OWN: u32 = u32::MAX;
 /// How many of the slowest iterations are known.
 pub const SLOWEST_MAX: usize = 20;
 /// So many steps have figures over time; further ones only in total.
 const STEP_SERIES_MAX: usize = 32;
 /// A column counts as over this long after its end: batches come late.
 const LATE_NS: Nanos = 400_000_000;
+/// What other processes measure comes later.
+const LATE_OF_OTHERS_NS: Nanos = 2_500_000_000;
 /// The rate is measured over this time.
 const RATE_NS: Nanos = 2_000_000_000;
 /// The longest text of an example.
@@ -62,11 +67,26 @@ pub struct LoadBounds {
     pub duration_ns: Option<Nanos>,
 }
 
+/// What another process that makes a part of the load says of a workload.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub struct ShardLoad {
+    /// Iterations under way.
+    pub under_way: u64,
+    /// Arrivals that wait for a virtual user.
+    pub queued: u64,
+    /// Arrivals that were due and never started.
+    pub dropped: u64,
+    /// How many were not recorded since it last said so.
+    #[serde(default)]
+    pub unrecorded: u64,
+}
+
 /// A load so far.
 pub struct LoadFigures {
     ids: RunIds,
     workloads: Vec<WorkloadFigures>,
-    failures: HashMap<u32, Failure>,
+    /// By the process that met them, and their numbers there.
+    failures: HashMap<(u32, u32), Failure>,
 }
 
 #[derive(Default)]
@@ -75,6 +95,9 @@ struct WorkloadFigures {
     state: LoadState,
     bounds: LoadBounds,
     progress: LoadProgress,
+    /// What other processes say, by their numbers.
+    others: BTreeMap<u32, PartFigures>,
+    late_ns: Nanos,
     /// How many had ended at some times in the last seconds.
     before: VecDeque<(Nanos, u64)>,
     failed: u64,
@@ -85,6 +108,14 @@ struct WorkloadFigures {
     errors: Vec<ErrorFigures>,
     /// The slowest first.
     slowest: Vec<SlowSample>,
+}
+
+/// The part of another process in a workload.
+#[derive(Clone, Copy, Default)]
+struct PartFigures {
+    ended: u64,
+    warm_up: u64,
+    now: ShardLoad,
 }
 
 #[derive(Default)]
@@ -126,6 +157,7 @@ impl LoadFigures {
                     ..StepFigures::default()
                 })
                 .collect(),
+            late_ns: LATE_NS,
             ..WorkloadFigures::default()
         });
         Self { ids, workloads: workloads.collect(), failures: HashMap::new() }
@@ -141,17 +173,39 @@ impl LoadFigures {
 
     /// Adds a batch of a worker.
     pub fn add(&mut self, batch: &Batch) {
-        for NumberedFailure { number, failure } in &batch.failures {
-            self.failures.entry(*number).or_insert_with(|| failure.clone());
-        }
-        self.add_rows(&batch.samples);
+        self.add_rows(OWN, &batch.samples, &batch.failures);
     }
 
-    /// Adds samples whose faults are known.
-    pub fn add_rows(&mut self, rows: &Rows) {
+    /// Other processes make parts of this load, and their figures come late.
+    pub fn expect_others(&mut self) {
+        self.workloads.iter_mut().for_each(|figures| figures.late_ns = LATE_OF_OTHERS_NS);
+    }
+
+    /// Adds what process number `shard` has measured since it last did, on the clock of this one, and how its workloads
+    /// stand now.
+    pub fn add_shard(&mut self, shard: u32, rows: &Rows, failures: &[NumberedFailure], now: &[ShardLoad]) {
+        self.add_rows(shard, rows, failures);
+        for row in rows.iter() {
+            let Some(figures) = self.workloads.get_mut(usize::from(row.head.workload)) else { continue };
+            let has_ended = row.head.ended != CompletionStatus::Dropped;
+            let part = figures.others.entry(shard).or_default();
+            part.ended += u64::from(has_ended);
+            part.warm_up += u64::from(has_ended && row.head.warm_up);
+        }
+        for (figures, now) in self.workloads.iter_mut().zip(now) {
+            let part = figures.others.entry(shard).or_default();
+            part.now = *now;
+            part.ended += now.unrecorded;
+        }
+    }
+
+    fn add_rows(&mut self, source: u32, rows: &Rows, failures: &[NumberedFailure]) {
+        for NumberedFailure { number, failure } in failures {
+            self.failures.entry((source, *number)).or_insert_with(|| failure.clone());
+        }
         for row in rows.iter() {
             if let Some(figures) = self.workloads.get_mut(usize::from(row.head.workload)) {
-                figures.add(row, self.failures.get(&row.head.error));
+                figures.add(row, self.failures.get(&(source, row.head.error)));
             }
         }
     }
@@ -161,15 +215,16 @@ impl LoadFigures {
         let Some(figures) = self.workloads.get_mut(workload) else { return };
         let now_ns = progress.elapsed_ns;
         figures.progress = progress;
-        figures.before.push_back((now_ns, progress.ended));
+        let all = figures.of_all();
+        figures.before.push_back((now_ns, all.ended));
         while figures.before.len() > 2
             && figures.before.front().is_some_and(|(at_ns, _)| *at_ns + RATE_NS < now_ns)
         {
             figures.before.pop_front();
         }
         let column = figures.series.at(now_ns);
-        column.under_way = column.under_way.max(progress.under_way);
-        column.queued = column.queued.max(progress.queued);
+        column.under_way = column.under_way.max(all.under_way);
+        column.queued = column.queued.max(all.queued);
         if let AskedLoad::PerSecond(rate) = progress.asked {
             column.asked_per_s = Some(rate);
         }
@@ -294,8 +349,20 @@ impl WorkloadFigures {
         self.slowest.truncate(SLOWEST_MAX);
     }
 
+    /// The progress of all processes together.
+    fn of_all(&self) -> LoadProgress {
+        self.others.values().fold(self.progress, |sum, part| LoadProgress {
+            ended: sum.ended + part.ended,
+            warm_up: sum.warm_up + part.warm_up,
+            under_way: sum.under_way + part.now.under_way,
+            queued: sum.queued + part.now.queued,
+            dropped: sum.dropped + part.now.dropped,
+            ..sum
+        })
+    }
+
     fn summary(&self) -> LoadSnapshot {
-        let LoadProgress { elapsed_ns, ended, warm_up, under_way, queued, dropped, asked } = self.progress;
+        let LoadProgress { elapsed_ns, ended, warm_up, under_way, queued, dropped, asked } = self.of_all();
         let seconds = |ns: Nanos| (ns as f64 / 1e9).max(1e-3);
         let served_per_s = match (self.state, self.before.front(), self.before.back()) {
             (LoadState::Running, Some((from_ns, had)), Some((to_ns, has))) if to_ns > from_ns => {
@@ -329,7 +396,7 @@ impl WorkloadFigures {
     fn snapshot(&self, ids: RunIds, step: Option<usize>) -> LoadSnapshot {
         let until_ns = match self.state {
             LoadState::Ended => self.progress.elapsed_ns.saturating_add(RATE_NS),
-            _ => self.progress.elapsed_ns.saturating_sub(LATE_NS),
+            _ => self.progress.elapsed_ns.saturating_sub(self.late_ns),
         };
         let chosen = step.and_then(|step| self.steps.get(step)?.series.as_ref());
         let mut errors: Vec<&ErrorFigures> = self.errors.iter().collect();

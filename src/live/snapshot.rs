@@ -13,6 +13,8 @@ pub struct LiveSnapshot {
     pub title: String,
     /// The deployment's name.
     pub deployment: String,
+    /// Which part of a load of several processes this is; empty for the whole load of one.
+    pub part: String,
     /// One for each workload, in the order of the plan.
     pub loads: Vec<LoadSnapshot>,
     /// Where spans are received, what has come.

@@ -23,8 +23,12 @@ struct PageLoad {
 
 impl PageLoad {
     fn start(bench: &Bench, lasts: &str) -> Self {
+        Self::start_with(bench, lasts, &[])
+    }
+
+    fn start_with(bench: &Bench, lasts: &str, more: &[&str]) -> Self {
         let arguments = ["run", "scenario.yaml", "-z", lasts, "-c", "2", "--live=127.0.0.1:0"];
-        let mut command = bench.command(&arguments);
+        let mut command = bench.command(&[&arguments[..], more].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let line = lines.find(|line| line.starts_with("live page at ")).unwrap();
@@ -62,6 +66,24 @@ impl PageLoad {
             }
             line.strip_prefix("data:").map(|data| (name.clone(), data.trim().to_owned()))
         })
+    }
+}
+
+/// Another shard, of which nothing is read.
+struct PageLess(Child);
+
+impl PageLess {
+    fn start(bench: &Bench, more: &[&str]) -> Self {
+        let arguments = ["run", "scenario.yaml", "-z", "100s", "-c", "2", "--live=127.0.0.1:0", "--quiet"];
+        let mut command = bench.command(&[&arguments[..], more].concat());
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for PageLess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -143,6 +165,37 @@ fn the_page_gets_pictures_and_then_the_report() {
     assert!(report == file, "the report that was served is another");
     let iterations = bench.results()["workloads"][0]["iterations"]["ok"].as_u64().unwrap();
     assert!(iterations >= *ended.last().unwrap(), "{iterations}");
+}
+
+/// Shard 0 leads: its page has the iterations, the users and the failures of all.
+#[test]
+fn the_page_of_the_first_shard_shows_all_shards() {
+    let bench = Bench::new();
+    let server = ScriptedServer::start(|seen, wire| {
+        let odd = seen.path.ends_with(['1', '3', '5', '7', '9']);
+        std::thread::sleep(Duration::from_millis(20));
+        wire.answer(if odd { "500 Internal Server Error" } else { "200 OK" }, "text/plain", "")
+    });
+    bench.load(&server.url(), "", &LOAD.replace("get: /", "get: '/{{ iteration }}'"));
+    let of = |shard| ["--shard", shard, "--job", "j", "--together", "meet", "--lead", "--workers", "1"];
+    // Odd iterations are those of shard 1, so no failure is shard 0's own.
+    let other = PageLess::start(&bench, &of("1/2"));
+    let load = PageLoad::start_with(&bench, "100s", &of("0/2"));
+    let found = load.events().find_map(|(name, data)| {
+        let picture: Value = serde_json::from_str(&data).ok().filter(|_| name == "snapshot")?;
+        let shown = &picture["loads"][0];
+        (shown["failed"].as_u64() > Some(10) && shown["ended"].as_u64() > Some(20)).then_some(picture)
+    });
+    let picture = found.unwrap();
+    assert_eq!(picture["part"], "all 2 shards");
+    let shown = &picture["loads"][0];
+    assert_eq!(shown["asked"]["users"], 2, "{shown}");
+    assert_eq!(shown["errors"][0]["class"], "status", "{shown}");
+    assert!(shown["errors"][0]["example"].as_str().unwrap().starts_with("look: "), "{shown}");
+    let (ended, failed) = (shown["ended"].as_u64().unwrap(), shown["failed"].as_u64().unwrap());
+    assert!(failed < ended, "{shown}");
+    assert_eq!(shown["criteria"][0]["state"], "broken", "{shown}");
+    drop((load, other));
 }
 
 /// In a browser: charts and tables fill, nothing is wider than a phone, and the report comes by itself.

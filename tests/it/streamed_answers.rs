@@ -379,13 +379,14 @@ fn silence_counts_against_a_gate() {
         });
     }
     each_version(&silent, &load("p90(wait) < 60s"), |ended, results| {
-        let streams = &results["workloads"][0]["actions"][0]["streams"];
-        assert_eq!((&streams["without_message"], &streams["first"]["count"]), (&60.into(), &0.into()));
-        assert!(
-            ended.stdout.contains("0 messages (0.0/s) in 60 streams, 60 without any"),
-            "{}",
-            ended.stdout
-        );
+        let workload = &results["workloads"][0];
+        let streams = &workload["actions"][0]["streams"];
+        // On a busy machine, an answer may not even begin in time: that is no stream.
+        let begun = workload["iterations"]["ok"].as_u64().unwrap();
+        assert!(begun >= 40, "{:#}", workload["errors"]);
+        assert_eq!((&streams["without_message"], &streams["first"]["count"]), (&begun.into(), &0.into()));
+        let said = format!(" in {begun} streams, {begun} without any");
+        assert!(ended.stdout.contains(&said), "{said}: {}", ended.stdout);
     });
 }
 

@@ -73,7 +73,9 @@ fn part_of(
     }
     let part = options.shards.part(options.load.seed, &options.load.environment)?;
     if options.shards.lead && part.as_ref().is_some_and(|part| part.shard.index() > 0) {
-        options.watch = WatchOptions::default();
+        // Its own screen, if it has one, shows its part.
+        let viewers = options.watch.viewers.take();
+        options.watch = WatchOptions { viewers, ..WatchOptions::default() };
     }
     Ok(part)
 }

@@ -59,7 +59,7 @@ use super::outcome::FinishedRun;
 use super::progress::AsEvents;
 use super::rally_task::{self, TaskFile};
 use super::receiving::RunReceiver;
-use super::shards::{Exchange, Link, ShardAssignment, aborting};
+use super::shards::{Exchange, Link, ShardAudience, ShardAssignment, aborting};
 
 pub(super) use self::assemble::vary;
 
@@ -349,15 +349,22 @@ impl RunExecution {
         Ok(())
     }
 
+    /// Whether what other shards measure is shown here, too.
+    fn shows_all_shards(&self) -> bool {
+        let leads = self.share.part.as_ref().is_some_and(|part| part.shard.index() == 0);
+        leads && self.options.shards.lead && self.options.shards.together.is_some()
+    }
+
     /// An observer for those who look at the load.
     fn views(&self) -> FeedsViewers<'_> {
-        FeedsViewers::new(self.options.watch.viewers.as_deref(), self.identity.clock, &self.plan)
+        let viewers = self.options.watch.viewers.as_deref();
+        FeedsViewers::new(viewers, self.identity.clock, &self.plan, self.shows_all_shards())
     }
 
     /// Tells those who look at the load what will run, and serves the page if it is asked for.
     fn show_to_viewers(&self, listener: Option<TcpListener>) -> Result<ServedPage, HarnessError> {
         let Some(viewers) = &self.options.watch.viewers else { return Ok(ServedPage::default()) };
-        viewers.begin(&self.plan, self.identity.ids);
+        viewers.begin(&self.plan, self.identity.ids, self.shows_all_shards());
         if let Some(receiving) = &*self.services.receiving.borrow() {
             viewers.receive(receiving.spool(), self.directory.path());
         }
@@ -374,14 +381,17 @@ impl RunExecution {
             return None;
         }
         let folder = part.meeting(shards.together.as_ref()?);
-        let sum = sum.filter(|_| shards.lead);
+        let audience = match shards.lead {
+            true => ShardAudience { sum, viewers: self.options.watch.viewers.clone() },
+            false => ShardAudience::default(),
+        };
         Some(Link {
             folder,
             shard: part.shard,
             clock: self.identity.clock,
             began: &self.share.began,
             judges,
-            sum,
+            audience,
         })
     }
 

@@ -1,10 +1,11 @@
 //! What a shard has measured since it last told the others, as a file: its samples in the blocks of the run log.
 //!
 //! ```text
-//! "bshard2\n"  u64 zero  u64 complete to  u64 iterations  u32 bytes, JSON  { u32 bytes, block }…     all little endian
+//! "bshard3\n"  u64 zero  u64 complete to  u64 iterations  u32 bytes, JSON  { u32 bytes, block }…     all little endian
 //! ```
 
-use measure::errors::FailureClass;
+use live::figures::ShardLoad;
+use measure::errors::NumberedFailure;
 use measure::log::VERSION;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use base::clock::Nanos;
 use measure::codec::{Scratch, decode, encode};
 use measure::rows::Rows;
 
-const MAGIC: &[u8; 8] = b"bshard2\n";
+const MAGIC: &[u8; 8] = b"bshard3\n";
 
 /// Samples of a shard.
 #[derive(Debug, Default, PartialEq)]
@@ -30,12 +31,10 @@ pub(super) struct Chunk {
 /// What samples do not say.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct ChunkSupplement {
-    /// The classes of faults that were new, with the numbers by which samples name them.
-    pub(super) classes: Vec<(u32, FailureClass)>,
-    /// How many iterations of each workload are under way.
-    pub(super) in_flight: Vec<u64>,
-    /// How many of each workload were not recorded since.
-    pub(super) unrecorded: Vec<u64>,
+    /// The faults that were new, without what was seen of them.
+    pub(super) failures: Vec<NumberedFailure>,
+    /// How each workload stands.
+    pub(super) now: Vec<ShardLoad>,
 }
 
 impl Chunk {
@@ -98,6 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use measure::errors::{Failure, FailureClass};
     use measure::sample::{ActionSample, CompletionStatus, IterationSample};
 
     fn chunk(count: u64) -> Chunk {
@@ -112,10 +112,10 @@ mod tests {
                 ..IterationSample::default()
             });
         }
+        let failure = Failure { class: FailureClass::Status, ..Failure::default() };
         let beside = ChunkSupplement {
-            classes: vec![(3, FailureClass::Status)],
-            in_flight: vec![4, 0],
-            unrecorded: Vec::new(),
+            failures: vec![NumberedFailure { number: 3, failure }],
+            now: vec![ShardLoad { under_way: 4, ..ShardLoad::default() }, ShardLoad::default()],
         };
         Chunk { zero_unix_ns: 77, complete_to_ns: u64::MAX, rows, beside }
     }

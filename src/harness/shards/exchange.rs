@@ -21,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::chunk::{Chunk, ChunkSupplement};
-use super::source::{ShardSource, chunk_path, split};
+use super::source::{ShardAudience, ShardSource, chunk_path, split};
 use super::start::{attempt, read};
-use crate::live::Sum;
 use crate::live_gate::LiveGate;
 use base::clock::{Nanos, RunClock, saturating_nanos};
+use live::figures::ShardLoad;
+use measure::errors::{Failure, NumberedFailure};
 use measure::log::ShardStart;
 use measure::recorder::Batch;
 use measure::rows::Rows;
@@ -59,8 +60,8 @@ pub(crate) struct Link<'a> {
     pub(crate) began: &'a OnceCell<ShardStart>,
     /// Whether a threshold may end the load.
     pub(crate) judges: bool,
-    /// The metrics of all shards, if this one serves them.
-    pub(crate) sum: Option<Sum>,
+    /// Who else wants to know what all shards measure, if this one says it.
+    pub(crate) audience: ShardAudience,
 }
 
 /// The gate of a load that other shards may make, too.
@@ -130,7 +131,7 @@ impl<'a> Exchange<'a> {
             clock: link.clock,
             zero_unix_ns: zero_unix_ns.checked_add_signed(correction_ns).unwrap_or(zero_unix_ns),
             judges: link.judges,
-            sum: link.sum.clone(),
+            audience: link.audience.clone(),
             shared: Arc::clone(&self.shared),
         };
         let started = std::thread::Builder::new().name("shards".to_owned()).spawn(move || teller.run());
@@ -140,9 +141,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn under_way(&self, workload: usize, count: u64) {
+    fn note(&self, progress: &Progress<'_>, under_way: u64) {
         if self.link.is_some() {
-            *of(&mut self.shared.state().beside.in_flight, workload) = count;
+            let mut state = self.shared.state();
+            let now = of(&mut state.beside.now, progress.workload);
+            (now.under_way, now.queued, now.dropped) = (under_way, progress.queued, progress.dropped);
         }
     }
 
@@ -181,7 +184,7 @@ impl Observer for Exchange<'_> {
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
-        self.under_way(progress.workload, progress.under_way);
+        self.note(progress, progress.under_way);
         self.exchange();
         self.gate.progress(progress);
         if self.link.is_some() && self.gate.broken().is_some() {
@@ -191,7 +194,7 @@ impl Observer for Exchange<'_> {
     }
 
     fn end(&mut self, progress: &Progress<'_>) {
-        self.under_way(progress.workload, 0);
+        self.note(progress, 0);
     }
 }
 
@@ -220,27 +223,26 @@ impl ExchangeState {
 
 impl ChunkSupplement {
     fn add(&mut self, batch: &Batch) {
-        let new = batch.failures.iter();
-        self.classes.extend(new.map(|numbered| (numbered.number, numbered.failure.class)));
-        *of(&mut self.unrecorded, usize::from(batch.workload)) += batch.live.unrecorded;
+        self.failures.extend(batch.failures.iter().map(|NumberedFailure { number, failure }| {
+            let Failure { class, action, message, .. } = failure.clone();
+            NumberedFailure { number: *number, failure: Failure { class, action, message, seen: None } }
+        }));
+        of(&mut self.now, usize::from(batch.workload)).unrecorded += batch.live.unrecorded;
     }
 
     /// What there is to tell; what is under way stays so.
     fn take(&mut self) -> Self {
-        let in_flight = self.in_flight.clone();
-        Self {
-            in_flight,
-            ..std::mem::replace(self, Self { in_flight: self.in_flight.clone(), ..Self::default() })
-        }
+        let next = self.now.iter().map(|now| ShardLoad { unrecorded: 0, ..*now }).collect();
+        std::mem::replace(self, Self { now: next, failures: Vec::new() })
     }
 }
 
-/// The number of a workload.
-fn of(numbers: &mut Vec<u64>, workload: usize) -> &mut u64 {
-    if numbers.len() <= workload {
-        numbers.resize(workload + 1, 0);
+/// How a workload stands.
+fn of(loads: &mut Vec<ShardLoad>, workload: usize) -> &mut ShardLoad {
+    if loads.len() <= workload {
+        loads.resize(workload + 1, ShardLoad::default());
     }
-    &mut numbers[workload]
+    &mut loads[workload]
 }
 
 /// Tells the others, or hears them.
@@ -251,7 +253,7 @@ struct Teller {
     /// The zero of the samples' times, by the clock that all shards share.
     zero_unix_ns: u64,
     judges: bool,
-    sum: Option<Sum>,
+    audience: ShardAudience,
     shared: Arc<ExchangeChannel>,
 }
 
@@ -324,7 +326,7 @@ impl Teller {
             }
             held.extend(&own);
             for source in &mut sources {
-                source.hear(&self.folder, self.zero_unix_ns, self.sum.as_ref(), &mut held)?;
+                source.hear(&self.folder, self.zero_unix_ns, &self.audience, &mut held)?;
                 to_ns = to_ns.min(source.complete_to_ns);
             }
             if !self.judges {

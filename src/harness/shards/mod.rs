@@ -27,6 +27,7 @@ use super::error::HarnessError;
 use super::shard_options::ShardOptions;
 
 pub(super) use exchange::{Exchange, Link};
+pub(super) use source::ShardAudience;
 pub(super) use start::{Start, listed};
 
 /// The variable with the number of shards, for launchers that do not say it.

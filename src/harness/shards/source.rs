@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::errors::FailureClass;
@@ -10,6 +11,7 @@ use uuid::Uuid;
 use super::chunk::{Chunk, ChunkSupplement};
 use super::start::attempt;
 use crate::live::Sum;
+use crate::live_feed::LiveFeed;
 use base::clock::{Nanos, saturating_nanos};
 use base::units::format_ns;
 use measure::meter::ShardMeasurements;
@@ -20,6 +22,15 @@ use text::files::open_regular;
 const SILENT: Duration = Duration::from_secs(60);
 /// A larger file is none of ours.
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
+
+/// Who wants to know what all shards measure, besides the gate.
+#[derive(Clone, Default)]
+pub(crate) struct ShardAudience {
+    /// Their metrics, if this shard serves them.
+    pub(crate) sum: Option<Sum>,
+    /// Those who look at the load.
+    pub(crate) viewers: Option<Arc<LiveFeed>>,
+}
 
 /// Another shard, as shard 0 hears it.
 pub(super) struct ShardSource {
@@ -53,7 +64,7 @@ impl ShardSource {
         &mut self,
         folder: &Path,
         zero_unix_ns: u64,
-        sum: Option<&Sum>,
+        audience: &ShardAudience,
         held: &mut Rows,
     ) -> Result<(), String> {
         loop {
@@ -65,14 +76,18 @@ impl ShardSource {
             let later_ns = i64::try_from(later).unwrap_or(0);
             chunk.rows.shift(later_ns);
             held.extend(&chunk.rows);
-            let classes = chunk.beside.classes.iter();
-            self.classes.extend(classes.copied());
-            if let Some(sum) = sum {
-                let ChunkSupplement { in_flight, unrecorded, .. } = chunk.beside;
+            let ChunkSupplement { failures, now } = &chunk.beside;
+            self.classes.extend(failures.iter().map(|one| (one.number, one.failure.class)));
+            if let Some(sum) = &audience.sum {
+                let in_flight = now.iter().map(|one| one.under_way).collect();
+                let unrecorded = now.iter().map(|one| one.unrecorded).collect();
                 sum.add(
                     self.index,
                     &ShardMeasurements { rows: &chunk.rows, classes: &self.classes, in_flight, unrecorded },
                 );
+            }
+            if let Some(viewers) = &audience.viewers {
+                viewers.add_shard(self.index, &chunk.rows, failures, now);
             }
             // The end of its load is the end, whatever the clocks show.
             let complete_to_ns = chunk.complete_to_ns;
@@ -166,10 +181,10 @@ mod tests {
         };
         let mut held = Rows::default();
         leave(folder, &source, 1, &of(&[40], 60 * MS).encode());
-        source.hear(folder, 4_900 * MS, None, &mut held).unwrap();
+        source.hear(folder, 4_900 * MS, &ShardAudience::default(), &mut held).unwrap();
         assert!(held.is_empty(), "the first one is not there yet");
         leave(folder, &source, 0, &of(&[10, 20], 30 * MS).encode());
-        source.hear(folder, 4_900 * MS, None, &mut held).unwrap();
+        source.hear(folder, 4_900 * MS, &ShardAudience::default(), &mut held).unwrap();
         assert_eq!((starts_ms(&held), source.complete_to_ns), (vec![110, 120, 140], 160 * MS));
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "what was heard is removed");
 
@@ -178,7 +193,7 @@ mod tests {
         assert_eq!((starts_ms(&ready), starts_ms(&rest)), (vec![110, 120], vec![140]));
 
         leave(folder, &source, 2, b"something else");
-        let error = source.hear(folder, 0, None, &mut held).unwrap_err();
+        let error = source.hear(folder, 0, &ShardAudience::default(), &mut held).unwrap_err();
         assert!(error.contains("samples-2-") && error.contains("of this version"), "{error}");
     }
 
@@ -199,7 +214,7 @@ mod tests {
                 complete_to_ns,
                 classes: HashMap::new(),
             };
-            let found = source.hear(folder.path(), 0, None, &mut Rows::default()).err();
+            let found = source.hear(folder.path(), 0, &ShardAudience::default(), &mut Rows::default()).err();
             assert_eq!(found.is_some(), says.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(says.unwrap_or_default()));
         }

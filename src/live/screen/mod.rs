@@ -103,10 +103,14 @@ fn head(
 }
 
 fn title(snapshot: &LiveSnapshot) -> String {
-    match snapshot.deployment.is_empty() {
-        true => snapshot.title.clone(),
-        false => format!("{} on {}", snapshot.title, snapshot.deployment),
+    let mut title = snapshot.title.clone();
+    if !snapshot.deployment.is_empty() {
+        title = format!("{title} on {}", snapshot.deployment);
     }
+    if !snapshot.part.is_empty() {
+        title = format!("{title}, {}", snapshot.part);
+    }
+    title
 }
 
 fn bar(part: f64, columns: usize) -> String {

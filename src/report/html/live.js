@@ -105,7 +105,7 @@ function show(snapshot) {
   $("#position").textContent = running.times ? `${clock(running.elapsed_ns)}, ${count(running.ended + running.dropped)} of ${count(running.times)}` : running.duration_ns ? `${clock(Math.min(running.elapsed_ns, running.duration_ns))} of ${clock(running.duration_ns)}` : clock(running.elapsed_ns);
   bar.hidden = done === null;
   bar.value = Math.min(done ?? 0, 1);
-  $("#summary").textContent = [`${rateText(running.served_per_s)}/s`, `${running.under_way} in flight`, ...(running.queued ? [`${count(running.queued)} waiting`] : []), ...(running.dropped ? [`${count(running.dropped)} dropped`] : []), `${count(running.failed)} failed`, ...LINES.toReversed().map(([name, key]) => `${name} ${orNone(running[key])}`)].join(" · ");
+  $("#summary").textContent = [...(snapshot.part ? [snapshot.part] : []), `${rateText(running.served_per_s)}/s`, `${running.under_way} in flight`, ...(running.queued ? [`${count(running.queued)} waiting`] : []), ...(running.dropped ? [`${count(running.dropped)} dropped`] : []), `${count(running.failed)} failed`, ...LINES.toReversed().map(([name, key]) => `${name} ${orNone(running[key])}`)].join(" · ");
   snapshot.loads.forEach((load, number) => {
     if (load.state === "waiting" && !places.has(number)) return;
     if (!places.has(number)) {
