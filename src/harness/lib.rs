@@ -23,6 +23,7 @@ pub mod import;
 pub mod init;
 pub mod launch;
 pub mod live;
+mod live_cause;
 mod live_gate;
 mod live_page;
 mod local_server;

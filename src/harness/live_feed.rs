@@ -31,6 +31,8 @@ use runner::observers::Observer;
 use terms::runner::Model;
 use verdict::standing::Standings;
 
+use super::live_cause::{CauseSource, CauseWatch};
+
 /// A load to look at, while it runs.
 #[derive(Default)]
 pub struct LiveFeed(Mutex<Option<WatchedLoad>>);
@@ -47,6 +49,7 @@ struct WatchedLoad {
     /// The ids of its iterations.
     ids: RunIds,
     spans: Option<WatchedSpans>,
+    cause: Option<CauseWatch>,
 }
 
 /// Where the spans of a load are, while they come.
@@ -90,6 +93,8 @@ impl LiveFeed {
                 }
             }
         }
+        let elapsed_ns = load.elapsed_ns.iter().copied().max().unwrap_or_default();
+        snapshot.cause = load.cause.as_ref().and_then(|cause| cause.look(elapsed_ns));
         snapshot.receiving = load.spans.as_ref().map(|spans| {
             let counts = spans.spool.counts();
             ReceptionSnapshot { kept_traces: counts.kept_traces, kept_spans: counts.kept_spans }
@@ -136,17 +141,12 @@ impl LiveFeed {
             elapsed_ns: vec![0; plan.workloads.len()],
             ids,
             spans: None,
+            cause: None,
         });
     }
 
     /// Another shard has told what it has measured, on the clock of this process.
-    pub(super) fn add_shard(
-        &self,
-        index: u32,
-        rows: &Rows,
-        failures: &[NumberedFailure],
-        now: &[ShardLoad],
-    ) {
+    pub(super) fn add_shard(&self, index: u32, rows: &Rows, failures: &[NumberedFailure], now: &[ShardLoad]) {
         if let Some(load) = &mut *self.load() {
             load.figures.add_shard(index, rows, failures, now);
             load.standings.count(rows);
@@ -154,9 +154,16 @@ impl LiveFeed {
     }
 
     /// Spans are received, too.
-    pub(super) fn receive(&self, spool: Arc<Spool>, run_directory: &Path) {
+    pub(super) fn receive(&self, spool: Arc<Spool>, run_directory: &Path, clock: RunClock) {
         if let Some(load) = &mut *self.load() {
-            load.spans = Some(WatchedSpans { spool, run_directory: run_directory.to_path_buf() });
+            let run_directory = run_directory.to_path_buf();
+            // Of a part of a load, the traces are compared when all parts are merged.
+            load.cause = load.part.is_empty().then(|| {
+                let source =
+                    CauseSource { spool: Arc::clone(&spool), run_directory: run_directory.clone(), clock };
+                CauseWatch::new(source)
+            });
+            load.spans = Some(WatchedSpans { spool, run_directory });
         }
     }
 }
@@ -216,12 +223,7 @@ pub(super) struct FeedsViewers<'a> {
 }
 
 impl<'a> FeedsViewers<'a> {
-    pub(super) fn new(
-        feed: Option<&'a LiveFeed>,
-        clock: RunClock,
-        plan: &'a Plan,
-        shows_all: bool,
-    ) -> Self {
+    pub(super) fn new(feed: Option<&'a LiveFeed>, clock: RunClock, plan: &'a Plan, shows_all: bool) -> Self {
         let shard = if shows_all { Shard::WHOLE } else { plan.shard };
         Self { feed, clock, plan, shard }
     }

@@ -32,7 +32,7 @@ use super::senders::Senders;
 /// How many of the slowest iterations of a workload are kept without exception.
 const SLOWEST_KEPT: usize = 500;
 /// OpenTelemetry's batch processors send what they have every five seconds.
-const EXPORTS_WITHIN: Duration = Duration::from_millis(6_000);
+pub(super) const EXPORTS_WITHIN: Duration = Duration::from_millis(6_000);
 /// A trace is taken as whole if no span of it came for this long.
 const QUIET: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -17,8 +17,25 @@ pub struct LiveSnapshot {
     pub part: String,
     /// One for each workload, in the order of the plan.
     pub loads: Vec<LoadSnapshot>,
+    /// Why slow iterations are slow, so far, where spans are received.
+    pub cause: Option<CauseSnapshot>,
     /// Where spans are received, what has come.
     pub receiving: Option<ReceptionSnapshot>,
+}
+
+/// What the report would say of slow iterations if the load had ended at this time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CauseSnapshot {
+    /// At most ten words.
+    pub headline: String,
+    pub sentence: String,
+    /// False where nothing stands out so far.
+    pub is_named: bool,
+    /// Of how many iterations, and with how many traces.
+    pub iterations: u64,
+    pub traces: u64,
+    /// When it was looked for, since the load began.
+    pub at_ns: Nanos,
 }
 
 /// What a receiver of spans has got.

@@ -6,14 +6,15 @@
 use uuid::Uuid;
 
 use super::document::{StyledLine, StyledSpan};
+use super::explanation::kind_in_short;
 use super::texts::percent;
 use super::words::{self, CauseName, FoundCause, duration};
-use super::{failed, machine, offered};
+use super::{failed, machine, offered, slow_part};
 use analysis::explanation::QUEUE_TIME;
 use base::units::{beside_limit, format_ns_to};
 use results::model::{
     Counts, Criterion, CriterionMeasurement, ErrorClass, NoCauseReason, Outcome, Reason, ReasonKind, Results,
-    RunStatus, Severity, Workload,
+    RunStatus, Severity, Time, Workload,
 };
 
 /// The most words of a headline.
@@ -441,7 +442,9 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 }
 
 /// What slow iterations wait for, in a run that nothing speaks against.
-fn slow(results: &Results) -> Screen {
+/// What is known of slow iterations, whatever the criteria say.
+#[must_use]
+pub fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
     if let Some(FoundCause { name, sentence: mut why, late: work }) = words::cause(results) {
         let headline = match name {
@@ -485,14 +488,12 @@ fn slow(results: &Results) -> Screen {
             sentence,
         );
     }
-    let counts = results.workloads.iter().map(|workload| workload.iterations);
-    let (total, failed) =
-        counts.fold((0, 0), |(total, failed), one| (total + one.total, failed + one.failed));
-    let noun = if total == 1 { "iteration" } else { "iterations" };
-    let headline = match (results.verdict.outcome, failed) {
-        (Outcome::Pass, _) => "Every criterion holds".to_owned(),
-        (_, 0) => format!("{total} {noun}, none failed"),
-        (_, failed) => format!("{total} {noun}, {failed} failed"),
+    let headline = match slow_part::largest(results) {
+        Some(part) => {
+            let mut headline = StyledLine::from("Slow iterations: perhaps ");
+            headline.line(in_words(kind_in_short(part), NAME_WORDS_MAX)).done()
+        }
+        None => in_figures(results).into(),
     };
     let mut sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
     let has_collector = results.profiling.collector.is_some() || results.profiling.received.is_some();
@@ -500,7 +501,29 @@ fn slow(results: &Results) -> Screen {
         sentence.text(" No collector is named, so nothing tells why slow ones are slow: add ");
         sentence.code("profiler.connection_string").text(" or ").code("profiler.receive").text(".");
     }
-    screen(ReasonKind::Nothing, headline.into(), sentence)
+    screen(ReasonKind::Nothing, headline, sentence)
+}
+
+/// The figures of a run that nothing else is known of, in a few words.
+fn in_figures(results: &Results) -> String {
+    let counts = results.workloads.iter().map(|workload| workload.iterations);
+    let (total, failed) =
+        counts.fold((0, 0), |(total, failed), one| (total + one.total, failed + one.failed));
+    let failures = if failed == 0 { "none failed".to_owned() } else { format!("{failed} failed") };
+    let at = |workload: &Workload, percentile| {
+        let times = &workload.response_time;
+        let has_time = matches!(times.of_all_at(percentile), Some(Time::Ms(_)));
+        has_time.then(|| words::percentile(times, percentile, ""))
+    };
+    let times = match &results.workloads[..] {
+        [one] if total > 1 => at(one, 50.0).zip(at(one, 99.0)),
+        _ => None,
+    };
+    match times {
+        Some((p50, p99)) => format!("p50 {p50}, p99 {p99}, {failures}"),
+        None if total == 1 => format!("1 iteration, {failures}"),
+        None => format!("{total} iterations, {failures}"),
+    }
 }
 
 /// A run that nothing speaks against, but no trace of it came: a wrong key looks like this.

@@ -3,7 +3,7 @@
 
 use super::document::StyledLine;
 use super::named::{kind_name, share_with_bound};
-use results::model::{Comparison, NoCauseReason, SlowIterationShortage};
+use results::model::{ComparedKind, Comparison, NoCauseReason, Results, SlowIterationShortage};
 
 /// A part at least this large, at its lower bound, is said to be the largest although nothing is certain.
 const LARGE: f64 = 0.2;
@@ -53,6 +53,19 @@ pub(super) fn unclear(seen: &Comparison) -> StyledLine {
             .text(format!(" ({}).", share_with_bound(first)));
     }
     line.done()
+}
+
+/// The largest part of what slow iterations take longer, where it is large and not certain to be the cause.
+pub(super) fn largest(results: &Results) -> Option<&ComparedKind> {
+    let may_be_it = |why: NoCauseReason| {
+        matches!(why, NoCauseReason::Unclear | NoCauseReason::FewTraces | NoCauseReason::Incomplete)
+    };
+    let gap_ms = |seen: &Comparison| seen.slow_ms - seen.typical_ms;
+    let comparisons = results.workloads.iter().filter_map(|workload| workload.comparison.as_ref());
+    let seen = comparisons
+        .filter(|seen| gap_ms(seen) > 0.0 && seen.no_finding.is_some_and(may_be_it))
+        .max_by(|one, other| gap_ms(one).total_cmp(&gap_ms(other)))?;
+    seen.kinds.first().filter(|first| first.share_low >= LARGE)
 }
 
 /// No kind is certain to be the cause: either one is large and not in enough iterations, or many are a little slower.

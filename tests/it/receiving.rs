@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bench::harness::options::LiveFeed;
 use bench::harness::{Event, FinishedRun, HarnessError, Interrupt, RunOptions, Sink, YamlFile, run};
+use bench::live::figures::WatchedPart;
 use bench::results::model::TraceState;
 use osprofiler::base::secret::Secret;
 use osprofiler::driver::Collector;
@@ -215,6 +217,32 @@ fn a_service_without_a_key_or_a_backend_is_explained() {
         results.slowest.iter().take(9).map(|slow| slow.cause.as_ref().unwrap().name.as_str()).collect();
     let named = causes.iter().filter(|name| name.contains("SELECT")).count();
     assert!(named > causes.len() / 2, "{causes:?}");
+}
+
+/// Whoever looks at a load with a receiver learns the cause before the load ends, from traces that are whole.
+#[test]
+fn the_cause_so_far_is_known_while_the_load_runs() {
+    let (server, events) = shop_and_events();
+    let folder = tempfile::tempdir().unwrap();
+    let load = "runner: { rps: { rps: 60, duration: 40s } }";
+    let mut options = options(folder.path(), &server.url(), "{ receive: '127.0.0.1:0' }", load);
+    let viewers = Arc::new(LiveFeed::default());
+    options.watch.viewers = Some(Arc::clone(&viewers));
+    let interrupt = Interrupt::new();
+    let found = std::thread::scope(|scope| {
+        let load = scope.spawn(|| run(options, &interrupt, &events).unwrap());
+        let mut found = None;
+        while found.is_none() && !load.is_finished() {
+            std::thread::sleep(Duration::from_millis(200));
+            let cause = viewers.snapshot(WatchedPart::Every).and_then(|snapshot| snapshot.cause);
+            found = cause.filter(|cause| cause.is_named);
+        }
+        interrupt.interrupt();
+        found
+    });
+    let found = found.unwrap();
+    assert_eq!(found.headline, "Slow iterations wait for SELECT item · SELECT ?");
+    assert!(found.sentence.contains("explains") && found.traces > 20, "{found:?}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ use super::outcome::FinishedRun;
 use super::progress::AsEvents;
 use super::rally_task::{self, TaskFile};
 use super::receiving::RunReceiver;
-use super::shards::{Exchange, Link, ShardAudience, ShardAssignment, aborting};
+use super::shards::{Exchange, Link, ShardAssignment, ShardAudience, aborting};
 
 pub(super) use self::assemble::vary;
 
@@ -366,7 +366,7 @@ impl RunExecution {
         let Some(viewers) = &self.options.watch.viewers else { return Ok(ServedPage::default()) };
         viewers.begin(&self.plan, self.identity.ids, self.shows_all_shards());
         if let Some(receiving) = &*self.services.receiving.borrow() {
-            viewers.receive(receiving.spool(), self.directory.path());
+            viewers.receive(receiving.spool(), self.directory.path(), self.identity.clock);
         }
         let Some(listener) = listener else { return Ok(ServedPage::default()) };
         let names = (self.plan.title.as_str(), self.plan.deployment.name.as_str());

@@ -2,6 +2,8 @@
 
 mod canvas;
 mod charts;
+#[cfg(test)]
+mod picture;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -57,7 +59,7 @@ pub fn draw(snapshot: &LiveSnapshot, view: &ScreenView, area: Rect, buffer: &mut
     if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
         return figures_only(&mut canvas, area, snapshot, load, view);
     }
-    head(&mut canvas, rows_of(area, 0, 2), snapshot, load, view);
+    head(&mut canvas, rows_of(area, 0, 3), snapshot, load, view);
     let footer = rows_of(area, area.height - 2, 2);
     body(&mut canvas, rows_of(area, 3, area.height - 6), load, view);
     foot(&mut canvas, footer, snapshot, view);
@@ -100,6 +102,13 @@ fn head(
     canvas.line(left, 0, &[(title, Tone::Strong), (state.to_owned(), Tone::Doubtful)]);
     canvas.text_to(area, (area.width, 0), &right, Tone::Plain);
     canvas.line(area, 1, &figures_line(load, area.width));
+    if let Some(cause) = &snapshot.cause {
+        let (text, tone) = match cause.is_named {
+            true => (format!("so far: {}. {}", cause.headline, cause.sentence), Tone::Strong),
+            false => (format!("so far: no cause is certain, by {} traces", cause.traces), Tone::Faint),
+        };
+        canvas.text(area, (0, 2), &text, tone);
+    }
 }
 
 fn title(snapshot: &LiveSnapshot) -> String {

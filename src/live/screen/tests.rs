@@ -18,7 +18,7 @@ use verdict::standing::{CriterionStanding, StandingState};
 
 use super::*;
 use crate::figures::{LoadBounds, LoadFigures, LoadProgress, WatchedPart};
-use crate::snapshot::{AskedLoad, ReceptionSnapshot};
+use crate::snapshot::{AskedLoad, CauseSnapshot, ReceptionSnapshot};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -120,7 +120,7 @@ fn iterations() -> WatchedPart {
     ScreenView::default().part()
 }
 
-fn drawn(snapshot: &LiveSnapshot, view: &ScreenView, (columns, rows): (u16, u16)) -> Buffer {
+pub(super) fn drawn(snapshot: &LiveSnapshot, view: &ScreenView, (columns, rows): (u16, u16)) -> Buffer {
     let area = Rect::new(0, 0, columns, rows);
     let mut buffer = Buffer::empty(area);
     draw(snapshot, view, area, &mut buffer);
@@ -145,6 +145,21 @@ fn pressed(keys: &[ScreenKey], snapshot: &LiveSnapshot) -> ScreenView {
     view
 }
 
+/// A load that is well, whose spans are received.
+pub(super) fn explained() -> LiveSnapshot {
+    let mut spans = snapshot(20, false, iterations());
+    spans.receiving = Some(ReceptionSnapshot { kept_traces: 24, kept_spans: 312 });
+    spans.cause = Some(CauseSnapshot {
+        headline: "Slow iterations wait for SELECT orders".to_owned(),
+        sentence: "The slowest 1 % take 78 ms longer than typical ones; SELECT orders explains all of it."
+            .to_owned(),
+        is_named: true,
+        ..CauseSnapshot::default()
+    });
+    spans.loads[0].slowest.iter_mut().for_each(|slow| slow.spans = Some(17));
+    spans
+}
+
 /// Every kind of screen in the sizes that matter: what is written stands where it should.
 #[test]
 fn screens_are_drawn_as_they_were() {
@@ -154,9 +169,8 @@ fn screens_are_drawn_as_they_were() {
         snapshot(20, true, iterations()),
     );
     let plain = ScreenView::default();
-    let mut spans = good.clone();
-    spans.receiving = Some(ReceptionSnapshot { kept_traces: 24, kept_spans: 312 });
-    spans.loads[0].slowest[0].spans = Some(17);
+    let mut spans = explained();
+    spans.part = "all 3 shards".to_owned();
     spans.loads[0].slowest[1].spans = Some(0);
     let mut warned = pressed(&[ScreenKey::Tab], &bad);
     warned.say("warning: the \u{1b}[31mload generator\nis late");

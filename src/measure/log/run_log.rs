@@ -12,7 +12,8 @@ use super::reader::{Flaws, LogReader};
 use super::{End, Frame, Header, LogError, LogFile};
 use crate::errors::NumberedFailure;
 use crate::ids::RunIds;
-use crate::rows::Rows;
+use crate::rows::{Rows, SampleRow};
+use base::clock::Nanos;
 use terms::sla::Sla;
 
 thread_local! {
@@ -57,6 +58,8 @@ pub struct RunLog {
     parts: Vec<LogFile>,
     ids: RunIds,
     criteria_replaced: bool,
+    /// Iterations that ended later are left out.
+    until_ns: Nanos,
 }
 
 /// What a pass has met beside iterations.
@@ -84,7 +87,7 @@ impl RunLog {
     pub fn of(part: LogFile) -> Result<Self, LogError> {
         let header = header(&mut part.open()?, &part)?;
         let ids = RunIds::new(header.id_seed, header.control);
-        Ok(Self { ids, header, parts: vec![part], criteria_replaced: false })
+        Ok(Self { ids, header, parts: vec![part], criteria_replaced: false, until_ns: Nanos::MAX })
     }
 
     /// Its name, for messages.
@@ -107,6 +110,11 @@ impl RunLog {
         self.criteria_replaced = true;
     }
 
+    /// Leaves out iterations that ended later, on the run's clock.
+    pub fn leave_out_after(&mut self, until_ns: Nanos) {
+        self.until_ns = until_ns;
+    }
+
     /// Reads every iteration once, for all these visitors.
     ///
     /// # Errors
@@ -115,7 +123,7 @@ impl RunLog {
         DECODES.set(DECODES.get() + 1);
         let mut ending = Ending::default();
         for part in &self.parts {
-            visit_part(&mut part.open()?, visitors, &mut ending)?;
+            visit_part(&mut part.open()?, self.until_ns, visitors, &mut ending)?;
         }
         if let Some(end) = ending.end.as_mut().filter(|_| self.criteria_replaced) {
             end.aborted_by = None;
@@ -126,6 +134,7 @@ impl RunLog {
 
 fn visit_part<R: Read>(
     reader: &mut LogReader<R>,
+    until_ns: Nanos,
     visitors: &mut [&mut dyn Visitor],
     ending: &mut Ending,
 ) -> Result<(), LogError> {
@@ -135,7 +144,8 @@ fn visit_part<R: Read>(
     }
     while let Some(frame) = reader.next() {
         match frame? {
-            Frame::Samples(rows) => {
+            Frame::Samples(all) => {
+                let rows = if until_ns == Nanos::MAX { all } else { ended_by(&all, until_ns) };
                 visitors.iter_mut().try_for_each(|visitor| visitor.rows(&rows)).map_err(LogError::Visitor)?;
                 reader.reuse(rows);
             }
@@ -158,6 +168,13 @@ fn visit_part<R: Read>(
     ending.flaws.damaged += u64::from(unread_end > 0);
     ending.flaws.damaged_bytes += unread_end;
     Ok(())
+}
+
+fn ended_by(all: &Rows, until_ns: Nanos) -> Rows {
+    let mut rows = Rows::default();
+    let has_ended = |row: &SampleRow<'_>| row.head.start_ns.saturating_add(row.head.duration_ns) <= until_ns;
+    all.iter().filter(has_ended).for_each(|row| rows.push_row(row));
+    rows
 }
 
 /// What ran, as the log's first frame says.

@@ -106,6 +106,9 @@ function show(snapshot) {
   bar.hidden = done === null;
   bar.value = Math.min(done ?? 0, 1);
   $("#summary").textContent = [...(snapshot.part ? [snapshot.part] : []), `${rateText(running.served_per_s)}/s`, `${running.under_way} in flight`, ...(running.queued ? [`${count(running.queued)} waiting`] : []), ...(running.dropped ? [`${count(running.dropped)} dropped`] : []), `${count(running.failed)} failed`, ...LINES.toReversed().map(([name, key]) => `${name} ${orNone(running[key])}`)].join(" · ");
+  const cause = snapshot.cause, why = $("#cause");
+  why.hidden = !cause;
+  if (cause) why.replaceChildren(...(cause.is_named ? [make("strong", {}, `So far: ${cause.headline}`), ` ${cause.sentence}`] : [`So far, no cause is certain. ${cause.sentence}`]), ` (${count(cause.iterations)} iterations, ${count(cause.traces)} traces)`);
   snapshot.loads.forEach((load, number) => {
     if (load.state === "waiting" && !places.has(number)) return;
     if (!places.has(number)) {

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::*;
 use crate::html::sample;
-use results::model::{CriterionMeasurement, OfferedLoad, TraceState};
+use results::model::{CriterionMeasurement, OfferedLoad, Percentile, TraceState};
 
 fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
     ErrorClass {
@@ -202,7 +204,7 @@ fn a_headline_of_ten_words_and_a_sentence_say_why() {
                 vec![criterion("failure rate at most 5 %", Outcome::Pass, "1.000 % (2 of 200)")],
             ),
             ReasonKind::Nothing,
-            "Every criterion holds",
+            "200 iterations, 2 failed",
             "",
         ),
         (
@@ -335,6 +337,23 @@ fn quiet(total: u64) -> Results {
     results
 }
 
+/// A run whose slow iterations take longer in one kind of point, at least this share of the difference.
+fn unclear(low: f64) -> Results {
+    let comparison = json!({
+        "slow_percent": 10, "slow": 20, "typical": 50, "slow_ms": 40.0, "typical_ms": 20.0, "left_out": 0,
+        "no_finding": "unclear", "clocks_moved": 0, "clocks_inconsistent": 0,
+        "kinds": [{
+            "service": "identity", "name": "db", "detail": "SELECT * FROM assignment", "parent": "rpc get_roles",
+            "outside": false, "delta_ms": 16.0, "share": 0.8, "share_low": low, "share_high": 1.0, "slow_calls": 1.0,
+            "typical_calls": 1.0, "more_calls_ms": 0.0, "slower_calls_ms": 16.0, "effect": 0.5, "exceeding": 0.3,
+            "guilty": false, "worst_trace_id": null,
+        }],
+    });
+    let mut results = quiet(200);
+    results.workloads[0].comparison = Some(serde_json::from_value(comparison).unwrap());
+    results
+}
+
 #[test]
 fn a_run_with_nothing_to_say_says_what_is_known() {
     let busy = |asked, users| {
@@ -353,6 +372,26 @@ fn a_run_with_nothing_to_say_says_what_is_known() {
     let rows = [
         ("nothing failed", quiet(200), "200 iterations, none failed", None),
         ("a single one", quiet(1), "1 iteration, none failed", None),
+        (
+            "times",
+            {
+                let mut results = quiet(200);
+                let at = |percentile, value_ms| Percentile { percentile, value_ms };
+                let times = &mut results.workloads[0].response_time;
+                (times.count, times.of_all) = (200, None);
+                times.percentiles = vec![at(50.0, 7.7), at(99.0, 86.0)];
+                results
+            },
+            "p50 7.70 ms, p99 86.0 ms, none failed",
+            None,
+        ),
+        (
+            "a part that is large",
+            unclear(0.46),
+            "Slow iterations: perhaps db · SELECT … FROM assignment",
+            Some("at least 46 %"),
+        ),
+        ("a part that may be small", unclear(0.1), "200 iterations, none failed", Some("at least 10 %")),
         (
             "a few failed",
             run(Outcome::None, 999, vec![error("status", "create", "answered 500", 1)]),
