@@ -17,7 +17,7 @@ use client::plain::PlainClient;
 use client::tls;
 use measure::meter::{Meter, ShardMeasurements};
 use measure::recorder::Batch;
-use plan::Plan;
+use plan::{Plan, step};
 use report::metrics::statsd::StatsdEncoder;
 use report::metrics::{RunFacts, influx, openmetrics, otlp, remote_write};
 use runner::Progress;
@@ -68,7 +68,8 @@ impl WatchOptions {
         let workloads = plan.workloads.iter().map(|workload| {
             (workload.name.clone(), workload.named().into_iter().map(|row| row.name.to_string()).collect())
         });
-        let mut meter = Meter::new(workloads);
+        let measures = plan.workloads.iter().map(|workload| step::names(&workload.named()).measures);
+        let mut meter = Meter::new(workloads).measuring(measures);
         if self.statsd.is_some() {
             meter.keep_recent();
         }

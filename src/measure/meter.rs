@@ -10,6 +10,7 @@ use base::clock::Nanos;
 
 use super::errors::{FailureClass, NumberedFailure};
 use super::latency::SampleId;
+use super::numbers::NumberDistribution;
 use super::recorder::Batch;
 use super::rows::{Rows, SampleRow};
 use super::sample::CompletionStatus;
@@ -144,6 +145,8 @@ pub struct WorkloadMeter {
     pub actions: Vec<(String, Buckets)>,
     /// What came as streams, by the numbers of the actions.
     pub streams: BTreeMap<u16, StreamMeter>,
+    /// Numbers that actions take from their answers, with their names.
+    pub numbers: Vec<(String, NumberDistribution)>,
     /// Iterations that failed, by the name of the fault's class.
     pub errors: BTreeMap<&'static str, u64>,
 }
@@ -178,6 +181,15 @@ impl Meter {
             ..WorkloadMeter::default()
         });
         Self { workloads: workloads.collect(), classes: HashMap::new() }
+    }
+
+    /// Names the numbers that the actions of each workload take from their answers.
+    #[must_use]
+    pub fn measuring(mut self, names: impl IntoIterator<Item = Vec<String>>) -> Self {
+        for (meter, names) in self.workloads.iter_mut().zip(names) {
+            meter.numbers = names.into_iter().map(|name| (name, NumberDistribution::default())).collect();
+        }
+        self
     }
 
     /// From now on, keeps a sample of single durations, for what cannot take buckets.
@@ -265,6 +277,12 @@ impl WorkloadMeter {
         // A dropped arrival never started; one that was cut off did.
         if head.ended != CompletionStatus::Dropped {
             self.queue_time.add(exemplar(head.queue_time_ns()));
+        }
+        for number in row.numbers {
+            let known = self.numbers.get_mut(usize::from(number.measure));
+            if let (Some((_, numbers)), Some(value)) = (known, number.value()) {
+                numbers.record(value, sample);
+            }
         }
         for action in row.actions.iter().filter(|action| action.ended.is_measured()) {
             if let Some((_, buckets)) = self.actions.get_mut(usize::from(action.action)) {

@@ -89,6 +89,9 @@ fn add(
             let field = if metric.kind == MetricKind::Counter { "counter" } else { "gauge" };
             let _ = write!(text, " {field}={}i", integer(*number));
         }
+        Value::Fraction(value) => {
+            let _ = write!(text, " gauge={value}");
+        }
         Value::Buckets(buckets) => add_histogram(buckets, facts, text),
     }
 }

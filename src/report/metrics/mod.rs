@@ -53,6 +53,7 @@ struct LabelledValue<'a> {
 
 enum Value<'a> {
     Number(u64),
+    Fraction(f64),
     Buckets(&'a Buckets),
 }
 
@@ -101,7 +102,52 @@ fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
         points: actions.collect(),
     });
     metrics.extend(of_streams(meter));
+    metrics.extend(of_numbers(meter));
     metrics
+}
+
+/// The metrics of numbers that actions take from their answers; none without any.
+fn of_numbers(meter: &Meter) -> Vec<Metric<'_>> {
+    let (mut counts, mut figures) = (Vec::new(), Vec::new());
+    for workload in &meter.workloads {
+        for (name, numbers) in &workload.numbers {
+            let labels = || {
+                let mut labels = labels(workload);
+                labels.push(("measure", Cow::from(name)));
+                labels
+            };
+            counts.push(LabelledValue { labels: labels(), value: Value::Number(numbers.count()) });
+            let at = |percentile| numbers.percentile(percentile).map(|(value, _)| value);
+            let largest = numbers.max().map(|(value, _)| value);
+            for (statistic, value) in [
+                ("mean", numbers.mean()),
+                ("p50", at(50.0)),
+                ("p95", at(95.0)),
+                ("p99", at(99.0)),
+                ("max", largest),
+            ] {
+                let Some(value) = value else { continue };
+                let mut labels = labels();
+                labels.push(("statistic", Cow::from(statistic)));
+                figures.push(LabelledValue { labels, value: Value::Fraction(value) });
+            }
+        }
+    }
+    let metrics = [
+        Metric {
+            name: "bench_measured_numbers",
+            help: "Numbers that `measure` took from answers.",
+            kind: MetricKind::Counter,
+            points: counts,
+        },
+        Metric {
+            name: "bench_measured_number",
+            help: "A statistic of the numbers that `measure` took from answers, so far.",
+            kind: MetricKind::Gauge,
+            points: figures,
+        },
+    ];
+    metrics.into_iter().filter(|metric| !metric.points.is_empty()).collect()
 }
 
 /// The metrics of answers that came as streams; none without any.
@@ -218,6 +264,7 @@ fn seconds(nanos: u128) -> f64 {
 pub(super) mod tests {
     use super::*;
     use measure::errors::{Failure, FailureClass, NumberedFailure};
+    use measure::numbers::MeasuredNumber;
     use measure::recorder::{Batch, Live};
     use measure::rows::Rows;
     use measure::sample::{ActionSample, CompletionStatus, IterationSample};
@@ -265,6 +312,44 @@ pub(super) mod tests {
         meter.add(&Batch { workload: 0, failures, samples, users: Rows::default(), live: Live::new() });
         meter.workloads[0].in_flight = 6;
         meter
+    }
+
+    /// Every format has the statistics of numbers from answers, also of negative ones.
+    #[test]
+    fn numbers_from_answers_have_metrics_where_there_are_any() {
+        let mut meter = meter().measuring([vec!["cart \"total\"".to_owned(), "never".to_owned()]]);
+        let mut samples = Rows::default();
+        for (number, value) in (4..).zip([Some(-7.5), Some(2.5), None]) {
+            samples.push(&IterationSample {
+                number,
+                numbers: vec![MeasuredNumber::new(0, 1, value)],
+                ..IterationSample::default()
+            });
+        }
+        let (failures, users, live) = (Vec::new(), Rows::default(), Live::new());
+        meter.add(&Batch { workload: 0, failures, samples, users, live });
+        let told = metrics(&meter);
+        let [.., counts, figures] = &told[..] else { panic!("too few metrics") };
+        let numbers = counts.points.iter().map(|point| match point.value {
+            Value::Number(number) => number,
+            _ => panic!("no number"),
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), [2, 0]);
+        let statistics = figures.points.iter().map(|point| match point.value {
+            Value::Fraction(value) => (point.labels[2].1.as_ref(), value),
+            _ => panic!("no fraction"),
+        });
+        let statistics: Vec<(&str, f64)> = statistics.collect();
+        assert_eq!(statistics, [("mean", -2.5), ("p50", -7.5), ("p95", 2.5), ("p99", 2.5), ("max", 2.5)]);
+        let scraped = openmetrics::render(&meter, &facts());
+        let line = "bench_measured_number{workload=\"w \\\"1\\\"\",measure=\"cart \\\"total\\\"\",statistic=\"mean\"} -2.5";
+        assert!(scraped.contains(line), "{scraped}");
+        let lines = influx::encode(&meter, &facts(), 5, influx::LinePrecision::Nanoseconds);
+        assert!(lines.contains("gauge=-2.5 "), "{lines}");
+        let sent = statsd::StatsdEncoder::new(true).encode(&meter, &facts());
+        let gauges: Vec<&str> = sent.lines().filter(|line| line.contains("statistic:mean")).collect();
+        let values: Vec<&str> = gauges.iter().filter_map(|line| line.split(['|', ':']).nth(1)).collect();
+        assert_eq!(values, ["0", "-2.5"], "{sent}");
     }
 
     #[test]

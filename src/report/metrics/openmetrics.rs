@@ -54,6 +54,7 @@ fn add(metric: &Metric<'_>, facts: &RunFacts, text: &mut String) {
         let labels = labels.collect::<Vec<_>>().join(",");
         match &point.value {
             Value::Number(number) => line(text, format_args!("{name}{suffix}{{{labels}}} {number}")),
+            Value::Fraction(value) => line(text, format_args!("{name}{suffix}{{{labels}}} {value}")),
             Value::Buckets(buckets) => histogram(name, &labels, buckets, facts, text),
         }
     }

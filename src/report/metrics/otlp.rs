@@ -109,6 +109,9 @@ pub struct NumberPoint {
     /// When it was read.
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
+    /// Its value, if that is no integer.
+    #[prost(double, optional, tag = "4")]
+    pub as_double: Option<f64>,
     /// Its value.
     #[prost(sfixed64, optional, tag = "6")]
     pub as_int: Option<i64>,
@@ -189,13 +192,13 @@ fn metric(metric: &Metric<'_>, facts: &RunFacts, now_unix_ns: u64) -> OtlpMetric
     let (mut numbers, mut histograms) = (Vec::new(), Vec::new());
     for point in &metric.points {
         let attributes = point.labels.iter().map(|(name, value)| KeyValue::text(name, value)).collect();
+        let mut add = |as_int, as_double, attributes| {
+            let (start_time_unix_nano, time_unix_nano) = (facts.started_unix_ns, now_unix_ns);
+            numbers.push(NumberPoint { start_time_unix_nano, time_unix_nano, as_double, as_int, attributes });
+        };
         match &point.value {
-            Value::Number(number) => numbers.push(NumberPoint {
-                start_time_unix_nano: facts.started_unix_ns,
-                time_unix_nano: now_unix_ns,
-                as_int: Some(i64::try_from(*number).unwrap_or(i64::MAX)),
-                attributes,
-            }),
+            Value::Number(number) => add(Some(i64::try_from(*number).unwrap_or(i64::MAX)), None, attributes),
+            Value::Fraction(value) => add(None, Some(*value), attributes),
             Value::Buckets(buckets) => {
                 histograms.push(histogram(buckets, attributes, facts, now_unix_ns));
             }

@@ -155,6 +155,9 @@ impl SeriesList<'_> {
                 Value::Number(number) => {
                     self.add(&format!("{}{suffix}", metric.name), &labels, *number as f64, None);
                 }
+                Value::Fraction(value) => {
+                    self.add(&format!("{}{suffix}", metric.name), &labels, *value, None)
+                }
                 Value::Buckets(buckets) => self.add_histogram(metric.name, &labels, buckets),
             }
         }

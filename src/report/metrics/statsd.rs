@@ -45,6 +45,13 @@ impl StatsdEncoder {
                         }
                     }
                     (Value::Number(number), _) => line(&mut text, format_args!("{name}:{number}|g{tags}")),
+                    (Value::Fraction(value), _) => {
+                        // A sign would change the gauge by that much.
+                        if *value < 0.0 {
+                            line(&mut text, format_args!("{name}:0|g{tags}"));
+                        }
+                        line(&mut text, format_args!("{name}:{value}|g{tags}"));
+                    }
                     (Value::Buckets(buckets), _) => add_times(&mut text, &name, &tags, buckets),
                 }
             }
