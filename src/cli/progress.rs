@@ -104,6 +104,7 @@ impl Events for ProgressDisplay {
             Event::FetchingBegan { wanted } => lines.say(&fetching(*wanted)),
             Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
             Event::FetchingEnded => lines.draw(),
+            Event::Reading { read, of } => lines.reading(*read, *of),
             Event::Merging { rows, wanted } => lines.merging(*rows, *wanted),
             Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
                 lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
@@ -133,6 +134,16 @@ impl Lines {
         if self.moving {
             let (position, length, text) = (fetched as u64, wanted as u64, fetching(wanted));
             output::draw(vec![Bar { key: usize::MAX, position, length, text }]);
+        }
+    }
+
+    /// A bar on a terminal, which goes when the log is read.
+    fn reading(&self, read: u64, of: u64) {
+        if self.moving && read < of {
+            let text = format!("reading the run's log of {} MB", of / 1_000_000);
+            output::draw(vec![Bar { key: usize::MAX, position: read, length: of, text }]);
+        } else {
+            self.draw();
         }
     }
 

@@ -83,6 +83,13 @@ pub enum Event<'a> {
     },
     /// No more traces are coming.
     FetchingEnded,
+    /// A long log of a run is being read.
+    Reading {
+        /// How many bytes were read.
+        read: u64,
+        /// How many there are.
+        of: u64,
+    },
     /// Logs of shards are being merged.
     Merging {
         /// How many iterations are written.

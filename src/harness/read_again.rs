@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -16,6 +18,7 @@ use results::model::Results;
 use results::trace::{StoredRecords, StoredTrace};
 
 use super::error::{HarnessError, HarnessErrorKind};
+use super::event::{Event, Sink};
 use super::kept;
 
 /// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
@@ -33,6 +36,23 @@ pub(super) fn read(
     let mut log = RunLog::of(log).map_err(failed)?;
     change(&mut log)?;
     Aggregate::of(log, stored).map_err(failed)
+}
+
+/// A log of this many bytes takes a second or more.
+const LONG_BYTES: u64 = 32 << 20;
+/// How often the progress is told.
+const TOLD_EVERY: Duration = Duration::from_millis(100);
+
+/// Shows how far the reading of a long log is.
+pub(super) fn tell(log: &mut RunLog, events: &Sink) {
+    let (events, last) = (Arc::clone(events), Mutex::new(Instant::now()));
+    log.tell(move |read, of| {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if of >= LONG_BYTES && (read == of || last.elapsed() >= TOLD_EVERY) {
+            *last = Instant::now();
+            events.event(&Event::Reading { read, of });
+        }
+    });
 }
 
 /// Judges a stored run again; `change` may replace the criteria in its header.

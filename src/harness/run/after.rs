@@ -235,7 +235,10 @@ impl RunExecution {
     /// Results with findings from traces.
     fn explained(&self, ended: ClosedRunLog, stop: &Stop) -> Result<RunAnalysis, HarnessError> {
         let mut aggregate =
-            read_again::read(ended.log, self.identity.window_ids(), HarnessErrorKind::Failed, |_| Ok(()))?;
+            read_again::read(ended.log, self.identity.window_ids(), HarnessErrorKind::Failed, |log| {
+                read_again::tell(log, &self.events);
+                Ok(())
+            })?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), FetchedRecords::default());

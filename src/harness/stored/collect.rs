@@ -90,7 +90,10 @@ pub fn collect(
         return Err(read_again::no_log(&options.run_dir));
     }
     let log = LogFile::at(&directory.log());
-    let aggregate = read_again::read(log, directory.stored_traces(), HarnessErrorKind::Input, |_| Ok(()))?;
+    let aggregate = read_again::read(log, directory.stored_traces(), HarnessErrorKind::Input, |log| {
+        read_again::tell(log, events);
+        Ok(())
+    })?;
     if let Some(reason) = &aggregate.header().profiling_off {
         let text = format!("{} has no traces: it was not profiled: {reason}", options.run_dir.display());
         return Err(HarnessError::input(text));

@@ -40,7 +40,10 @@ fn report_with(
     options: &ReportOptions,
     events: &Sink,
 ) -> Result<FinishedRun, HarnessError> {
-    let (directory, aggregate, results, traces) = read_again::read_with(run_dir, known, |_| Ok(()))?;
+    let (directory, aggregate, results, traces) = read_again::read_with(run_dir, known, |log| {
+        read_again::tell(log, events);
+        Ok(())
+    })?;
     let conclusion = Conclusion::of(&results, aggregate.total());
     let written = writing::write(&directory, &aggregate, results, &traces, options, events);
     Ok(FinishedRun::new(conclusion, written, traces, directory.path()))

@@ -42,6 +42,15 @@ impl LogFile {
         LogReader::new(input, &name)
     }
 
+    /// How long it is now, in bytes; 0 if that is not known.
+    pub(super) fn bytes(&self) -> u64 {
+        let metadata = match &self.written {
+            Some(file) => file.metadata(),
+            None => std::fs::metadata(&self.path),
+        };
+        metadata.map_or(0, |metadata| metadata.len())
+    }
+
     /// Its name.
     #[must_use]
     pub fn path(&self) -> &Path {

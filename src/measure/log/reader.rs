@@ -119,6 +119,11 @@ impl<R: Read> LogReader<R> {
         self.flaws
     }
 
+    /// Where the next frame begins, in bytes from the log's beginning.
+    pub(super) fn next_at(&self) -> u64 {
+        self.from + self.at as u64
+    }
+
     /// How far it has read, in bytes from the log's beginning.
     fn place(&self) -> u64 {
         self.from + self.buffer.len() as u64

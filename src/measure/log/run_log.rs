@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::reader::{Flaws, LogReader};
 use super::{End, Frame, Header, LogError, LogFile};
@@ -50,8 +51,11 @@ pub trait Visitor {
     fn rows(&mut self, rows: &Rows) -> std::io::Result<()>;
 }
 
+/// Who is told how far a pass is: bytes that were read, and how many there are.
+type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
 /// The log of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunLog {
     /// What ran.
     pub header: Header,
@@ -60,6 +64,7 @@ pub struct RunLog {
     criteria_replaced: bool,
     /// Iterations that ended later are left out.
     until_ns: Nanos,
+    told: Option<Told>,
 }
 
 /// What a pass has met beside iterations.
@@ -87,7 +92,14 @@ impl RunLog {
     pub fn of(part: LogFile) -> Result<Self, LogError> {
         let header = header(&mut part.open()?, &part)?;
         let ids = RunIds::new(header.id_seed, header.control);
-        Ok(Self { ids, header, parts: vec![part], criteria_replaced: false, until_ns: Nanos::MAX })
+        Ok(Self {
+            ids,
+            header,
+            parts: vec![part],
+            criteria_replaced: false,
+            until_ns: Nanos::MAX,
+            told: None,
+        })
     }
 
     /// Its name, for messages.
@@ -115,6 +127,11 @@ impl RunLog {
         self.until_ns = until_ns;
     }
 
+    /// Says how far each pass is, often: bytes that were read, and how many there are.
+    pub fn tell(&mut self, told: impl Fn(u64, u64) + Send + Sync + 'static) {
+        self.told = Some(Arc::new(told));
+    }
+
     /// Reads every iteration once, for all these visitors.
     ///
     /// # Errors
@@ -122,9 +139,15 @@ impl RunLog {
     pub fn visit(&self, visitors: &mut [&mut dyn Visitor]) -> Result<Ending, LogError> {
         DECODES.set(DECODES.get() + 1);
         let mut ending = Ending::default();
+        let of = self.parts.iter().map(LogFile::bytes).sum();
+        let mut before = 0;
         for part in &self.parts {
-            visit_part(&mut part.open()?, self.until_ns, visitors, &mut ending)?;
+            let mut reader = part.open()?;
+            let told = |read| self.told.iter().for_each(|told| told(before + read, of));
+            visit_part(&mut reader, (self.until_ns, &told), visitors, &mut ending)?;
+            before += reader.next_at();
         }
+        self.told.iter().for_each(|told| told(of, of));
         if let Some(end) = ending.end.as_mut().filter(|_| self.criteria_replaced) {
             end.aborted_by = None;
         }
@@ -134,7 +157,7 @@ impl RunLog {
 
 fn visit_part<R: Read>(
     reader: &mut LogReader<R>,
-    until_ns: Nanos,
+    (until_ns, told): (Nanos, &dyn Fn(u64)),
     visitors: &mut [&mut dyn Visitor],
     ending: &mut Ending,
 ) -> Result<(), LogError> {
@@ -143,6 +166,7 @@ fn visit_part<R: Read>(
         reader.heads_only();
     }
     while let Some(frame) = reader.next() {
+        told(reader.next_at());
         match frame? {
             Frame::Samples(all) => {
                 let rows = if until_ns == Nanos::MAX { all } else { ended_by(&all, until_ns) };

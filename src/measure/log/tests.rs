@@ -399,3 +399,36 @@ proptest! {
         }
     }
 }
+
+/// A pass can be watched, and can leave out what ended late, as a reader of a load under way does.
+#[test]
+fn a_pass_says_how_far_it_is_and_ends_where_it_is_told_to() {
+    struct Numbers(Vec<u64>);
+    impl Visitor for Numbers {
+        fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+            self.0.extend(rows.iter().map(|row| row.head.number));
+            Ok(())
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE_NAME);
+    let mut writer = LogWriter::create(&path).unwrap();
+    writer.header(&golden::header()).unwrap();
+    for frame in 0..3 {
+        writer.samples(&samples(frame * 10..frame * 10 + 10)).unwrap();
+        writer.seal().unwrap();
+    }
+    let size = std::fs::metadata(&path).unwrap().len();
+    let mut log = RunLog::open(&path).unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    log.tell(move |read, of| told.lock().unwrap().push((read, of)));
+    log.leave_out_after(14_600);
+    let mut numbers = Numbers(Vec::new());
+    log.visit(&mut [&mut numbers]).unwrap();
+    // They begin every microsecond and take half of one or a little more.
+    assert_eq!(numbers.0, (0..15).collect::<Vec<_>>());
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.len() >= 4 && heard.is_sorted(), "{heard:?}");
+    assert_eq!(heard.last(), Some(&(size, size)));
+}

@@ -74,7 +74,7 @@ fn threshold(text: &str) -> Threshold {
 }
 
 #[expect(clippy::too_many_lines, reason = "all fields")]
-fn header() -> Header {
+pub(super) fn header() -> Header {
     let text = str::to_owned;
     let sla = Sla {
         failure_rate_min: Some(0.5),
