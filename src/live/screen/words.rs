@@ -53,7 +53,11 @@ pub(super) fn position(load: &LoadSnapshot) -> String {
     let elapsed = clock(load.elapsed_ns);
     match (load.times, load.duration_ns) {
         (Some(times), _) => format!("{elapsed}, {} of {}", count(load.ended + load.dropped), count(times)),
-        (None, Some(duration)) => format!("{} of {}", clock(load.elapsed_ns.min(duration)), clock(duration)),
+        // The last arrival may be due a little before the end that the scenario names.
+        (None, Some(duration)) => {
+            let whole = duration.div_ceil(1_000_000_000).saturating_mul(1_000_000_000);
+            format!("{} of {}", clock(load.elapsed_ns.min(whole)), clock(whole))
+        }
         (None, None) => elapsed,
     }
 }

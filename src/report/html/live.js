@@ -102,7 +102,7 @@ function show(snapshot) {
   const several = snapshot.loads.length > 1, running = snapshot.loads.find((load) => load.state === "running") ?? snapshot.loads.at(-1);
   if (!running) return;
   const done = share(running), bar = $("#progress");
-  $("#position").textContent = running.times ? `${clock(running.elapsed_ns)}, ${count(running.ended + running.dropped)} of ${count(running.times)}` : running.duration_ns ? `${clock(Math.min(running.elapsed_ns, running.duration_ns))} of ${clock(running.duration_ns)}` : clock(running.elapsed_ns);
+  $("#position").textContent = running.times ? `${clock(running.elapsed_ns)}, ${count(running.ended + running.dropped)} of ${count(running.times)}` : running.duration_ns ? `${clock(Math.min(running.elapsed_ns, running.duration_ns))} of ${clock(Math.ceil(running.duration_ns / 1e9) * 1e9)}` : clock(running.elapsed_ns);
   bar.hidden = done === null;
   bar.value = Math.min(done ?? 0, 1);
   $("#summary").textContent = [...(snapshot.part ? [snapshot.part] : []), `${rateText(running.served_per_s)}/s`, `${running.under_way} in flight`, ...(running.queued ? [`${count(running.queued)} waiting`] : []), ...(running.dropped ? [`${count(running.dropped)} dropped`] : []), `${count(running.failed)} failed`, ...LINES.toReversed().map(([name, key]) => `${name} ${orNone(running[key])}`)].join(" · ");
