@@ -2,12 +2,14 @@
 //!
 //! [`search`] decides which arrival rate to try next, from how the levels before it went. [`servers`] finds how many calls
 //! of a kind a service works on at once while others wait. [`limit`] compares the traces of a level that a service bears
-//! with those of one that it does not. Nothing here makes load, reads a clock or prints.
+//! with those of one that it does not. [`waits`] tells waiting
+//! from working at one level. Nothing here makes load, reads a clock or prints.
 
 pub mod calls;
 pub mod limit;
 pub mod search;
 pub mod servers;
+pub mod waits;
 
 #[cfg(test)]
 mod queue;

@@ -224,7 +224,7 @@ fn waited_for(
 
 /// The time of which the iterations in a row have all calls: after those before them have ended, and before those after
 /// them were due. The first tenth of them shows how long iterations take then.
-fn whole_span(dense: &[&TraceTree]) -> Option<WholeSpan> {
+pub(crate) fn whole_span(dense: &[&TraceTree]) -> Option<WholeSpan> {
     let last_us = |tree: &TraceTree| tree.points.iter().filter_map(|point| point.end_us()).max().unwrap_or(0);
     let end_us =
         |tree: &TraceTree| tree.first_unix_us.saturating_add(i64::try_from(last_us(tree)).unwrap_or(0));

@@ -12,6 +12,7 @@ use crate::calls;
 use crate::limit::{Limit, LimitKind, NoLimitReason, limit};
 use crate::queue::{self, QueueRules};
 use crate::servers::QueuedCall;
+use crate::waits::waits;
 
 const ANCHOR_US: i64 = 1_700_000_000_000_000;
 /// What passes in the service before and after its query, and around the service.
@@ -159,4 +160,63 @@ fn calls_are_ready_when_their_caller_is() {
     assert_eq!(of("wsgi"), (true, at(0, 700, 9_400)));
     assert_eq!(of("db"), (false, at(700, 3_000, 9_000)));
     assert_eq!(calls::usual_us(&[at(0, 5, 9), at(0, 7, 9)]), 7);
+}
+
+/// Iterations of random arrivals of which each works by itself for about 4 ms, and then calls.
+fn random_level(planted: PlantedLimit, utilisation: f64, iterations: f64, seed: u64) -> Vec<TraceTree> {
+    let (servers, has_pool) = match planted {
+        PlantedLimit::Pool(servers) => (servers, true),
+        PlantedLimit::Workers(servers) => (servers, false),
+        PlantedLimit::Work | PlantedLimit::Nothing => (64, true),
+    };
+    let mut drawn = fastrand::Rng::with_seed(seed);
+    let mut own_us = || 1_000 + (-(1.0 - drawn.f64()).ln() * 3_000.0) as i64;
+    // A worker is busy with the iteration's own work, too.
+    let mean_work_us = if has_pool { 10_000.0 } else { 14_000.0 };
+    let rules = QueueRules { servers, mean_work_us, sigma: 0.6, seed };
+    let busy = if servers == 64 { 0.1 } else { utilisation };
+    let rate_per_s = busy * servers as f64 * 1e6 / mean_work_us;
+    let calls = queue::calls(&rules, 0, rate_per_s, iterations / rate_per_s, true);
+    let times = calls.iter().map(|call| match has_pool {
+        true => {
+            let enters_us = call.ready_us - own_us();
+            let query_us = (call.start_us, call.end_us);
+            IterationTimes { due_us: enters_us - AROUND_US, enters_us, query_us }
+        }
+        false => {
+            let begins_us = (call.start_us + own_us()).min(call.end_us);
+            let query_us = (begins_us, (call.end_us - AROUND_US).max(begins_us));
+            IterationTimes { due_us: call.ready_us - AROUND_US, enters_us: call.start_us, query_us }
+        }
+    });
+    times.enumerate().map(|(number, times)| tree(number + 1, &times)).collect()
+}
+
+/// From one level alone, of iterations in a row: what waits is counted right, or nothing is said.
+#[test]
+fn what_waits_at_one_level_is_told_from_work() {
+    let (mut said, mut of) = (0, 0);
+    for seed in 0..10 {
+        for servers in [1, 3, 5, 8] {
+            for utilisation in [0.85, 0.95] {
+                for (planted, name) in
+                    [(PlantedLimit::Pool(servers), "db"), (PlantedLimit::Workers(servers), "wsgi")]
+                {
+                    let level = random_level(planted, utilisation, 600.0, seed);
+                    let found = waits(&level.iter().collect::<Vec<_>>());
+                    let right = found
+                        .iter()
+                        .all(|one| one.group.name == name && one.servers.count as usize == servers);
+                    assert!(right, "{planted:?} at {utilisation}, seed {seed}: {found:?}");
+                    (said, of) = (said + found.len(), of + 1);
+                }
+            }
+        }
+        for planted in [PlantedLimit::Work, PlantedLimit::Nothing] {
+            let level = random_level(planted, 0.9, 600.0, seed);
+            assert_eq!(waits(&level.iter().collect::<Vec<_>>()), [], "{planted:?}, seed {seed}");
+        }
+    }
+    println!("{said} of {of}");
+    assert!(said * 10 >= of * 8, "{said} of {of}");
 }

@@ -8,7 +8,33 @@ use text::similar::did_you_mean;
 use super::variables::variable;
 
 /// Words of other programs, the commands of bench that they are looked for in, and what does it here.
-const HINTS: [(&[&str], &[&str], &str); 18] = [
+const HINTS: [(&[&str], &[&str], &str); 28] = [
+    (
+        &["-e", "--env"],
+        LOADS,
+        "files refer to variables of the environment, or of `.env`, with `{env: NAME}`",
+    ),
+    (&["--stages", "--stage"], LOADS, "a scenario has stages: `runner: { ramping: { stages: … } }`"),
+    (&["--tag"], LOADS, "an action has tags: `tags: { name: value }`"),
+    (&["--no-tui"], LOADS, "`--no-live` shows lines instead of the live screen"),
+    (&["--latency-correction"], LOADS, "with `--rate`, times always count from when an iteration was due"),
+    (
+        &["--insecure-skip-tls-verify"],
+        LOADS,
+        "`--insecure` accepts any certificate of a URL; a deployment says `tls: { verify: false }`",
+    ),
+    (
+        &["--disable-keepalive", "--no-vu-connection-reuse"],
+        LOADS,
+        "a scenario says `http: { connections: iteration }`",
+    ),
+    (&["--summary-export", "--summary-trend-stats"], RESULTS, JSON),
+    (
+        &["--budget"],
+        &["ab"],
+        "`--pairs` is the most pairs of rounds, and `--round` how long each is; the test may end sooner",
+    ),
+    (&["--receive"], &["ab"], "write `profiler: { receive: 127.0.0.1:4318 }` in the deployment"),
     (&["--dry-run", "--check"], LOADS, DRY),
     (&["--dry-run"], &["prune", "cleanup"], "without --yes, it only says what it would delete"),
     (&["--format", "--output-format"], RESULTS, JSON),
@@ -66,6 +92,7 @@ pub(super) fn helped(mut error: clap::Error) -> clap::Error {
         error.remove(ContextKind::Usage);
     }
     if let Some(hint) = hint {
+        error.remove(ContextKind::Suggested);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]));
     }
     error
@@ -115,6 +142,11 @@ mod tests {
             ("trace show --verbose", "unexpected argument", "run --once"),
             ("ab x --verbose", "bench run --once FILE", "similar"),
             ("validat", "'validate'", "bench runs"),
+            ("run x -e A=1", "{env: NAME}", "as a value"),
+            ("run x --stages 1", "ramping", "as a value"),
+            ("run x --no-tui", "--no-live", "as a value"),
+            ("run x --summary-export=x", "results.json", "as a value"),
+            ("ab x --receive", "profiler: { receive", "as a value"),
             ("qqqqqq", "unrecognized subcommand", "similar"),
         ] {
             let error =

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::CommandFactory as _;
+
 use harness::options::{
     Environment, InfluxUrl, LiveFeed, PushHeader, StatsdAddress, TaskArguments, WatchOptions,
 };
@@ -273,6 +275,28 @@ impl WatchArguments {
     }
 }
 
+impl RunArguments {
+    /// What means something else to users of other programs.
+    fn refuse_slips(&self) -> Result<(), HarnessError> {
+        let begins = |path: Option<&PathBuf>, with: &str| {
+            path.and_then(|path| path.to_str()).is_some_and(|text| text.trim_start().starts_with(with))
+        };
+        if begins(self.deployment.as_ref(), "{") {
+            return Err(HarnessError::usage("-d names the deployment's file, and this is a request's body")
+                .remedy("write --data for the body"));
+        }
+        if ["json=", "csv=", "influxdb="].iter().any(|output| begins(Some(&self.out), output)) {
+            return Err(HarnessError::usage("-o, --out names the directory for the run's directory").remedy(
+                "results.json is in it; --json prints it, and `bench export latest --csv` writes rows",
+            ));
+        }
+        let run = super::Arguments::command();
+        let strange = run.find_subcommand("run").map(super::variables::strange).unwrap_or_default();
+        strange.iter().for_each(|text| output::say(&format!("warning: {text}")));
+        Ok(())
+    }
+}
+
 fn name_and_value(text: &str) -> Result<(String, CommandLineValue), Complaint> {
     CommandLineValue::parse(text, Env::new(&|name| Environment::default().get(name)))
 }
@@ -285,6 +309,7 @@ fn screen_for(options: &mut RunOptions, interrupt: &Interrupt, shown: &ProgressD
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
+    arguments.refuse_slips()?;
     let subject = arguments.subject()?;
     let (once, name) = (&arguments.once, &subject.name);
     if once.watch {

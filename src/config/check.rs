@@ -239,7 +239,8 @@ impl<'s> Checker<'s> {
         literal: Option<&str>,
     ) {
         self.unusable.insert(key.span.clone());
-        let candidate = did_you_mean(&key.name, known.clone());
+        let candidate =
+            elsewhere(&key.name, known.clone()).or_else(|| did_you_mean(&key.name, known.clone()));
         // `hmac_key: { THE KEY }` is a map to YAML.
         let message = if candidate.is_none() && !is_public(self.shown, &key.span) {
             format!("an unknown key in {name}")
@@ -472,4 +473,29 @@ fn expected_words(types: &[&str]) -> String {
         }
     }
     words.join(" or ")
+}
+
+/// Words of other programs, and the keys that mean the same where they are known.
+const ELSEWHERE: [(&[&str], &[&str]); 14] = [
+    (&["name", "label", "id"], &["action", "title"]),
+    (&["url", "uri", "method", "request", "endpoint", "path"], &["get"]),
+    (&["check", "checks", "assert", "asserts", "assertions", "validate", "tests"], &["expect"]),
+    (&["sleep", "wait", "pause", "delay"], &["think"]),
+    (&["data", "payload", "content"], &["body", "json"]),
+    (&["capture", "captures", "save", "register"], &["extract"]),
+    (&["vus", "users", "threads", "connections", "workers"], &["concurrency"]),
+    (&["iterations", "count", "requests"], &["times"]),
+    (&["rate", "arrival_rate"], &["rps"]),
+    (&["thresholds", "threshold", "criteria"], &["sla"]),
+    (&["steps", "scenario", "tasks", "flow", "actions", "requests"], &["iteration"]),
+    (&["base_url", "baseurl", "host", "server", "target", "url"], &["targets", "deployment"]),
+    (&["name", "description"], &["title"]),
+    (&["load", "executor", "options", "users", "vus"], &["runner"]),
+];
+
+/// The known key that means what other programs call `name`.
+fn elsewhere<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    let name = name.to_lowercase();
+    let meant = ELSEWHERE.iter().filter(|(words, _)| words.contains(&name.as_str()));
+    meant.flat_map(|(_, keys)| *keys).find_map(|key| known.clone().find(|one| one == key))
 }

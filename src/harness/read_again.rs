@@ -99,8 +99,16 @@ pub(super) fn read_with(
     }
     // The log does not have it.
     let old = head::read(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
-    results.profiling.received =
-        old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
+    let old = old.map(|old| {
+        let queues = old.workloads.into_iter().map(|workload| (workload.name, workload.queues));
+        (old.profiling.received, queues.collect::<HashMap<_, _>>())
+    });
+    let (received, mut queues) =
+        old.unwrap_or_else(|| (kept::received(run_dir, aggregate.header()), HashMap::new()));
+    results.profiling.received = received;
+    for workload in &mut results.workloads {
+        workload.queues = queues.remove(&workload.name).unwrap_or_default();
+    }
     let traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, to);
     judging::judge(&aggregate, &mut results, &all, &traces);
     Ok((directory, aggregate, results, traces))

@@ -1,6 +1,7 @@
 //! The receiver of a run: it listens before the load, learns of every iteration that ends, and gives traces afterwards.
 
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,18 +82,22 @@ impl SenderSink {
 
 impl RunReceiver {
     /// Starts to receive, into a folder of the run's directory. At least `kept` of the slowest iterations of a workload are
-    /// kept: all of a level of which some in a row are wanted.
+    /// kept: all of a level of which some in a row are wanted. So are all of a row of the first workload.
     pub(super) fn start(
         listeners: Vec<TcpListener>,
         (ids, probe_ids): (RunIds, RunIds),
         plan: &Plan,
         directory: &Path,
         client: &PlainClient,
-        kept: usize,
+        (kept, row): (usize, Range<u64>),
     ) -> Result<Self, HarnessError> {
         let cannot = || HarnessError::cannot("start the receiver of spans".to_owned());
         let slowest = SLOWEST_KEPT.max(kept);
-        let wanted = SamplingQuota { traces: (plan.traces.slow, plan.traces.others), slowest };
+        let wanted = SamplingQuota {
+            traces: (plan.traces.slow, plan.traces.others),
+            slowest,
+            in_a_row: (row.start, row.end),
+        };
         let workloads = u16::try_from(plan.workloads.len()).unwrap_or(u16::MAX);
         let folder = Folder::make(directory).map_err(cannot())?;
         let spool = Spool::start(ids, workloads, wanted, SpoolLimits::default(), Box::new(folder))

@@ -4,6 +4,7 @@
 //! touches a file.
 
 pub mod asynchronous;
+pub mod queues;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

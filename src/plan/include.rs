@@ -141,10 +141,12 @@ pub fn count(source: SourceText) -> Result<usize, RejectedFile> {
     Ok(document.value.steps.len())
 }
 
-/// True for a file of steps, which a scenario includes: neither a scenario nor a deployment has this key.
+/// True for a file of steps, which a scenario includes: neither a scenario nor a deployment has this key. A file with what only
+/// a scenario has is one whose steps have the wrong key.
 #[must_use]
 pub fn is_steps(root: &yaml::YamlNode) -> bool {
-    root.entries().iter().any(|(key, _)| key.name == "steps")
+    let has = |name: &str| root.entries().iter().any(|(key, _)| key.name == name);
+    has("steps") && !["title", "deployment", "runner", "sla"].into_iter().any(has)
 }
 
 enum StepsFileError {

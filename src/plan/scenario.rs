@@ -294,7 +294,7 @@ fn profiling_off(
     } else if !deployment.profiler_enabled {
         "switched off by the deployment (profiler.enabled: false)"
     } else if !propagation.traces() {
-        "the deployment has no HMAC key (profiler.hmac_key); services that speak OpenTelemetry need none: \
+        "the deployment has no HMAC key (profiler.hmac_key); services that speak OpenTelemetry need none: add --receive, or \
          profiler: {receive: 127.0.0.1:4318}"
     } else {
         return None;

@@ -37,10 +37,10 @@ pub fn beside(traced: &Comparison, seen: Option<&ClientComparison>) -> Vec<Style
     stands_out.map(where_it_went).into_iter().chain(differences::lines(places, found, typical_ms)).collect()
 }
 
-/// `By the client's own times, p95 iterations take … longer than typical ones (…); waiting for the answer …`.
+/// `By the client's own times, iterations above p95 take … longer than typical ones (…); waiting for the answer …`.
 fn where_it_went(seen: &ClientComparison) -> StyledLine {
     let mut line = StyledLine::from(format!(
-        "By the client's own times, p{} iterations take {} longer than typical ones ({} instead of {}, on average)",
+        "By the client's own times, iterations above p{} take {} longer than typical ones ({} instead of {}, on average)",
         100_u32.saturating_sub(seen.slow_percent),
         duration(seen.slow_ms - seen.typical_ms),
         duration(seen.slow_ms),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_client_says_where_time_went_and_where_slow_ones_are() {
-        let head = "By the client's own times, p95 iterations take 300 ms longer than typical ones (320 ms instead of 20.0 \
+        let head = "By the client's own times, iterations above p95 take 300 ms longer than typical ones (320 ms instead of 20.0 \
                     ms, on average)";
         for (name, detail, parent, is_cause, expected) in [
             (

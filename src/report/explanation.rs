@@ -8,8 +8,8 @@ use super::because::{because, by_itself, outside};
 use super::document::StyledLine;
 pub use super::named::{PointLabel, kind_in_short, kind_name};
 use super::named::{in_short, name_of, percent, share_with_bound};
-use super::texts::{calls, duration};
-use super::{client_comparison, differences, machine, slow_part};
+use super::texts::{calls, capitalised, duration};
+use super::{client_comparison, differences, machine, queues, slow_part};
 use analysis::late_work::is_waiting;
 use results::model::{
     Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoCauseReason, Overall,
@@ -35,14 +35,16 @@ pub fn sentences(results: &Results) -> Vec<StyledLine> {
 /// Why the slow iterations of a workload are slow; by the client's own figures where there are no traces, or too few.
 #[must_use]
 pub fn why(workload: &Workload) -> Vec<StyledLine> {
-    match &workload.comparison {
+    let mut lines: Vec<StyledLine> = match &workload.comparison {
         None => workload.client_comparison.iter().flat_map(client_comparison::sentences).collect(),
         Some(seen) if seen.no_finding == Some(NoCauseReason::FewTraces) => {
             let client = client_comparison::beside(seen, workload.client_comparison.as_ref());
             std::iter::once(comparison(seen)).chain(client).collect()
         }
         Some(seen) => std::iter::once(comparison(seen)).chain(differences::sentences(seen)).collect(),
-    }
+    };
+    lines.extend(queues::sentences(workload));
+    lines
 }
 
 /// The cause that the comparison of slow with typical iterations names, or that of late with typical work, whichever makes
@@ -186,6 +188,7 @@ fn compared(comparison: &Comparison, until: TimeEndpoint) -> StyledLine {
     let (slow, typical) = (duration(comparison.slow_ms), duration(comparison.typical_ms));
     let mut line = StyledLine::from(match until {
         TimeEndpoint::Response => {
+            let which = capitalised(&which);
             format!("{which} take {gap} longer than typical ones ({slow} instead of {typical}, on average); ")
         }
         TimeEndpoint::WorkEnd => format!(
@@ -482,8 +485,7 @@ mod tests {
             functions: None,
             places: None,
         };
-        let head =
-            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
+        let head = "Iterations above p99 take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
         let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
         let line = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
         assert_eq!(

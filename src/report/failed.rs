@@ -1,6 +1,7 @@
 //! Why an iteration failed, in a few words and in a clause: where, what was found, what was expected.
 
 use super::document::StyledLine;
+use super::texts::capitalised;
 use results::model::ErrorClass;
 
 /// The most words of an action's name.
@@ -129,11 +130,6 @@ fn quoted(text: &str) -> StyledLine {
         };
     }
     line
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
 /// What was found, and what was expected, without markup.

@@ -32,6 +32,7 @@ pub mod offered;
 pub mod once;
 pub mod pairs;
 pub mod probe;
+mod queues;
 pub mod record;
 pub mod run;
 pub mod runs;

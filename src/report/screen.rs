@@ -441,7 +441,6 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
     screen
 }
 
-/// What slow iterations wait for, in a run that nothing speaks against.
 /// What is known of slow iterations, whatever the criteria say.
 #[must_use]
 pub fn slow(results: &Results) -> Screen {

@@ -10,12 +10,12 @@ const LARGE: f64 = 0.2;
 /// A kind that took longer than usual in fewer slow iterations than this stands out in few of them.
 const FEW: f64 = 0.35;
 
-/// `p95 iterations`, or `40 of the 99 p95 iterations` where only those count that make a call.
+/// `iterations above p95`, or `40 of the 99 iterations above p95` where only those count that make a call.
 pub(super) fn which(seen: &Comparison) -> String {
     let percentile = 100_u32.saturating_sub(seen.slow_percent);
     match seen.of_slow {
-        Some(of) => format!("{} of the {of} p{percentile} iterations", seen.slow),
-        None => format!("p{percentile} iterations"),
+        Some(of) => format!("{} of the {of} iterations above p{percentile}", seen.slow),
+        None => format!("iterations above p{percentile}"),
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
             (
                 "too few callers",
                 with(missing, seen(0.2, [0.8, 0.46], None, false)),
-                "p90 … DB may explain 80 %, at least 46 %, but only 4 of these 20 call it, and a finding needs 5: run about \
+                "I… DB may explain 80 %, at least 46 %, but only 4 of these 20 call it, and a finding needs 5: run about \
                  250 iterations or more.",
             ),
             (
@@ -131,7 +131,7 @@ mod tests {
                     SlowIterationShortage { seen: 1, iterations: 1_000, ..missing },
                     seen(0.05, [0.5, 0.0], None, false),
                 ),
-                "p90 … DB may explain 50 %, at least 0 %, but only 1 of these 20 calls it, and a finding needs 5: run about \
+                "I… DB may explain 50 %, at least 0 %, but only 1 of these 20 calls it, and a finding needs 5: run about \
                  1000 iterations or more.",
             ),
             (
@@ -140,34 +140,33 @@ mod tests {
                     no_finding: Some(NoCauseReason::FewTraces),
                     ..with(few, seen(0.2, [0.8, 0.46], None, false))
                 },
-                "p90 … too few traces to be certain why (20 slow, 50 typical): run at least 100 iterations. The largest part \
+                "I… too few traces to be certain why (20 slow, 50 typical): run at least 100 iterations. The largest part \
                  is in DB (80 %, at least 46 %).",
             ),
             (
                 "large, in few",
                 seen(0.3, [0.95, 0.92], None, false),
-                "p90 … no cause is certain. The largest part is in DB (95 %, at least 92 %), but in only 6 of these 20 it took \
+                "I… no cause is certain. The largest part is in DB (95 %, at least 92 %), but in only 6 of these 20 it took \
                  longer than in typical ones.",
             ),
             (
                 "large, among others",
                 seen(1.0, [0.4, 0.3], None, false),
-                "p90 … no cause is certain. The largest part is in DB (40 %, at least 30 %), and other points are slower, too.",
+                "I… no cause is certain. The largest part is in DB (40 %, at least 30 %), and other points are slower, too.",
             ),
             (
                 "spread",
                 seen(1.0, [0.2, 0.12], None, false),
-                "p90 … nothing stands out. The largest part is in DB (20 %, at least 12 %).",
+                "I… nothing stands out. The largest part is in DB (20 %, at least 12 %).",
             ),
             (
                 "some of them",
                 seen(1.0, [0.8, 0.7], Some(50), true),
-                "20 of the 50 p90 … DB explains 80 % of it (at least 70 %), because these call it once, typical ones never.",
+                "20 of the 50 i… DB explains 80 % of it (at least 70 %), because these call it once, typical ones never.",
             ),
         ] {
             let line = terminal::line(&comparison(&seen), terminal::TerminalStyle::default());
-            let head =
-                "iterations take 20.0 ms longer than typical ones (40.0 ms instead of 20.0 ms, on average);";
+            let head = "terations above p90 take 20.0 ms longer than typical ones (40.0 ms instead of 20.0 ms, on average);";
             assert_eq!(line.replace(head, "…").replace(db, "DB"), expected, "{what}");
         }
     }

@@ -112,6 +112,12 @@ pub fn calls(calls: f64) -> String {
     if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
 }
 
+/// The text with a capital at its beginning.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -266,6 +266,12 @@ impl Aggregate {
         self.log.ids().trace_id(iteration)
     }
 
+    /// The iterations in a row whose traces are wanted, all of them; a reader of the log of a part has fewer.
+    #[must_use]
+    pub fn in_a_row(&self) -> &[IterationSample] {
+        &self.candidates.of_row
+    }
+
     /// The client's own trace points of an iteration.
     #[must_use]
     pub fn client_points(&self, sample: &IterationSample) -> Vec<TraceRecord> {

@@ -218,6 +218,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
     Workload {
         comparison: None,
         client_comparison: None,
+        queues: Vec::new(),
         observer_effect: None,
         offered: offered(aggregate, stats, names, rate_per_s),
         network: stats.repeated.model(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 
 use uuid::Uuid;
 
@@ -23,6 +24,9 @@ pub(super) struct Candidates {
     /// The traces that are there already, and the iterations that they are of.
     stored: HashSet<Uuid>,
     pub(super) of_stored: Vec<IterationSample>,
+    /// Numbers of the first workload, and the iterations that have them.
+    row: Range<u64>,
+    pub(super) of_row: Vec<IterationSample>,
     /// One for each workload.
     pub(super) groups: Vec<Group<IterationSample>>,
 }
@@ -34,7 +38,8 @@ impl Candidates {
         let wanted = log.header.traces_wanted;
         let gathered = if wanted.0 == 0 { (SLOW_WITHOUT_TRACES, 0) } else { wanted };
         let groups = groups(gathered, log.header.workloads.len());
-        Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
+        let row = log.header.in_a_row.0..log.header.in_a_row.1;
+        Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), row, of_row: Vec::new(), groups }
     }
 
     fn add(&mut self, row: SampleRow<'_>) {
@@ -45,6 +50,9 @@ impl Candidates {
             group.offer(row.head, self.ids.draw(row.head), || row.to_sample(), &mut drop);
             if !self.stored.is_empty() && self.stored.contains(&self.ids.trace_id(row.head)) {
                 self.of_stored.push(row.to_sample());
+            }
+            if row.head.workload == 0 && self.row.contains(&row.head.number) {
+                self.of_row.push(row.to_sample());
             }
         }
     }

@@ -127,7 +127,7 @@ fn main() {
     let iterations = words.filter_map(|word| word.parse().ok()).next().unwrap_or(ITERATIONS);
     let folder = tempfile::tempdir().unwrap();
     let ids = RunIds::random(ControlShare::NONE);
-    let wanted = SamplingQuota { traces: (200, 100), slowest: SLOWEST };
+    let wanted = SamplingQuota { traces: (200, 100), slowest: SLOWEST, in_a_row: (0, 0) };
     let disk = Box::new(Folder::make(folder.path()).unwrap());
     let spool = Spool::start(ids, 1, wanted, SpoolLimits::default(), disk).unwrap();
     println!("{iterations} iterations of {SPANS} spans, {} s of virtual time", iterations / RATE);

@@ -83,7 +83,7 @@ pub(crate) fn receive(
     let ids =
         RunIds::new(Uuid::from_u128(u128::from(scene.seed) << 8 | u128::from(shard)), ControlShare::NONE);
     let (limits, disk) = (limits(&scene.spans), MemoryDisk::of(scene.spans.room));
-    let wanted = SamplingQuota { traces: (4, 3), slowest: SLOWEST };
+    let wanted = SamplingQuota { traces: (4, 3), slowest: SLOWEST, in_a_row: (0, 0) };
     let workloads = scene.workloads.len().try_into().unwrap();
     let spool = Arc::new(Spool::start(ids, workloads, wanted, limits, Box::new(disk.clone())).unwrap());
     let receiver = Direct::new(spool.clone());

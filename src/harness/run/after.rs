@@ -17,7 +17,7 @@ use base::secret::Secret;
 use collect::publish::{self, PublicationOutcome};
 use collect::{self, FetchTarget};
 use demo::Demo;
-use judging::asynchronous;
+use judging::{asynchronous, queues};
 use measure::latency::SampleId;
 use osprofiler::driver::Collector;
 use report::probe as words;
@@ -99,9 +99,11 @@ impl RunExecution {
         fetched: &mut FetchedRecords,
         stop: &Stop,
     ) {
+        let row = aggregate.in_a_row();
         let addresses = receiving.addresses().to_vec();
-        let iterations: Vec<SampleId> = chosen.iter().map(|chosen| SampleId::from(&chosen.sample)).collect();
-        let ids: Vec<Uuid> = chosen.iter().map(|chosen| aggregate.trace_id(&chosen.sample)).collect();
+        let samples = || chosen.iter().map(|chosen| &chosen.sample).chain(row);
+        let iterations: Vec<SampleId> = samples().map(SampleId::from).collect();
+        let ids: Vec<Uuid> = samples().map(|sample| aggregate.trace_id(sample)).collect();
         if !iterations.is_empty() {
             self.events.event(&Event::FetchingBegan { wanted: iterations.len() });
             let mut here =
@@ -146,6 +148,10 @@ impl RunExecution {
         fetched.error = spans.error.or(fetched.error.take());
         let addresses = addresses.iter().map(ToString::to_string).collect();
         results.profiling.received = Some(ReceivedSpans { addresses, ..received });
+        let queues = queues::of_row(aggregate, row, chosen, fetched, self.share.users_max);
+        if let Some(workload) = results.workloads.first_mut() {
+            workload.queues = queues;
+        }
     }
 
     /// Adds the profiles of the fetched traces; a place that has none costs a note.

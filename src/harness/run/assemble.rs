@@ -1,6 +1,7 @@
 //! Before anything is sent: reads files, raises limits, makes the run's directory, starts the demo.
 
 use std::cell::{OnceCell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -29,6 +30,7 @@ use plan::levels::as_level;
 use plan::rounds::as_round;
 use plan::{Plan, SEED_MAX};
 use results::directory::RunDirectory;
+use terms::runner::Model;
 
 /// Makes the directory of a run, or of a round of one.
 fn directory_of(
@@ -198,6 +200,7 @@ pub(super) fn assemble(
         probe_ids: probe::ids(),
         data_seed,
         window: round.map_or(0..0, |round| round.window.clone()),
+        row: if round.is_none() && part.is_none() { in_a_row(&plan) } else { 0..0 },
         names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
     };
     let run = RunExecution {
@@ -213,6 +216,26 @@ pub(super) fn assemble(
         cloud: CloudState { awaiting, token: None, contexts: None },
     };
     Ok(PreparedRun { run, listeners })
+}
+
+/// How many iterations in a row show what waits, at most, and what share of all.
+const ROW_MAX: u64 = 600;
+const ROW_SHARE: u64 = 4;
+const ROW_MIN: u64 = 200;
+
+/// The iterations in the middle of an open load whose spans are all kept; none where spans are not received, or where the
+/// load says nothing about queues: the users of a closed one look like servers.
+fn in_a_row(plan: &Plan) -> Range<u64> {
+    let [workload] = &plan.workloads[..] else { return 0..0 };
+    let is_open = matches!(workload.runner.model, Model::Open(_));
+    let receives = !plan.deployment.spans.receive.is_empty();
+    let is_traced = plan.profiling_off.is_none() && plan.control.is_none() && plan.traces.slow > 0;
+    let planned = workload.planned().unwrap_or(0);
+    let length = (planned / ROW_SHARE).min(ROW_MAX);
+    if !(is_open && receives && is_traced) || length < ROW_MIN {
+        return 0..0;
+    }
+    planned / 2..planned / 2 + length
 }
 
 impl Round<'_> {

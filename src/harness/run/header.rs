@@ -73,6 +73,7 @@ impl RunExecution {
             },
             control: plan.control,
             traces_wanted: (plan.traces.slow, plan.traces.others),
+            in_a_row: (self.identity.row.start, self.identity.row.end),
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
             rally: self.task.as_ref().map(|task| task.record().clone()),

@@ -200,6 +200,8 @@ struct RunIdentity {
     data_seed: u64,
     /// The numbers of iterations of the first workload whose traces are all wanted.
     window: Range<u64>,
+    /// The same of a run whose spans are received: what waits shows there.
+    row: Range<u64>,
     /// The id in the names of what is made in services: each process has its own.
     names_id: Uuid,
 }
@@ -342,7 +344,14 @@ impl RunExecution {
         if !spans.is_empty() {
             let (ids, directory) = ((self.identity.ids, self.identity.probe_ids), self.directory.path());
             let kept = usize::try_from(self.identity.window.end).unwrap_or(usize::MAX);
-            let receiving = RunReceiver::start(spans, ids, &self.plan, directory, client, kept)?;
+            let receiving = RunReceiver::start(
+                spans,
+                ids,
+                &self.plan,
+                directory,
+                client,
+                (kept, self.identity.row.clone()),
+            )?;
             self.events.event(&Event::Receiving(receiving.addresses()));
             self.services.receiving.replace(Some(receiving));
         }

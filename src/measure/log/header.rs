@@ -52,6 +52,10 @@ pub struct Header {
     /// How many slow iterations' traces were to be fetched, and how many others'.
     #[serde(default)]
     pub traces_wanted: (u32, u32),
+    /// The numbers of iterations in a row of the first workload whose traces are wanted, all of them: from the first up to and
+    /// without the last; logs of earlier builds have none.
+    #[serde(default, skip_serializing_if = "is_no_row")]
+    pub in_a_row: (u64, u64),
     /// What a reader must know.
     pub notes: Vec<String>,
     /// The workloads, in the scenario's order.
@@ -171,4 +175,9 @@ mod percent {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ControlShare, D::Error> {
         f64::deserialize(deserializer).map(ControlShare::from_percent)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_row(row: &(u64, u64)) -> bool {
+    row.0 >= row.1
 }

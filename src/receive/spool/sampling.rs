@@ -11,6 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 
 use base::clock::Nanos;
 use measure::candidates::{Group, groups};
@@ -29,12 +30,15 @@ pub struct SamplingQuota {
     pub traces: (u32, u32),
     /// How many of the slowest iterations of each workload to keep without exception.
     pub slowest: usize,
+    /// The numbers of iterations of the first workload to keep, all of them: from the first up to and without the last.
+    pub in_a_row: (u64, u64),
 }
 
 /// Says which iterations to keep.
 #[derive(Debug)]
 pub struct IterationSampler {
     workloads: Vec<WorkloadSampler>,
+    in_a_row: Range<u64>,
     halved: u32,
 }
 
@@ -54,7 +58,8 @@ impl IterationSampler {
             slowest: Slowest::new(wanted.slowest),
             firsts: FaultExamples::default(),
         };
-        Self { workloads: groups(wanted.traces, workloads).into_iter().map(of_workload).collect(), halved: 0 }
+        let workloads = groups(wanted.traces, workloads).into_iter().map(of_workload).collect();
+        Self { workloads, in_a_row: wanted.in_a_row.0..wanted.in_a_row.1, halved: 0 }
     }
 
     /// Adds an ended iteration, with the number that it drew ([`measure::ids::RunIds::draw`]). Returns the number
@@ -77,7 +82,7 @@ impl IterationSampler {
         if head.ended == CompletionStatus::Failed {
             workload.firsts.offer(head.error, &mut number);
         }
-        samples
+        samples + u8::from(head.workload == 0 && self.in_a_row.contains(&head.number))
     }
 
     /// Makes the largest sample half as large. Returns the workload that it belongs to, or `None` if nothing is kept;

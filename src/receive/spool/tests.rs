@@ -22,7 +22,7 @@ use results::aggregate::Aggregate;
 use results::choice::choose;
 use terms::control::ControlShare;
 
-const WANTED: SamplingQuota = SamplingQuota { traces: (4, 3), slowest: 5 };
+const WANTED: SamplingQuota = SamplingQuota { traces: (4, 3), slowest: 5, in_a_row: (0, 0) };
 const WORKLOADS: u16 = 2;
 
 /// Segments in memory, with room for this number of bytes.
@@ -278,7 +278,7 @@ fn head(number: u64, ms: u64) -> IterationHead {
 fn what_is_chosen_from_the_log_was_kept() {
     let folder = tempfile::tempdir().unwrap();
     let ids = RunIds::new(Uuid::nil(), ControlShare::NONE);
-    let wanted = SamplingQuota { traces: (20, 10), slowest: 10 };
+    let wanted = SamplingQuota { traces: (20, 10), slowest: 10, in_a_row: (0, 0) };
     let disk = Box::new(Folder::make(folder.path()).unwrap());
     let spool = Spool::start(ids, 1, wanted, SpoolLimits::default(), disk).unwrap();
     let mut random = fastrand::Rng::with_seed(3);
@@ -362,7 +362,7 @@ fn a_full_disk_costs_spans_and_once_there_is_room_nothing_more() {
     let disk = Memory::of(5_000);
     let limits = SpoolLimits { queue_bytes: 40_000, ..ample() };
     let ids = ids();
-    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000 };
+    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000, in_a_row: (0, 0) };
     let spool = Spool::start(ids, WORKLOADS, wanted, limits, Box::new(disk.clone())).unwrap();
     let profiled = (0..1_000).filter(|number| !ids.is_control((0, *number)));
     let profiled: Vec<u64> = profiled.collect();
@@ -397,7 +397,7 @@ fn a_full_disk_costs_spans_and_once_there_is_room_nothing_more() {
 #[test]
 fn every_bound_has_a_count() {
     let ids = RunIds::new(Uuid::from_u128(5), ControlShare::NONE);
-    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000 };
+    let wanted = SamplingQuota { traces: (0, 0), slowest: 1_000, in_a_row: (0, 0) };
     let disk = Box::new(Memory::of(0));
     let spool = Spool::start(ids, 1, wanted, SpoolLimits { disk_bytes: 1 << 20, ..tight() }, disk).unwrap();
     let take =
@@ -432,7 +432,7 @@ fn every_bound_has_a_count() {
 fn too_much_to_keep_makes_samples_smaller_and_the_slowest_stay() {
     let ids = ids();
     let limits = SpoolLimits { disk_bytes: 200_000, segment_bytes: 10_000, queue_bytes: 1 << 20, ..ample() };
-    let wanted = SamplingQuota { traces: (100, 50), slowest: 10 };
+    let wanted = SamplingQuota { traces: (100, 50), slowest: 10, in_a_row: (0, 0) };
     let disk = Memory::of(u64::MAX);
     let spool = Spool::start(ids, 1, wanted, limits, Box::new(disk.clone())).unwrap();
     let mut profiled: Vec<u64> = (0..3_000).filter(|number| !ids.is_control((0, *number))).collect();
@@ -457,7 +457,7 @@ fn too_much_to_keep_makes_samples_smaller_and_the_slowest_stay() {
 #[test]
 fn two_threads_at_a_time_lose_nothing() {
     let ids = RunIds::new(Uuid::from_u128(5), ControlShare::NONE);
-    let wanted = SamplingQuota { traces: (50, 20), slowest: 100 };
+    let wanted = SamplingQuota { traces: (50, 20), slowest: 100, in_a_row: (0, 0) };
     let limits = SpoolLimits { segment_bytes: 20_000, ..SpoolLimits::default() };
     let disk = Box::new(Memory::of(u64::MAX));
     let spool = Spool::start(ids, 1, wanted, limits, disk).unwrap();
@@ -545,7 +545,7 @@ fn a_crash_leaves_records_that_can_be_read_up_to_its_last_whole_frame() {
 fn a_trace_is_read_while_spans_come() {
     let directory = tempfile::tempdir().unwrap();
     let folder = Folder::make(directory.path()).unwrap();
-    let wanted = SamplingQuota { traces: (1, 1), slowest: 1 };
+    let wanted = SamplingQuota { traces: (1, 1), slowest: 1, in_a_row: (0, 0) };
     let spool = Spool::start(ids(), WORKLOADS, wanted, ample(), Box::new(folder)).unwrap();
     let trace_id = |number: u64| ids().trace_id((0, number)).as_u128();
     let written = |number: u64| spool.written((0, number), trace_id(number), directory.path()).unwrap();

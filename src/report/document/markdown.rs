@@ -9,6 +9,7 @@ use super::{
     Block, Cell, DocumentColumnKind, DocumentTable, JudgedCriterion, ReportDocument, RowRole, StyledLine,
     StyledSpan, TableRow,
 };
+use crate::texts::capitalised;
 use base::visible::on_one_line;
 
 /// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
@@ -68,11 +69,6 @@ fn block(block: &Block, level: usize) -> Option<String> {
 /// Whether what follows one of GitLab's and GitHub's marks makes it the name of something: an issue, a label, an epic.
 fn begins_reference(next: Option<&char>) -> bool {
     next.is_some_and(|next| next.is_alphanumeric() || matches!(next, '_' | '"'))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
 /// A line as Markdown. Blanks at its ends would be markup.

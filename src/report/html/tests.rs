@@ -75,7 +75,7 @@ fn the_page_holds_what_the_results_hold() {
         "from when the request was due.",
         "Profiling on: every iteration was traced except ",
         " complete, 1 partial, 1 absent.",
-        "<b>create-server:</b> p99 iterations take ",
+        "<b>create-server:</b> Iterations above p99 take ",
         ", on average); <code>db · SELECT … FROM user</code>",
         "because it is called 40 times instead of ",
         "host controller-1: 100 % instead of ",

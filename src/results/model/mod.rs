@@ -18,6 +18,7 @@ mod gate;
 mod load;
 mod numbers;
 mod probe;
+mod queues;
 mod reason;
 mod record;
 mod shards;
@@ -52,6 +53,7 @@ pub use gate::{Criterion, CriterionMeasurement, Outcome, Severity, Verdict};
 pub use load::{LoadSeries, Network, OfferedLoad};
 pub use numbers::{MeasuredNumbers, NumberPercentile};
 pub use probe::Probe;
+pub use queues::CallQueue;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
 pub use shards::MergedShard;
@@ -323,6 +325,9 @@ pub struct Workload {
     /// The same by the client's own figures, which need no trace; absent with too few iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_comparison: Option<ClientComparison>,
+    /// Calls that wait for their turn, longest first, by the traces of iterations in a row; absent if none is certain to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<CallQueue>,
     /// Response times over time; absent if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,

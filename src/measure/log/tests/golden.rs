@@ -145,6 +145,7 @@ pub(super) fn header() -> Header {
         },
         control: ControlShare::from_percent(12.5),
         traces_wanted: (200, 100),
+        in_a_row: (0, 0),
         notes: vec![text("a note")],
         workloads: vec![workload("first", sla, Some(40)), workload("second", Sla::default(), None)],
         rally: None,

@@ -1,0 +1,64 @@
+//! What waits for its turn, by the traces of iterations in a row.
+
+use std::collections::HashSet;
+
+use capacity::waits::{CallWait, waits};
+
+use base::parallel;
+use measure::sample::IterationSample;
+use osprofiler::report::TraceTree;
+use results::aggregate::Aggregate;
+use results::choice::ChosenIteration;
+use results::fetched::FetchedRecords;
+use results::model::CallQueue;
+use uuid::Uuid;
+
+use crate::asynchronous;
+
+/// This share of the iterations in a row must have their traces.
+const TRACED_MIN: f64 = 0.98;
+/// At most so many are said.
+const QUEUES_MAX: usize = 3;
+
+/// The calls that wait in these iterations in a row. Of the records, those of iterations that are not `chosen` for another
+/// reason are taken away. `users_max`: so many iterations can be under way, which looks like servers.
+pub fn of_row(
+    aggregate: &Aggregate,
+    row: &[IterationSample],
+    chosen: &[ChosenIteration],
+    fetched: &mut FetchedRecords,
+    users_max: u32,
+) -> Vec<CallQueue> {
+    let others: HashSet<Uuid> = chosen.iter().map(|one| aggregate.trace_id(&one.sample)).collect();
+    let mut traced = Vec::with_capacity(row.len());
+    for sample in row {
+        let id = aggregate.trace_id(sample);
+        let records = match others.contains(&id) {
+            true => fetched.records.get(&id).cloned(),
+            false => fetched.records.remove(&id),
+        };
+        traced.extend(records.filter(|records| !records.is_empty()).map(|records| (sample, records)));
+    }
+    if row.is_empty() || (traced.len() as f64) < TRACED_MIN * row.len() as f64 {
+        return Vec::new();
+    }
+    let trees = parallel::map(traced, |(sample, records)| {
+        TraceTree::build(&asynchronous::whole(aggregate, sample, records, &[]).0)
+    });
+    let iterations = trees.len() as u64;
+    let found = waits(&trees.iter().collect::<Vec<_>>());
+    let is_of_users = |one: &CallWait| one.servers.count >= users_max;
+    let found = found.into_iter().filter(|one| !is_of_users(one)).take(QUEUES_MAX);
+    let queue = |CallWait { group, servers, each_ms, share }| CallQueue {
+        service: group.service,
+        name: group.name,
+        enters: group.enters,
+        servers: servers.count,
+        busy: servers.busy,
+        waits_ms: each_ms,
+        works_ms: servers.works_ms,
+        share,
+        iterations,
+    };
+    found.map(queue).collect()
+}

@@ -1,0 +1,28 @@
+//! Calls that wait for their turn, as iterations in a row show them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Calls of one name that wait for servers: the connections of a pool, workers, a lock.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct CallQueue {
+    /// The project and service that reports the calls.
+    pub service: String,
+    /// Their name, such as `db`.
+    pub name: String,
+    /// True if these are the points at which requests enter the service.
+    #[serde(default)]
+    pub enters: bool,
+    /// How many calls the service works on at once while others wait.
+    pub servers: u32,
+    /// How much of their time the servers were busy, from 0 to 1.
+    pub busy: f64,
+    /// How long an iteration waits for them, on average.
+    pub waits_ms: f64,
+    /// How long a call takes once it has begun, on average.
+    pub works_ms: f64,
+    /// The share of the waiting in the time of the iterations, from 0 to 1.
+    pub share: f64,
+    /// How many iterations in a row this was seen in.
+    pub iterations: u64,
+}
