@@ -96,7 +96,13 @@ impl GateArguments {
             let path = path.map(|path| format!("\n{}", path.display())).unwrap_or_default();
             output::print(&format!("{}{path}", terminal::verdict_line(results, style)));
         } else {
-            output::print(&words(|text| terminal::summary(results, path, &finished.heard, style, text)));
+            let summary = words(|text| terminal::summary(results, path, &finished.heard, style, text));
+            output::print(&summary);
+            // What comes first has left a small terminal.
+            let rows = output::size().map_or(usize::MAX, |(_, rows)| usize::from(rows));
+            if output::is_interactive() && summary.lines().count() >= rows {
+                output::print(&format!("\n{}", terminal::verdict_line(results, style)));
+            }
         }
         self.end(finished)
     }

@@ -11,7 +11,7 @@ use harness::options::{
 };
 use harness::push_options::{otlp_url, remote_write_url};
 use harness::url_run::UrlRun;
-use harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions, Sink};
+use harness::{Event, HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions, Sink};
 use plan::SEED_MAX;
 use plan::overrides::LoadShape;
 use plan::references::Env;
@@ -292,7 +292,8 @@ impl RunArguments {
         }
         let run = super::Arguments::command();
         let strange = run.find_subcommand("run").map(super::variables::strange).unwrap_or_default();
-        strange.iter().for_each(|text| output::say(&format!("warning: {text}")));
+        let shown = ProgressDisplay::new(false).sink();
+        strange.iter().for_each(|text| shown.event(&Event::Warning(text)));
         Ok(())
     }
 }

@@ -96,15 +96,25 @@ impl<'a> ParsedReply<'a> {
         let KeptOfAnswer { seen, outcomes, numbers } = kept;
         // Other users may have rendered on this thread in the meantime.
         allowance::renew();
-        if let Some(outcomes) = outcomes {
+        if let Some(outcomes) = outcomes.as_mut() {
             outcomes.extend(self.outcomes(action, duration, variables));
         }
         let verdict = self
             .check(action, duration, variables)
             .and_then(|()| self.extract(&action.extracts, variables))
             .and_then(|()| self.check_variables(&action.expect, variables));
-        if let Some(outcomes) = outcomes {
+        if let Some(outcomes) = outcomes.as_mut() {
             outcomes.extend(Self::outcomes_of_variables(&action.expect, variables));
+        }
+        if let Some(outcomes) = outcomes.as_mut().filter(|_| verdict.is_ok()) {
+            outcomes.extend(action.measures.iter().map(|one| {
+                let expected = match self.number(&one.place) {
+                    Some(number) => format!("is {number}"),
+                    None => "finds no number in this answer".to_owned(),
+                };
+                // It fails nothing.
+                CheckOutcome { what: format!("measure `{}`", one.name), expected, found: None, holds: true }
+            }));
         }
         match verdict {
             Ok(()) => numbers.extend(action.measures.iter().map(|one| (one.index, self.number(&one.place)))),

@@ -69,6 +69,7 @@ fn runners() {
         ("{ constant: { concurrency: 1000000 } }", "3:36|at most 100000", "write 1 to 100000"),
         ("{ constant: { time: 1 } }", "3:23|unknown key `time` in `constant`", "did you mean `times`?"),
         ("{ constnt: { times: 1 } }", "3:11|unknown key `constnt` in `runner`", "did you mean `constant`?"),
+        ("{ constant: { vus: 1 } }", "3:23|unknown key `vus` in `constant`", "did you mean `concurrency`?"),
         ("{ constant: { times: 1, timeout: 0 } }", "3:42|`timeout` is zero", "such as 5s"),
         ("{ constant: { times: 1, timeout: \"5\" } }", "3:42|`5` has no unit", "number with a unit"),
         ("{ constant: {}, serial: { times: 1 } }", "3:25|takes only one key, but has 2", "keep one of"),
@@ -350,6 +351,8 @@ fn warm_ups() {
         (RUNNER, "warm_up: 0s", "6:10|`warm_up` is zero", "such as 5s"),
         (RUNNER, "warm_up: { times: 0 }", "6:19|`times` must be at least 1", "write 1 or more"),
         (RUNNER, "warm_up: { time: 5 }", "6:12|unknown key `time`", "did you mean `times`?"),
+        (RUNNER, "thresholds: [ p95 < 1s ]", "6:1|unknown key `thresholds`", "did you mean `sla`?"),
+        (RUNNER, "steps: [ { get: / } ]", "6:1|unknown key `steps`", "did you mean `iteration`?"),
         (RUNNER, "warm_up: 5 minutes", "6:10|`minutes` is not a unit of time", "use ns, us, ms, s, m or h"),
         (
             ramp,

@@ -50,6 +50,21 @@ fn percentile(of: &Value, wanted: f64) -> f64 {
     all.iter().find(|at| at["percentile"] == wanted).unwrap()["value"].as_f64().unwrap()
 }
 
+/// Whoever writes a scenario sees the numbers before the load.
+#[test]
+fn a_single_iteration_shows_its_numbers() {
+    let (bench, server) = (Bench::new(), shop());
+    bench.load(&server.url(), "", &format!("{}{STEPS}", runner(1)));
+    let shown = bench.run(&["run", "scenario.yaml", "--once", "--verbose"]).expect_code(0).stdout;
+    for line in [
+        "measure `cart_total` is 1",
+        "measure `balance` is -1.5",
+        "measure `nothing` finds no number in this answer",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}
+
 #[test]
 fn numbers_have_percentiles_thresholds_and_a_trace() {
     let (bench, server) = (Bench::new(), shop());

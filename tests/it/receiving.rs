@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bench::harness::options::LiveFeed;
@@ -243,6 +243,58 @@ fn the_cause_so_far_is_known_while_the_load_runs() {
     let found = found.unwrap();
     assert_eq!(found.headline, "Slow iterations wait for SELECT item · SELECT ?");
     assert!(found.sentence.contains("explains") && found.traces > 20, "{found:?}");
+}
+
+/// A service whose queries wait for three connections, and how long each holds one.
+fn shop_with_a_pool(tell: impl Fn(&[Value]) + Send + Sync + 'static) -> ScriptedServer {
+    let free = Arc::new((Mutex::new(3_u32), Condvar::new()));
+    ScriptedServer::start(move |seen, wire| {
+        let (began, (left, freed)) = (now_ns(), &*free);
+        let mut held = freed.wait_while(left.lock().unwrap(), |left| *left == 0).unwrap();
+        *held -= 1;
+        drop(held);
+        let query = now_ns();
+        std::thread::sleep(Duration::from_millis(12));
+        let answered = now_ns();
+        *left.lock().unwrap() += 1;
+        freed.notify_one();
+        if let Some(traced) = SampledRequest::of(seen) {
+            tell(&[
+                traced.span(1, &traced.parent_id, "GET /x", 2, (began, now_ns())),
+                traced.span(2, &traced.id(1), "query", 3, (query, answered)),
+            ]);
+        }
+        wire.answer("200 OK", "application/json", "{}")
+    })
+}
+
+/// Never a wrong number; on a busy machine a run may say nothing, so it may try again.
+#[test]
+fn what_waits_for_its_turn_is_said_with_the_number_of_servers() {
+    let said = (0..4).find_map(|_| {
+        let address = Arc::new(OnceLock::<SocketAddr>::new());
+        let told = Arc::clone(&address);
+        let server = shop_with_a_pool(move |spans| {
+            if let Some(address) = told.get() {
+                assert_eq!(export(*address, spans), "HTTP/1.1 200 OK");
+            }
+        });
+        let events: Sink = Arc::new(move |event: &Event<'_>| {
+            if let Event::Receiving(addresses) = event {
+                address.set(addresses[0]).unwrap();
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let load = "runner: { rps: { rps: 220, times: 1000, random: poisson } }";
+        let options = options(folder.path(), &server.url(), "{ receive: '127.0.0.1:0' }", load);
+        let finished = run(options, &Interrupt::new(), &events).unwrap();
+        let queues = &finished.results.workloads[0].queues;
+        let wrong = queues.iter().any(|queue| (queue.name.as_str(), queue.servers) != ("query", 3));
+        assert!(!wrong, "{queues:?}");
+        queues.first().cloned()
+    });
+    let said = said.expect("four runs said nothing");
+    assert!((12.0..40.0).contains(&said.works_ms) && said.waits_ms > 0.5 && said.busy > 0.6, "{said:?}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub trait Visitor {
 }
 
 /// Who is told how far a pass is: bytes that were read, and how many there are.
-type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
+type PassProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// The log of a run.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct RunLog {
     criteria_replaced: bool,
     /// Iterations that ended later are left out.
     until_ns: Nanos,
-    told: Option<Told>,
+    told: Option<PassProgress>,
 }
 
 /// What a pass has met beside iterations.

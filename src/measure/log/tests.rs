@@ -403,8 +403,8 @@ proptest! {
 /// A pass can be watched, and can leave out what ended late, as a reader of a load under way does.
 #[test]
 fn a_pass_says_how_far_it_is_and_ends_where_it_is_told_to() {
-    struct Numbers(Vec<u64>);
-    impl Visitor for Numbers {
+    struct SeenNumbers(Vec<u64>);
+    impl Visitor for SeenNumbers {
         fn rows(&mut self, rows: &Rows) -> io::Result<()> {
             self.0.extend(rows.iter().map(|row| row.head.number));
             Ok(())
@@ -424,7 +424,7 @@ fn a_pass_says_how_far_it_is_and_ends_where_it_is_told_to() {
     let told = Arc::clone(&heard);
     log.tell(move |read, of| told.lock().unwrap().push((read, of)));
     log.leave_out_after(14_600);
-    let mut numbers = Numbers(Vec::new());
+    let mut numbers = SeenNumbers(Vec::new());
     log.visit(&mut [&mut numbers]).unwrap();
     // They begin every microsecond and take half of one or a little more.
     assert_eq!(numbers.0, (0..15).collect::<Vec<_>>());
