@@ -187,8 +187,7 @@ pub(super) fn assemble(
         None => warn(events, &plan.warnings),
         Some(round) => round.limit(&mut plan),
     }
-    let data_seed = data_seed_of(part.as_ref(), &plan);
-    let ids = ids_of(part.as_ref(), &plan);
+    let (data_seed, ids) = (data_seed_of(part.as_ref(), &plan), ids_of(part.as_ref(), &plan));
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting =
@@ -200,7 +199,7 @@ pub(super) fn assemble(
         probe_ids: probe::ids(),
         data_seed,
         window: round.map_or(0..0, |round| round.window.clone()),
-        row: if round.is_none() && part.is_none() { in_a_row(&plan) } else { 0..0 },
+        row: in_a_row(&plan, round),
         names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
     };
     let run = RunExecution {
@@ -225,8 +224,11 @@ const ROW_MIN: u64 = 200;
 
 /// The iterations in the middle of an open load whose spans are all kept; none where spans are not received, or where the
 /// load says nothing about queues: the users of a closed one look like servers.
-fn in_a_row(plan: &Plan) -> Range<u64> {
+fn in_a_row(plan: &Plan, round: Option<&Round<'_>>) -> Range<u64> {
     let [workload] = &plan.workloads[..] else { return 0..0 };
+    if round.is_some() || plan.shard.is_part() {
+        return 0..0;
+    }
     let is_open = matches!(workload.runner.model, Model::Open(_));
     let receives = !plan.deployment.spans.receive.is_empty();
     let is_traced = plan.profiling_off.is_none() && plan.control.is_none() && plan.traces.slow > 0;

@@ -177,7 +177,6 @@ mod percent {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_no_row(row: &(u64, u64)) -> bool {
     row.0 >= row.1
 }

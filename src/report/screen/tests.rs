@@ -355,6 +355,7 @@ fn unclear(low: f64) -> Results {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_run_with_nothing_to_say_says_what_is_known() {
     let busy = |asked, users| {
         let mut results = overload(criterion("p(99) < 250ms", Outcome::Pass, "90 ms"));
