@@ -51,6 +51,7 @@ pub fn of_row(
     let found = found.into_iter().filter(|one| !is_of_users(one)).take(QUEUES_MAX);
     let queue = |CallWait { group, servers, each_ms, share }| CallQueue {
         service: group.service,
+        caller: group.caller,
         name: group.name,
         enters: group.enters,
         servers: servers.count,

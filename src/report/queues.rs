@@ -4,13 +4,42 @@ use super::document::StyledLine;
 use super::texts::{duration, percent};
 use results::model::{CallQueue, Workload};
 
+/// Waiting for less than this share of the time is not what makes iterations slow.
+const MUCH: f64 = 0.2;
+/// The most words of a name in a headline.
+const NAME_WORDS_MAX: usize = 2;
+
+/// The queue in which slow iterations lose the time that the named cause says: before the calls of its service, or before
+/// their requests enter one.
+pub(super) fn behind_the_cause(workload: &Workload) -> Option<&CallQueue> {
+    let kinds = &workload.comparison.as_ref()?.kinds;
+    let cause = kinds.iter().find(|kind| kind.is_cause)?;
+    let fits = |queue: &&CallQueue| match queue.enters {
+        true => cause.outside || cause.service == queue.caller,
+        false => !cause.outside && cause.service == queue.caller,
+    };
+    workload.queues.iter().filter(|queue| queue.share >= MUCH).find(fits)
+}
+
+/// The headline on a queue.
+pub(super) fn headline(queue: &CallQueue) -> StyledLine {
+    let words: Vec<&str> = queue.name.split_whitespace().collect();
+    let name = match words.len() > NAME_WORDS_MAX {
+        true => format!("{}…", words[..NAME_WORDS_MAX].join(" ")),
+        false => words.join(" "),
+    };
+    let turns = if queue.servers == 1 { "one".to_owned() } else { queue.servers.to_string() };
+    let verb = if queue.enters { "serves" } else { "runs" };
+    StyledLine::from("Slow iterations queue: ").code(name).text(format!(" {verb} {turns} at a time")).done()
+}
+
 /// A sentence for each kind of calls that wait.
 pub(super) fn sentences(workload: &Workload) -> impl Iterator<Item = StyledLine> + '_ {
     workload.queues.iter().map(sentence)
 }
 
-fn sentence(queue: &CallQueue) -> StyledLine {
-    let CallQueue { service, name, enters, servers, busy, waits_ms, works_ms, share, iterations } = queue;
+pub(super) fn sentence(queue: &CallQueue) -> StyledLine {
+    let CallQueue { service, name, enters, servers, busy, waits_ms, works_ms, share, iterations, .. } = queue;
     let turns = if *servers == 1 { "one at a time".to_owned() } else { format!("{servers} at a time") };
     let (what, waits) = match enters {
         true => (" requests enter", "before that"),
@@ -37,6 +66,7 @@ mod tests {
     fn a_queue_is_said_with_its_servers_and_both_times() {
         let queue = CallQueue {
             service: "shop".to_owned(),
+            caller: "shop".to_owned(),
             name: "db".to_owned(),
             enters: false,
             servers: 5,
@@ -58,8 +88,13 @@ mod tests {
                  41 % of its time, and the work then takes 10.1 ms (seen in 600 iterations in a row).",
             ),
         ] {
+            let in_short = match queue.enters {
+                true => "Slow iterations queue: `db` serves one at a time",
+                false => "Slow iterations queue: `db` runs 5 at a time",
+            };
             let style = terminal::TerminalStyle { columns: None, colour: false };
             assert_eq!(terminal::line(&sentence(&queue), style), expected);
+            assert_eq!(terminal::line(&headline(&queue), style), in_short);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::document::{StyledLine, StyledSpan};
 use super::explanation::kind_in_short;
 use super::texts::percent;
 use super::words::{self, CauseName, FoundCause, duration};
-use super::{failed, machine, offered, slow_part};
+use super::{failed, machine, offered, queues, slow_part};
 use analysis::explanation::QUEUE_TIME;
 use base::units::{beside_limit, format_ns_to};
 use results::model::{
@@ -446,16 +446,21 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 pub fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
     if let Some(FoundCause { name, sentence: mut why, late: work }) = words::cause(results) {
-        let headline = match name {
-            CauseName::Kind(name) if work.is_some() => late_because_of(name),
-            CauseName::Kind(name) => match (plain(&name).as_str(), late) {
+        let queue = results.workloads.iter().filter(|_| work.is_none()).find_map(queues::behind_the_cause);
+        if let Some(queue) = queue {
+            why.text(" ").line(queues::sentence(queue));
+        }
+        let headline = match (name, queue) {
+            (CauseName::Kind(_), Some(queue)) => queues::headline(queue),
+            (CauseName::Kind(name), None) if work.is_some() => late_because_of(name),
+            (CauseName::Kind(name), None) => match (plain(&name).as_str(), late) {
                 (QUEUE_TIME, Some(late)) => {
                     why.text(" ").text(late);
                     "Slow iterations start late: bench itself was late".into()
                 }
                 _ => waiting_for(name),
             },
-            CauseName::Whole(pattern) => {
+            (CauseName::Whole(pattern), _) => {
                 machine::busy(results).into_iter().for_each(|busy| {
                     why.text(" ").text(busy);
                 });

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::html::sample;
-use results::model::{CriterionMeasurement, OfferedLoad, Percentile, TraceState};
+use results::model::{CallQueue, CriterionMeasurement, OfferedLoad, Percentile, TraceState};
 
 fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
     ErrorClass {
@@ -536,6 +536,44 @@ fn what_slow_iterations_wait_for_reads_as_a_sentence() {
         ),
     ] {
         assert_eq!(plain(&waiting_for(name)), expected);
+    }
+}
+
+/// Where the cause is time before calls that wait for their turn, the queue is what a reader must know.
+#[test]
+fn a_queue_behind_the_cause_is_the_headline() {
+    let queue = |caller: &str, enters, share| CallQueue {
+        service: "shop".to_owned(),
+        caller: caller.to_owned(),
+        name: if enters { "GET /cart and more" } else { "db" }.to_owned(),
+        enters,
+        servers: 5,
+        busy: 0.9,
+        waits_ms: 7.0,
+        works_ms: 10.0,
+        share,
+        iterations: 600,
+    };
+    let outside = "Slow iterations lose time outside the traced services";
+    for (queue, is_outside, expected) in [
+        (queue("identity", false, 0.4), false, "Slow iterations queue: db runs 5 at a time"),
+        (queue("bench", true, 0.4), true, "Slow iterations queue: GET /cart… serves 5 at a time"),
+        (queue("identity", false, 0.1), false, "Slow iterations wait for db · SELECT … FROM assignment"),
+        (queue("other", false, 0.4), false, "Slow iterations wait for db · SELECT … FROM assignment"),
+        (queue("identity", false, 0.4), true, outside),
+    ] {
+        let mut results = unclear(0.7);
+        results.workloads[0].queues = vec![queue];
+        let seen = results.workloads[0].comparison.as_mut().unwrap();
+        (seen.kinds[0].is_cause, seen.kinds[0].outside, seen.no_finding) = (true, is_outside, None);
+        let reason = of(&results).reason;
+        assert_eq!(reason.headline, expected);
+        assert_eq!(
+            reason.sentence.contains("5 at a time"),
+            expected.contains("queue:"),
+            "{}",
+            reason.sentence
+        );
     }
 }
 

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct CallQueue {
     /// The project and service that reports the calls.
     pub service: String,
+    /// The same of those that call; `bench` for the client.
+    #[serde(default)]
+    pub caller: String,
     /// Their name, such as `db`.
     pub name: String,
     /// True if these are the points at which requests enter the service.
