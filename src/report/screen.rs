@@ -3,6 +3,8 @@
 //! The one place for these words: the terminal, Markdown, HTML, JUnit, `results.json`, the list of runs and the badge take
 //! them from here. A run that failed by errors never begins with what is slow. Nothing here computes a statistic.
 
+pub(super) mod figures;
+
 use uuid::Uuid;
 
 use super::document::{StyledLine, StyledSpan};
@@ -14,7 +16,7 @@ use analysis::explanation::QUEUE_TIME;
 use base::units::{beside_limit, format_ns_to};
 use results::model::{
     Counts, Criterion, CriterionMeasurement, ErrorClass, NoCauseReason, Outcome, Reason, ReasonKind, Results,
-    RunStatus, Severity, Time, Workload,
+    RunStatus, Severity, Workload,
 };
 
 /// The most words of a headline.
@@ -497,37 +499,16 @@ pub fn slow(results: &Results) -> Screen {
             let mut headline = StyledLine::from("Slow iterations: perhaps ");
             headline.line(in_words(kind_in_short(part), NAME_WORDS_MAX)).done()
         }
-        None => in_figures(results).into(),
+        None => figures::in_short(results).into(),
     };
-    let mut sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
+    let mut sentence =
+        words::sentences(results).into_iter().next().unwrap_or_else(|| figures::counted(results));
     let has_collector = results.profiling.collector.is_some() || results.profiling.received.is_some();
     if results.profiling.enabled && !has_collector {
         sentence.text(" No collector is named, so nothing tells why slow ones are slow: add ");
         sentence.code("profiler.connection_string").text(" or ").code("profiler.receive").text(".");
     }
     screen(ReasonKind::Nothing, headline, sentence)
-}
-
-/// The figures of a run that nothing else is known of, in a few words.
-fn in_figures(results: &Results) -> String {
-    let counts = results.workloads.iter().map(|workload| workload.iterations);
-    let (total, failed) =
-        counts.fold((0, 0), |(total, failed), one| (total + one.total, failed + one.failed));
-    let failures = if failed == 0 { "none failed".to_owned() } else { format!("{failed} failed") };
-    let at = |workload: &Workload, percentile| {
-        let times = &workload.response_time;
-        let has_time = matches!(times.of_all_at(percentile), Some(Time::Ms(_)));
-        has_time.then(|| words::percentile(times, percentile, ""))
-    };
-    let times = match &results.workloads[..] {
-        [one] if total > 1 => at(one, 50.0).zip(at(one, 99.0)),
-        _ => None,
-    };
-    match times {
-        Some((p50, p99)) => format!("p50 {p50}, p99 {p99}, {failures}"),
-        None if total == 1 => format!("1 iteration, {failures}"),
-        None => format!("{total} iterations, {failures}"),
-    }
 }
 
 /// A run that nothing speaks against, but no trace of it came: a wrong key looks like this.
@@ -560,22 +541,6 @@ fn late_because_of(name: StyledLine) -> StyledLine {
         _ => "waits for ",
     };
     StyledLine::from(format!("Late work {verb}")).line(in_words(name, NAME_WORDS_MAX)).done()
-}
-
-/// The figures of a run that nothing else is known of.
-pub(super) fn figures(results: &Results) -> StyledLine {
-    let one = |workload: &Workload| {
-        let count = workload.response_time.count_of_all();
-        let at = |percentile| {
-            let shown = words::percentile(&workload.response_time, percentile, "");
-            (!shown.is_empty()).then_some(shown)
-        };
-        let (p50, p99) = (at(50.0)?, at(99.0)?);
-        let name = named(results, workload).map_or_else(String::new, |name| format!("{name}: "));
-        Some(format!("{name}{count} iterations, p50 {p50}, p99 {p99}."))
-    };
-    let all: Vec<String> = results.workloads.iter().filter_map(one).collect();
-    all.join(" ").into()
 }
 
 /// The sentence on what makes slow iterations of a workload slow, if something does for certain.

@@ -115,7 +115,7 @@ fn real_servers_compress_if_they_are_asked_to() {
     let bench = Bench::new();
     let url = format!("ws://127.0.0.1:{}/a?b=c", echo.port);
     let ended = bench.run(&["run", &url, "--data", "hello", "-n", "20", "-c", "2"]).expect_code(0);
-    assert!(ended.stdout.contains("20 iterations, none failed"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(", none failed\n20 iterations in "), "{}", ended.stdout);
     let curl = bench.run(&["run", &url, "--data", "hello", "--once", "--curl"]).stdout;
     let expected = format!("websocat \\\n  'ws://127.0.0.1:{}/a?b=c'\n", echo.port);
     assert!(curl.contains(&expected) && curl.contains("# over the WebSocket: SEND send"), "{curl}");

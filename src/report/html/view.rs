@@ -384,7 +384,7 @@ fn sentence(reason: &str) -> String {
 
 /// The sentence below the headline without the figures that stand beside it.
 fn without_figures(results: &Results, mut sentence: StyledLine) -> StyledLine {
-    let figures = screen::plain(&screen::figures(results));
+    let figures = screen::plain(&screen::figures::counted(results));
     if let (Some(StyledSpan::Text(text)), [_]) = (sentence.spans.first_mut(), results.workloads.as_slice())
         && let Some(rest) = text.strip_prefix(&figures)
     {
