@@ -25,7 +25,7 @@ const SLOW_EVERY: usize = 14;
 /// More than the services take longer by chance on a busy machine.
 const LONG: Duration = Duration::from_millis(1_200);
 /// Rows that a statement without an index has to read.
-const ROWS: u32 = 1_000_000;
+const ROWS: u32 = 1_500_000;
 
 /// What `tests/real/up.sh` started.
 struct KeystoneCloud {
