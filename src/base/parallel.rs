@@ -1,4 +1,5 @@
-//! Work on many items, on all processors at once. For after a load: nothing here may run beside one.
+//! Work on many items, on all processors at once. For after a load: beside one, only a thread that gives way to it may
+//! call this, because the threads that it starts take over its priority.
 
 use std::num::NonZero;
 use std::sync::Mutex;

@@ -15,9 +15,9 @@ use crate::servers::{QueuedCall, ServerPool, WholeSpan, servers};
 
 /// Fewer calls say nothing.
 const CALLS_MIN: usize = 100;
-/// The shortest gaps are those of this share of the calls.
+/// A call has a short gap if this share of the calls have none that is longer.
 const SHORTEST: f64 = 0.05;
-/// A call waits if its gap is so many times as long as these, and by so many microseconds.
+/// A call waits if its gap is longer than this many times the short ones, and by this many microseconds.
 const LONGER: f64 = 1.2;
 const LONGER_US: i64 = 100;
 /// Servers that are less busy are not what calls wait for.

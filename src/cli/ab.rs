@@ -202,7 +202,7 @@ fn print(compared: AbResult, arguments: &AbArguments) -> Result<Exit, HarnessErr
     let AbResult { conclusion, paired, directory, heard, fault } = compared;
     if arguments.json {
         output::deliver_file(&directory.join("ab.json"))?;
-        return fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err);
+        return fault.map_or(Ok(super::gate::told(conclusion, arguments.strict)), Err);
     }
     if arguments.quiet {
         output::print(&terminal::line(&pairs::headline(&paired), output::style()));
@@ -213,5 +213,5 @@ fn print(compared: AbResult, arguments: &AbArguments) -> Result<Exit, HarnessErr
         output::print(&format!("\nreport   {}\nresults  {}", path("ab.html"), path("ab.json")));
     }
     annotate_criteria(&pairs::criteria(&paired));
-    fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err)
+    fault.map_or(Ok(super::gate::told(conclusion, arguments.strict)), Err)
 }

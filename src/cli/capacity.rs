@@ -125,7 +125,7 @@ fn print(searched: CapacityResult, arguments: &CapacityArguments) -> Result<Exit
     let CapacityResult { conclusion, found, directory, heard, fault } = searched;
     if arguments.json {
         output::deliver_file(&directory.join("capacity.json"))?;
-        return fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err);
+        return fault.map_or(Ok(super::gate::told(conclusion, arguments.strict)), Err);
     }
     if arguments.quiet {
         output::print(&terminal::line(&capacity::headline(&found), output::style()));
@@ -136,5 +136,5 @@ fn print(searched: CapacityResult, arguments: &CapacityArguments) -> Result<Exit
         output::print(&format!("\nreport   {}\nresults  {}", path("capacity.html"), path("capacity.json")));
     }
     annotate_criteria(&capacity::criteria(&found));
-    fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err)
+    fault.map_or(Ok(super::gate::told(conclusion, arguments.strict)), Err)
 }

@@ -82,5 +82,5 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
         None if for_people => output::show(&text)?,
         None => output::deliver(&text)?,
     }
-    Ok(Exit::of(comparison.conclusion(), arguments.strict))
+    Ok(super::gate::told(comparison.conclusion(), arguments.strict))
 }

@@ -123,27 +123,27 @@ impl GateArguments {
         if let Some(directory) = &finished.directory {
             output::deliver_file(&directory.join("results.json"))?;
         }
-        finished.outcome().map(|conclusion| self.exit(conclusion))
+        finished.outcome().map(|conclusion| told(conclusion, self.strict))
     }
 
     /// The same of a run that was judged again, which has no such file: its results without the list of iterations.
     pub(super) fn print_judged(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
         output::deliver_json(&results::json::without_iterations(&finished.results))?;
-        finished.outcome().map(|conclusion| self.exit(conclusion))
-    }
-
-    /// The exit code. That an undecided gate passes is said, because a job that goes on looks like one that is well.
-    fn exit(&self, conclusion: Conclusion) -> Exit {
-        if conclusion == Conclusion::Inconclusive && !self.strict {
-            output::complain("undecided, and the exit code is 0: with --strict, it would be 4");
-        }
-        Exit::of(conclusion, self.strict)
+        finished.outcome().map(|conclusion| told(conclusion, self.strict))
     }
 
     fn end(&self, finished: FinishedRun) -> Result<Exit, HarnessError> {
         annotate(&finished.results);
-        finished.outcome().map(|conclusion| self.exit(conclusion))
+        finished.outcome().map(|conclusion| told(conclusion, self.strict))
     }
+}
+
+/// The exit code. That an undecided gate passes is said, because a job that goes on looks like one that is well.
+pub(super) fn told(conclusion: Conclusion, strict: bool) -> Exit {
+    if conclusion == Conclusion::Inconclusive && !strict {
+        output::complain("undecided, and the exit code is 0: with --strict, it would be 4");
+    }
+    Exit::of(conclusion, strict)
 }
 
 /// The file of this step's summary, where GitHub Actions asks for one.
