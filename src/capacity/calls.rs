@@ -74,6 +74,12 @@ fn ready(tree: &TraceTree, index: usize) -> Option<(CallGroup, u64)> {
     Some((group, before.unwrap_or(caller.start_us).max(caller.start_us)))
 }
 
+/// The group that a point is a call of.
+#[must_use]
+pub fn group_of(tree: &TraceTree, index: usize) -> Option<CallGroup> {
+    ready(tree, index).map(|(group, _)| group)
+}
+
 /// Whether a point is the client's own.
 fn is_client(point: &Point) -> bool {
     point.project.as_deref() == Some(REPORTER)

@@ -6,12 +6,18 @@
 //! from working at one level. Nothing here makes load, reads a clock or prints.
 
 pub mod calls;
+pub mod ceiling;
 pub mod limit;
+pub mod program;
+pub mod replay;
 pub mod search;
 pub mod servers;
 pub mod waits;
+pub mod what_if;
 
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod what_if_tests;
