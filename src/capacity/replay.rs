@@ -13,7 +13,41 @@ pub struct Arrival<'a> {
     /// When, in microseconds.
     pub due_us: i64,
     /// What it does.
-    pub program: &'a Program,
+    pub program: &'a LinkedProgram<'a>,
+}
+
+/// A program, with what follows what: made once for all the iterations that have it.
+#[derive(Debug)]
+pub struct LinkedProgram<'a> {
+    program: &'a Program,
+    /// For each step, which follow its start, and which its end.
+    follow: Vec<(Vec<usize>, Vec<usize>)>,
+    /// How many steps each one waits for.
+    waits_for: Vec<usize>,
+}
+
+impl<'a> LinkedProgram<'a> {
+    #[must_use]
+    pub fn new(program: &'a Program) -> Self {
+        let steps = &program.steps;
+        let mut follow = vec![(Vec::new(), Vec::new()); steps.len()];
+        let mut waits_for = vec![0; steps.len()];
+        for (index, step) in steps.iter().enumerate() {
+            let Some(parent) = step.parent else { continue };
+            match step.after {
+                Some(after) => follow[after].1.push(index),
+                None => follow[parent].0.push(index),
+            }
+            waits_for[parent] += usize::from(step.is_awaited);
+        }
+        Self { program, follow, waits_for }
+    }
+
+    /// See [`Program::alone_us()`].
+    #[must_use]
+    pub fn alone_us(&self) -> i64 {
+        self.program.alone_us()
+    }
 }
 
 /// The response time of each arrival, in microseconds; `servers` is the number of servers of each pool.
@@ -50,29 +84,10 @@ struct PoolState {
 
 /// An iteration that has begun.
 struct UnderWay {
-    /// For each step, which follow its start, and which its end.
-    follow: Vec<(Vec<usize>, Vec<usize>)>,
     /// How many steps each one still waits for.
     waits_for: Vec<usize>,
     /// Steps that have not ended.
     left: usize,
-}
-
-impl UnderWay {
-    fn of(program: &Program) -> Self {
-        let steps = &program.steps;
-        let mut follow = vec![(Vec::new(), Vec::new()); steps.len()];
-        let mut waits_for = vec![0; steps.len()];
-        for (index, step) in steps.iter().enumerate() {
-            let Some(parent) = step.parent else { continue };
-            match step.after {
-                Some(after) => follow[after].1.push(index),
-                None => follow[parent].0.push(index),
-            }
-            waits_for[parent] += usize::from(step.is_awaited);
-        }
-        Self { follow, waits_for, left: steps.len() }
-    }
 }
 
 struct Replay<'a> {
@@ -80,7 +95,7 @@ struct Replay<'a> {
     pools: Vec<PoolState>,
     /// When, in what order of those at one time, which step, and whether it is ready or ends.
     events: BinaryHeap<Reverse<(i64, u64, StepRef, bool)>>,
-    under_way: Vec<Option<Box<UnderWay>>>,
+    under_way: Vec<Option<UnderWay>>,
     responses_us: Vec<i64>,
     number: u64,
 }
@@ -91,20 +106,20 @@ impl<'a> Replay<'a> {
         self.events.push(Reverse((us, self.number, at, is_ready)));
     }
 
-    fn program(&self, at: StepRef) -> &'a Program {
+    fn program(&self, at: StepRef) -> &'a LinkedProgram<'a> {
         self.arrivals[at.iteration].program
     }
 
     fn ready(&mut self, us: i64, at: StepRef) {
-        let program = self.program(at);
+        let LinkedProgram { program, waits_for, .. } = self.program(at);
         if at.step == 0 {
             if program.steps.is_empty() {
                 return;
             }
-            self.under_way[at.iteration] = Some(Box::new(UnderWay::of(program)));
+            let left = program.steps.len();
+            self.under_way[at.iteration] = Some(UnderWay { waits_for: waits_for.clone(), left });
         }
-        let pool = program.steps[at.step].pool.and_then(|pool| self.pools.get_mut(pool));
-        match pool {
+        match program.steps[at.step].pool.and_then(|pool| self.pools.get_mut(pool)) {
             Some(pool) if pool.free == 0 => pool.line.push_back(at),
             Some(pool) => {
                 pool.free -= 1;
@@ -115,20 +130,22 @@ impl<'a> Replay<'a> {
     }
 
     fn start(&mut self, us: i64, at: StepRef) {
-        let program = self.program(at);
-        let Some(state) = &mut self.under_way[at.iteration] else { return };
-        let is_alone = state.waits_for[at.step] == 0;
-        let follow = std::mem::take(&mut state.follow[at.step].0);
-        for step in follow {
-            self.schedule(us + program.steps[step].gap_us, StepRef { step, ..at }, true);
-        }
-        if is_alone {
+        let LinkedProgram { program, follow, waits_for } = self.program(at);
+        self.follow(us, at, &follow[at.step].0);
+        if waits_for[at.step] == 0 {
             self.schedule(us + program.steps[at.step].tail_us, at, false);
         }
     }
 
+    fn follow(&mut self, us: i64, at: StepRef, steps: &[usize]) {
+        let program = self.program(at).program;
+        for &step in steps {
+            self.schedule(us + program.steps[step].gap_us, StepRef { step, ..at }, true);
+        }
+    }
+
     fn end(&mut self, us: i64, at: StepRef) {
-        let program = self.program(at);
+        let LinkedProgram { program, follow, .. } = self.program(at);
         let step = &program.steps[at.step];
         if let Some(pool) = step.pool.and_then(|pool| self.pools.get_mut(pool)) {
             match pool.line.pop_front() {
@@ -141,7 +158,6 @@ impl<'a> Replay<'a> {
         }
         let Some(state) = &mut self.under_way[at.iteration] else { return };
         state.left -= 1;
-        let follow = std::mem::take(&mut state.follow[at.step].1);
         let parent = step.parent.filter(|_| step.is_awaited);
         let last_of = parent.filter(|&parent| {
             state.waits_for[parent] -= 1;
@@ -150,9 +166,7 @@ impl<'a> Replay<'a> {
         if state.left == 0 {
             self.under_way[at.iteration] = None;
         }
-        for step in follow {
-            self.schedule(us + program.steps[step].gap_us, StepRef { step, ..at }, true);
-        }
+        self.follow(us, at, &follow[at.step].1);
         if let Some(parent) = last_of {
             self.schedule(us + program.steps[parent].tail_us, StepRef { step: parent, ..at }, false);
         }

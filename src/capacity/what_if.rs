@@ -16,19 +16,21 @@ use base::parallel;
 use statistics::order::at_percentile;
 
 use crate::ceiling::ServerCeiling;
+use crate::choice::ProgramChoice;
 use crate::program::Program;
-use crate::replay::{Arrival, replay};
+use crate::replay::{Arrival, LinkedProgram, replay};
+use crate::sharing;
 
 /// With fewer traced iterations nothing is predicted.
 pub const TRACED_MIN: usize = 40;
+/// With fewer slow ones nothing is taken from them.
+const SLOW_MIN: usize = 16;
+/// A slow iteration saves what one of so many does whose response times are nearest.
+const NEAREST: usize = 8;
 /// So many times the load is run again.
 const REPLICATES: u64 = 50;
 /// The program gives a percentile of today if it is this near to it, as a share.
 const FITS: f64 = 0.12;
-/// What an iteration does may take longer by this share because of others under way.
-const GROWS_MAX: f64 = 0.12;
-/// So many standard errors show that it does.
-const ERRORS_MIN: f64 = 3.0;
 /// The ends of the interval, as shares of the replicates.
 const INTERVAL: (f64, f64) = (0.05, 0.95);
 /// New samples of few values vary by less than the values do, so the interval is made longer by this. It is what the
@@ -48,14 +50,24 @@ pub struct LoadedIteration {
     pub traced: Option<usize>,
 }
 
+/// Why an iteration has a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenFor {
+    /// For its number, or by chance.
+    Chance,
+    /// Its response time is typical.
+    Typical,
+    /// It is slow, or for another reason.
+    Slowness,
+}
+
 /// A traced iteration.
 #[derive(Clone, Debug)]
 pub struct TracedIteration {
     pub due_us: i64,
     /// From then to its end.
     pub response_us: i64,
-    /// Whether it was chosen by number or by chance, not for its response time.
-    pub is_random: bool,
+    pub chosen: ChosenFor,
     pub program: Program,
 }
 
@@ -120,6 +132,8 @@ pub enum UpperBoundReason {
     ClosedLoad,
     /// What an iteration does takes longer, by this share, because others are under way.
     Shares { by: f64 },
+    /// Only typical and slow iterations have traces: what would become of the others is not known, and they stay as they are.
+    OnlySlow,
 }
 
 /// Why nothing is predicted.
@@ -143,70 +157,114 @@ pub const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 /// # Errors
 /// Why there is no prediction.
 pub fn predict(load: &MeasuredLoad, change: &Change, seed: u64) -> Result<Prediction, NoPrediction> {
-    let traced = load.traced.len();
-    if traced < TRACED_MIN || !load.iterations.iter().any(|one| one.counts) {
-        return Err(NoPrediction::TooFewTraces { traced });
+    if !load.iterations.iter().any(|one| one.counts) {
+        return Err(NoPrediction::TooFewTraces { traced: 0 });
     }
-    let changed: Vec<Program> = load.traced.iter().map(|one| changed(&one.program, change)).collect();
     let before: Vec<u32> = load.pools.iter().map(|pool| pool.servers).collect();
     let mut after = before.clone();
     if let Change::Servers { pool, count } = change {
         after[*pool] = (*count).max(1);
     }
-    let is_same = changed.iter().zip(&load.traced).all(|(new, old)| *new == old.program);
+    let programs: Vec<Program> = load.traced.iter().map(|one| changed(&one.program, change)).collect();
+    let is_same = programs.iter().zip(&load.traced).all(|(new, old)| *new == old.program);
     if is_same && before == after {
         return Err(NoPrediction::NothingChanges);
     }
-    let at_most = upper_bound(load);
-    let is_more = || {
-        let total =
-            |programs: &mut dyn Iterator<Item = &Program>| programs.map(Program::alone_us).sum::<i64>();
-        total(&mut changed.iter()) > total(&mut load.traced.iter().map(|one| &one.program))
-            || after.iter().zip(&before).any(|(new, old)| new < old)
+    let choice = ProgramChoice::of(load);
+    let is_by_chance = choice.light.len() >= TRACED_MIN;
+    let at_most = if is_by_chance { upper_bound(load) } else { Some(UpperBoundReason::OnlySlow) };
+    let replicates = match is_by_chance {
+        true => replayed(load, &choice, &programs, (&before, &after), seed),
+        false if before == after => subtracted(load, &programs, seed)?,
+        false => return Err(NoPrediction::TooFewTraces { traced: choice.light.len() }),
     };
-    if at_most.is_some() && is_more() {
+    let total = |programs: &mut dyn Iterator<Item = &Program>| programs.map(Program::alone_us).sum::<i64>();
+    let is_more = total(&mut programs.iter()) > total(&mut load.traced.iter().map(|one| &one.program))
+        || after.iter().zip(&before).any(|(new, old)| new < old);
+    if at_most.is_some() && is_more {
         return Err(NoPrediction::OnlyLess);
     }
-    let choice = ProgramChoice::of(load);
-    if choice.light.len() < TRACED_MIN {
-        return Err(NoPrediction::TooFewTraces { traced: choice.light.len() });
+    let measured = counted(load, load.iterations.iter().map(|one| one.response_us).collect());
+    let mut percentiles = Vec::with_capacity(PERCENTILES.len());
+    for (place, &percentile) in PERCENTILES.iter().enumerate() {
+        let (old, new): (Vec<f64>, Vec<f64>) =
+            replicates.iter().map(|(old, new)| (old[place], new[place])).unzip();
+        let one = predicted(percentile, measured[place], old.clone(), new);
+        if !fits(one.today_ms, old) {
+            let (measured_ms, replayed_ms) = (one.today_ms, one.replayed_ms);
+            return Err(NoPrediction::DoesNotFit { percentile, measured_ms, replayed_ms });
+        }
+        percentiles.push(one);
     }
-    let old: Vec<&Program> = load.traced.iter().map(|one| &one.program).collect();
-    let new: Vec<&Program> = changed.iter().collect();
-    let replicas = parallel::map((0..REPLICATES).collect(), |number| {
-        let mut drawn = fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let chosen = choice.draw(&mut drawn);
-        let percentiles = |programs: &[&Program], servers: &[u32]| {
+    let traced = load.traced.len();
+    Ok(Prediction { percentiles, at_most, iterations: load.iterations.len(), traced })
+}
+
+/// The percentiles of each replicate, as it was and changed.
+type Replicates = Vec<(Vec<f64>, Vec<f64>)>;
+
+/// Runs the load again and again.
+fn replayed(
+    load: &MeasuredLoad,
+    choice: &ProgramChoice,
+    programs: &[Program],
+    (before, after): (&[u32], &[u32]),
+    seed: u64,
+) -> Replicates {
+    let old: Vec<LinkedProgram<'_>> =
+        load.traced.iter().map(|one| LinkedProgram::new(&one.program)).collect();
+    let new: Vec<LinkedProgram<'_>> = programs.iter().map(LinkedProgram::new).collect();
+    parallel::map((0..REPLICATES).collect(), |number| {
+        let chosen = choice.draw(&mut drawn(seed, number));
+        let percentiles = |programs: &[LinkedProgram<'_>], servers: &[u32]| {
             if servers.is_empty() {
                 // Nothing waits.
-                let alone_us: Vec<i64> = programs.iter().map(|program| program.alone_us()).collect();
+                let alone_us: Vec<i64> = programs.iter().map(LinkedProgram::alone_us).collect();
                 return counted(load, chosen.iter().map(|&at| alone_us[at]).collect());
             }
             let due = load.iterations.iter().zip(&chosen);
             let arrivals: Vec<Arrival<'_>> =
-                due.map(|(one, &at)| Arrival { due_us: one.due_us, program: programs[at] }).collect();
+                due.map(|(one, &at)| Arrival { due_us: one.due_us, program: &programs[at] }).collect();
             counted(load, replay(&arrivals, servers))
         };
-        (percentiles(&old, &before), percentiles(&new, &after))
-    });
-    let measured = counted(load, load.iterations.iter().map(|one| one.response_us).collect());
-    let percentiles: Vec<PredictedPercentile> = PERCENTILES
-        .iter()
-        .enumerate()
-        .map(|(place, &percentile)| {
-            let (old, new): (Vec<f64>, Vec<f64>) =
-                replicas.iter().map(|(old, new)| (old[place], new[place])).unzip();
-            predicted(percentile, measured[place], old, new)
-        })
-        .collect();
-    for (one, place) in percentiles.iter().zip(0..) {
-        let old: Vec<f64> = replicas.iter().map(|(old, _)| old[place]).collect();
-        if !fits(one.today_ms, old) {
-            let PredictedPercentile { percentile, today_ms: measured_ms, replayed_ms, .. } = *one;
-            return Err(NoPrediction::DoesNotFit { percentile, measured_ms, replayed_ms });
-        }
+        (percentiles(&old, before), percentiles(&new, after))
+    })
+}
+
+/// Takes from slow iterations what those of about the same response time would save; the others stay as they are.
+///
+/// # Errors
+/// Too few slow iterations have traces.
+fn subtracted(load: &MeasuredLoad, programs: &[Program], seed: u64) -> Result<Replicates, NoPrediction> {
+    let slow = load.traced.iter().zip(programs).filter(|(one, _)| one.response_us > load.slow_from_us);
+    let mut saved_us: Vec<(i64, i64)> =
+        slow.map(|(one, new)| (one.response_us, one.program.alone_us() - new.alone_us())).collect();
+    saved_us.sort_unstable();
+    let traced = saved_us.len();
+    if traced < SLOW_MIN {
+        return Err(NoPrediction::TooFewTraces { traced });
     }
-    Ok(Prediction { percentiles, at_most, iterations: load.iterations.len(), traced })
+    let today = counted(load, load.iterations.iter().map(|one| one.response_us).collect());
+    let replicate = |number| {
+        let mut drawn = drawn(seed, number);
+        let mut places: Vec<usize> = (0..traced).map(|_| drawn.usize(0..traced)).collect();
+        places.sort_unstable();
+        let left_us = |one: &LoadedIteration| {
+            if one.response_us <= load.slow_from_us {
+                return one.response_us;
+            }
+            let at = places.partition_point(|&place| saved_us[place].0 < one.response_us);
+            let from = at.saturating_sub(NEAREST / 2).min(traced - NEAREST);
+            one.response_us - saved_us[places[drawn.usize(from..from + NEAREST)]].1
+        };
+        let left_us = load.iterations.iter().map(left_us).collect();
+        (today.clone(), counted(load, left_us))
+    };
+    Ok((0..REPLICATES).map(replicate).collect())
+}
+
+fn drawn(seed: u64, number: u64) -> fastrand::Rng {
+    fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// A program with the change.
@@ -223,86 +281,6 @@ pub(crate) fn changed(program: &Program, change: &Change) -> Program {
         Change::Calls { kinds, most } => program.with_calls(kinds, *most),
         Change::Servers { .. } => program.clone(),
     }
-}
-
-/// Which programs iterations may have.
-struct ProgramChoice {
-    iterations: usize,
-    /// The traced ones that do not take long by themselves, chosen by number or by chance.
-    light: Vec<usize>,
-    /// Those that take long by themselves.
-    heavy: Vec<usize>,
-    /// The iterations that they are of, by place.
-    heavy_at: Vec<usize>,
-    /// Slow iterations without a trace, and which share of them takes long by itself.
-    unknown_at: Vec<usize>,
-    heavy_share: f64,
-}
-
-impl ProgramChoice {
-    fn of(load: &MeasuredLoad) -> Self {
-        let is_heavy: Vec<bool> =
-            load.traced.iter().map(|one| one.program.alone_us() > load.slow_from_us).collect();
-        let light = (0..is_heavy.len()).filter(|&at| !is_heavy[at] && load.traced[at].is_random);
-        let places = || load.iterations.iter().enumerate();
-        let is_slow = |one: &LoadedIteration| one.response_us > load.slow_from_us;
-        let slow_traced = places().filter(|(_, one)| is_slow(one) && one.traced.is_some()).count();
-        let heavy_at: Vec<usize> = places()
-            .filter(|(_, one)| one.traced.is_some_and(|at| is_heavy[at]))
-            .map(|(place, _)| place)
-            .collect();
-        Self {
-            iterations: load.iterations.len(),
-            light: light.collect(),
-            heavy: (0..is_heavy.len()).filter(|&at| is_heavy[at]).collect(),
-            unknown_at: places()
-                .filter(|(_, one)| is_slow(one) && one.traced.is_none())
-                .map(|(place, _)| place)
-                .collect(),
-            heavy_share: heavy_at.len() as f64 / slow_traced.max(1) as f64,
-            heavy_at,
-        }
-    }
-
-    /// A program for each iteration.
-    fn draw(&self, drawn: &mut fastrand::Rng) -> Vec<usize> {
-        // Another sample of those that were traced.
-        let light: Vec<usize> =
-            self.light.iter().map(|_| self.light[drawn.usize(0..self.light.len())]).collect();
-        let mut chosen: Vec<usize> =
-            (0..self.iterations).map(|_| light[drawn.usize(0..light.len())]).collect();
-        if self.heavy.is_empty() {
-            return chosen;
-        }
-        let unknown = self.unknown_at.iter().filter(|_| drawn.f64() < self.heavy_share).copied();
-        let places: Vec<usize> = unknown.chain(self.heavy_at.iter().copied()).collect();
-        for place in places {
-            // As many as another run might have, about where this one had them.
-            for copy in 0..poisson(drawn) {
-                let at = if copy == 0 { place } else { self.near(place, drawn) };
-                chosen[at] = self.heavy[drawn.usize(0..self.heavy.len())];
-            }
-        }
-        chosen
-    }
-}
-
-impl ProgramChoice {
-    /// A place not far from another one.
-    fn near(&self, place: usize, drawn: &mut fastrand::Rng) -> usize {
-        let far = self.iterations / 40;
-        drawn.usize(place.saturating_sub(far)..=(place + far).min(self.iterations - 1))
-    }
-}
-
-/// A number of Poisson's distribution with the mean 1.
-fn poisson(drawn: &mut fastrand::Rng) -> usize {
-    let (mut number, mut product) = (0, drawn.f64());
-    while product > (-1.0_f64).exp() {
-        number += 1;
-        product *= drawn.f64();
-    }
-    number
 }
 
 /// The percentiles of those that count, in milliseconds.
@@ -352,71 +330,5 @@ fn upper_bound(load: &MeasuredLoad) -> Option<UpperBoundReason> {
     if !load.is_open {
         return Some(UpperBoundReason::ClosedLoad);
     }
-    let by = grows(load)?;
-    Some(UpperBoundReason::Shares { by })
-}
-
-/// By what share what an iteration does takes longer because of the others that are under way meanwhile; `None` if it does
-/// not, or by little.
-fn grows(load: &MeasuredLoad) -> Option<f64> {
-    let under_way = UnderWaySum::of(load);
-    let random = load.traced.iter().filter(|one| one.is_random);
-    let seen: Vec<(f64, f64)> = random
-        .map(|one| {
-            let others = under_way.mean(one.due_us, one.due_us + one.response_us.max(1)) - 1.0;
-            (others.max(0.0), one.program.alone_us() as f64)
-        })
-        .collect();
-    let n = seen.len() as f64;
-    if seen.len() < TRACED_MIN / 2 {
-        return None;
-    }
-    let (mean_x, mean_y) =
-        (seen.iter().map(|(x, _)| x).sum::<f64>() / n, seen.iter().map(|(_, y)| y).sum::<f64>() / n);
-    let xx = seen.iter().map(|(x, _)| (x - mean_x).powi(2)).sum::<f64>();
-    let xy = seen.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>();
-    if xx <= 0.0 || mean_y <= 0.0 {
-        return None;
-    }
-    let slope = xy / xx;
-    let rest = seen.iter().map(|(x, y)| (y - mean_y - slope * (x - mean_x)).powi(2)).sum::<f64>();
-    let error = (rest / (n - 2.0).max(1.0) / xx).sqrt();
-    let by = slope * mean_x / mean_y;
-    (slope > ERRORS_MIN * error && by > GROWS_MAX).then_some(by)
-}
-
-/// How many iterations are under way over time.
-struct UnderWaySum {
-    /// The due times in order, each with the sum of those up to it; the same of the ends.
-    begins: Vec<(i64, f64)>,
-    ends: Vec<(i64, f64)>,
-}
-
-impl UnderWaySum {
-    fn of(load: &MeasuredLoad) -> Self {
-        let summed = |mut times: Vec<i64>| {
-            times.sort_unstable();
-            let mut sum = 0.0;
-            let add = |us: i64| {
-                sum += us as f64;
-                (us, sum)
-            };
-            times.into_iter().map(add).collect()
-        };
-        let iterations = &load.iterations;
-        Self {
-            begins: summed(iterations.iter().map(|one| one.due_us).collect()),
-            ends: summed(iterations.iter().map(|one| one.due_us + one.response_us).collect()),
-        }
-    }
-
-    /// The mean number of them between two times.
-    fn mean(&self, from_us: i64, until_us: i64) -> f64 {
-        let up_to = |times: &[(i64, f64)], us: i64| {
-            let count = times.partition_point(|(one, _)| *one < us);
-            count as f64 * us as f64 - count.checked_sub(1).map_or(0.0, |last| times[last].1)
-        };
-        let spent = |us: i64| up_to(&self.begins, us) - up_to(&self.ends, us);
-        (spent(until_us) - spent(from_us)) / (until_us - from_us).max(1) as f64
-    }
+    sharing::grows(load).map(|by| UpperBoundReason::Shares { by })
 }

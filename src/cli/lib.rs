@@ -37,6 +37,7 @@ mod trace;
 mod url;
 mod validate;
 mod variables;
+mod what_if;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -82,6 +83,7 @@ enum Command {
     Ab(ab::AbArguments),
     Capacity(capacity::CapacityArguments),
     Compare(compare::CompareArguments),
+    WhatIf(what_if::WhatIfArguments),
     Comment(comment::CommentArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
@@ -203,6 +205,8 @@ enum SchemaKind {
     History,
     /// What `bench validate --json` writes.
     Validation,
+    /// What `bench what-if --json` writes.
+    WhatIf,
 }
 
 /// The exit code of a Rust program that panicked.
@@ -267,6 +271,7 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::WhatIf(arguments) => what_if::run(&arguments),
         Command::Comment(arguments) => comment::run(&arguments),
         Command::Validate { files, deployment, explain, task, json, env_file, offline } => {
             let variables = (&env_file, offline);

@@ -14,7 +14,7 @@ use results::choice;
 use results::directory::RunDirectory;
 use results::fetched::FetchedRecords;
 use results::head;
-use results::model::Results;
+use results::model::{Results, Workload};
 use results::trace::{StoredRecords, StoredTrace};
 
 use super::error::{HarnessError, HarnessErrorKind};
@@ -100,16 +100,17 @@ pub(super) fn read_with(
     // The log does not have it.
     let old = head::read(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
     let old = old.map(|old| {
-        let queues = old.workloads.into_iter().map(|workload| (workload.name, workload.queues));
-        (old.profiling.received, queues.collect::<HashMap<_, _>>())
+        let of_row = |workload: Workload| (workload.name, (workload.queues, workload.without_cause));
+        (old.profiling.received, old.workloads.into_iter().map(of_row).collect::<HashMap<_, _>>())
     });
-    let (received, mut queues) =
+    let (received, mut of_rows) =
         old.unwrap_or_else(|| (kept::received(run_dir, aggregate.header()), HashMap::new()));
     results.profiling.received = received;
     for workload in &mut results.workloads {
-        workload.queues = queues.remove(&workload.name).unwrap_or_default();
+        (workload.queues, workload.without_cause) = of_rows.remove(&workload.name).unwrap_or_default();
     }
     let traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, to);
+    judging::what_if::forget_others(&mut results);
     judging::judge(&aggregate, &mut results, &all, &traces);
     Ok((directory, aggregate, results, traces))
 }

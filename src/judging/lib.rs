@@ -5,6 +5,7 @@
 
 pub mod asynchronous;
 pub mod queues;
+pub mod what_if;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

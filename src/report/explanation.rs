@@ -9,7 +9,7 @@ use super::document::StyledLine;
 pub use super::named::{PointLabel, kind_in_short, kind_name};
 use super::named::{in_short, name_of, percent, share_with_bound};
 use super::texts::{calls, capitalised, duration};
-use super::{client_comparison, differences, machine, queues, slow_part};
+use super::{client_comparison, differences, machine, prediction, queues, slow_part};
 use analysis::late_work::is_waiting;
 use results::model::{
     Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, LateWork, NoCauseReason, Overall,
@@ -44,6 +44,7 @@ pub fn why(workload: &Workload) -> Vec<StyledLine> {
         Some(seen) => std::iter::once(comparison(seen)).chain(differences::sentences(seen)).collect(),
     };
     lines.extend(queues::sentences(workload));
+    lines.extend(workload.without_cause.as_ref().and_then(prediction::without_cause));
     lines
 }
 
@@ -52,10 +53,10 @@ pub fn why(workload: &Workload) -> Vec<StyledLine> {
 #[must_use]
 pub fn cause(results: &Results) -> Option<FoundCause<'_>> {
     let both = results.workloads.iter().flat_map(|workload| {
-        let response = workload.comparison.iter().map(|seen| (seen, None));
-        response.chain(late_work(workload).map(|late| (&late.comparison, Some(late))))
+        let response = workload.comparison.iter().map(move |seen| (workload, seen, None));
+        response.chain(late_work(workload).map(move |late| (workload, &late.comparison, Some(late))))
     });
-    let named = both.filter_map(|(seen, late)| {
+    let named = both.filter_map(|(workload, seen, late)| {
         let cause = seen.kinds.iter().find(|kind| kind.is_cause);
         let whole_ms = seen.slow_ms - seen.typical_ms;
         let name = match (cause, &seen.overall) {
@@ -66,7 +67,7 @@ pub fn cause(results: &Results) -> Option<FoundCause<'_>> {
         };
         let until = if late.is_some() { TimeEndpoint::WorkEnd } else { TimeEndpoint::Response };
         let sentence = compared(seen, until);
-        Some((cause.map_or(whole_ms, |kind| kind.delta_ms), FoundCause { name, sentence, late }))
+        Some((cause.map_or(whole_ms, |kind| kind.delta_ms), FoundCause { name, sentence, late, workload }))
     });
     named.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, found)| found)
 }
@@ -79,6 +80,8 @@ pub struct FoundCause<'a> {
     pub sentence: StyledLine,
     /// The late work, if it is about that.
     pub late: Option<&'a LateWork>,
+    /// The workload that it is of.
+    pub workload: &'a Workload,
 }
 
 /// What was found of work that ended late.

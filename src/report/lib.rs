@@ -31,6 +31,7 @@ pub mod observer;
 pub mod offered;
 pub mod once;
 pub mod pairs;
+pub mod prediction;
 pub mod probe;
 mod queues;
 pub mod record;

@@ -4,22 +4,8 @@ use super::document::StyledLine;
 use super::texts::{duration, percent};
 use results::model::{CallQueue, Workload};
 
-/// Waiting for less than this share of the time is not what makes iterations slow.
-const MUCH: f64 = 0.2;
 /// The most words of a name in a headline.
 const NAME_WORDS_MAX: usize = 2;
-
-/// The queue in which slow iterations lose the time that the named cause says: before the calls of its service, or before
-/// their requests enter one.
-pub(super) fn behind_the_cause(workload: &Workload) -> Option<&CallQueue> {
-    let kinds = &workload.comparison.as_ref()?.kinds;
-    let cause = kinds.iter().find(|kind| kind.is_cause)?;
-    let fits = |queue: &&CallQueue| match queue.enters {
-        true => cause.outside || cause.service == queue.caller,
-        false => !cause.outside && cause.service == queue.caller,
-    };
-    workload.queues.iter().filter(|queue| queue.share >= MUCH).find(fits)
-}
 
 /// The headline on a queue.
 pub(super) fn headline(queue: &CallQueue) -> StyledLine {

@@ -11,7 +11,7 @@ use super::document::{StyledLine, StyledSpan};
 use super::explanation::kind_in_short;
 use super::texts::percent;
 use super::words::{self, CauseName, FoundCause, duration};
-use super::{failed, machine, offered, queues, slow_part};
+use super::{failed, machine, offered, prediction, queues, slow_part};
 use analysis::explanation::QUEUE_TIME;
 use base::units::{beside_limit, format_ns_to};
 use results::model::{
@@ -447,10 +447,15 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 #[must_use]
 pub fn slow(results: &Results) -> Screen {
     let late = results.workloads.iter().find_map(|workload| machine::late(results, workload));
-    if let Some(FoundCause { name, sentence: mut why, late: work }) = words::cause(results) {
-        let queue = results.workloads.iter().filter(|_| work.is_none()).find_map(queues::behind_the_cause);
+    if let Some(FoundCause { name, sentence: mut why, late: work, workload }) = words::cause(results) {
+        let of_response = work.is_none().then_some(workload);
+        let queue = of_response.and_then(Workload::queue_of_cause);
         if let Some(queue) = queue {
             why.text(" ").line(queues::sentence(queue));
+        }
+        let predicted = of_response.and_then(|workload| workload.without_cause.as_ref());
+        if let Some(line) = predicted.and_then(prediction::without_cause) {
+            why.text(" ").line(line);
         }
         let headline = match (name, queue) {
             (CauseName::Kind(_), Some(queue)) => queues::headline(queue),

@@ -219,6 +219,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
         comparison: None,
         client_comparison: None,
         queues: Vec::new(),
+        without_cause: None,
         observer_effect: None,
         offered: offered(aggregate, stats, names, rate_per_s),
         network: stats.repeated.model(),

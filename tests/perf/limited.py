@@ -6,13 +6,15 @@
 Limits: `pool N` (N connections, a query holds one for 10 ms), `lock` (the same with one), `workers N` (N threads serve, each
 connection one request), `loop` (one event loop, 4 ms of processor time a request), `cpu` (threads, 4 ms of processor time a
 request), `limiter N` (the N+1st request of a second is answered with 429), `downstream N` (calls a second service of this
-process, which has N workers of 10 ms). It listens on 127.0.0.1, and ends when its standard input does.
+process, which has N workers of 10 ms), `shop JSON` (the rules of Shop). It listens on 127.0.0.1, and ends when its standard input does.
 """
 
 import asyncio
 import contextlib
+import json
 import os
 import queue
+import random
 import socket
 import sys
 import threading
@@ -91,6 +93,41 @@ def pool(tracer, size):
         return answer()
 
     return serve
+
+
+class Shop:
+    """An iteration works by itself, queries some times, and sometimes makes another, long query. All times vary at random."""
+
+    own_ms = 2.0            # the service's own work, twice an iteration
+    query_ms = 8.0          # a query
+    queries = 1             # how many
+    second = (0.0, 0.0)     # how often the long query is made, and its milliseconds
+    connections = 64        # so many queries run at a time
+    workers = 64            # so many requests are served at a time
+
+    def __init__(self, tracer, rules):
+        self.tracer = tracer
+        self.__dict__.update(json.loads(rules))
+        self.pool, self.entries = threading.BoundedSemaphore(self.connections), threading.BoundedSemaphore(self.workers)
+
+    def sleep(self, milliseconds):
+        # With a logarithm's standard deviation of a half, and this mean.
+        time.sleep(milliseconds / 1000 * random.lognormvariate(-0.125, 0.5))
+
+    def query(self, statement, milliseconds):
+        with self.pool, self.tracer.start_as_current_span("db", attributes={"db.query.text": statement}):
+            self.sleep(milliseconds)
+
+    def serve(self, headers):
+        span = self.tracer.start_as_current_span("GET /", context=extract(headers), kind=trace.SpanKind.SERVER)
+        with self.entries, span:
+            self.sleep(self.own_ms)
+            for _ in range(self.queries):
+                self.query("SELECT * FROM one", self.query_ms)
+            if random.random() < self.second[0]:
+                self.query("SELECT * FROM two", self.second[1])
+            self.sleep(self.own_ms)
+        return answer()
 
 
 def cpu(tracer):
@@ -190,7 +227,8 @@ async def loop(tracer, port):
 
 def main():
     kind, *size, port, receiver = sys.argv[1:]
-    port, size = int(port), int(size[0]) if size else 1
+    port, size = int(port), size[0] if size else 1
+    size = size if kind == "shop" else int(size)
     made = tracer("limited", receiver)
 
     def serve():
@@ -201,6 +239,7 @@ def main():
         else:
             of = {"pool": lambda: pool(made, size), "lock": lambda: pool(made, 1), "cpu": lambda: cpu(made),
                   "limiter": lambda: limiter(made, size),
+                  "shop": lambda: Shop(made, size).serve,
                   "downstream": lambda: downstream(made, tracer("stock", receiver), size)}
             each_connection(port, of[kind]())
 

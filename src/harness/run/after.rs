@@ -17,6 +17,7 @@ use base::secret::Secret;
 use collect::publish::{self, PublicationOutcome};
 use collect::{self, FetchTarget};
 use demo::Demo;
+use judging::what_if::{self, RowTrace};
 use judging::{asynchronous, queues};
 use measure::latency::SampleId;
 use osprofiler::driver::Collector;
@@ -89,7 +90,7 @@ impl RunExecution {
         fetched
     }
 
-    /// Adds the received spans of the chosen iterations.
+    /// Adds the received spans of the chosen iterations; returns the traces of those in a row.
     fn receive(
         &self,
         receiving: RunReceiver,
@@ -98,7 +99,7 @@ impl RunExecution {
         chosen: &[ChosenIteration],
         fetched: &mut FetchedRecords,
         stop: &Stop,
-    ) {
+    ) -> Vec<RowTrace> {
         let row = aggregate.in_a_row();
         let addresses = receiving.addresses().to_vec();
         let samples = || chosen.iter().map(|chosen| &chosen.sample).chain(row);
@@ -148,10 +149,11 @@ impl RunExecution {
         fetched.error = spans.error.or(fetched.error.take());
         let addresses = addresses.iter().map(ToString::to_string).collect();
         results.profiling.received = Some(ReceivedSpans { addresses, ..received });
-        let queues = queues::of_row(aggregate, row, chosen, fetched, self.share.users_max);
+        let (queues, traces) = queues::of_row(aggregate, row, chosen, fetched, self.share.users_max);
         if let Some(workload) = results.workloads.first_mut() {
             workload.queues = queues;
         }
+        traces
     }
 
     /// Adds the profiles of the fetched traces; a place that has none costs a note.
@@ -266,8 +268,9 @@ impl RunExecution {
             }
             fetched = self.fetch(&aggregate, connection, &chosen, stop);
         }
+        let mut row = Vec::new();
         if let Some(receiving) = receiving {
-            self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
+            row = self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
         if self.share.part.is_some() {
             (chosen, fetched) = (Vec::new(), FetchedRecords::default());
@@ -276,6 +279,7 @@ impl RunExecution {
             asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.identity.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, None);
+            what_if::add(&mut results, &aggregate, &row, (&chosen, &traces), self.share.users_max);
         }
         judging::judge(&aggregate, &mut results, &chosen, &traces);
         let is_fetched = fetched.error.is_none() && !traces.is_empty();

@@ -1,10 +1,12 @@
-//! Stored runs: their traces collected later, reported and judged again, compared, exported.
+//! Stored runs: their traces collected later, reported and judged again, compared, exported; what a
+//! change would have brought.
 
 mod check;
 mod collect;
 mod compare;
 mod export;
 mod render;
+mod what_if;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,6 +19,7 @@ pub use collect::{CollectOptions, CollectionResult, collect};
 pub use compare::{CompareOptions, RunComparison, compare};
 pub use export::{ExportOptions, export_file, export_to};
 pub use render::Form;
+pub use what_if::{WantedChange, WhatIfOptions, what_if};
 
 use super::error::HarnessError;
 use super::event::Sink;

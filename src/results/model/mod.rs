@@ -17,6 +17,7 @@ mod functions;
 mod gate;
 mod load;
 mod numbers;
+mod prediction;
 mod probe;
 mod queues;
 mod reason;
@@ -52,6 +53,7 @@ pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
 pub use gate::{Criterion, CriterionMeasurement, Outcome, Severity, Verdict};
 pub use load::{LoadSeries, Network, OfferedLoad};
 pub use numbers::{MeasuredNumbers, NumberPercentile};
+pub use prediction::{CallPool, ChangeableKind, Fix, FixPrediction, PredictedTime, UpperBound, WhatIf};
 pub use probe::Probe;
 pub use queues::CallQueue;
 pub use reason::{Reason, ReasonKind};
@@ -328,6 +330,10 @@ pub struct Workload {
     /// Calls that wait for their turn, longest first, by the traces of iterations in a row; absent if none is certain to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<CallQueue>,
+    /// What response times would be if what makes slow iterations slow were gone; absent if that cannot be told, or would
+    /// bring little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_cause: Option<FixPrediction>,
     /// Response times over time; absent if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,

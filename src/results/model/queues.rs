@@ -3,6 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Workload;
+
+/// Waiting for less than this share of the time is not what makes iterations slow.
+const MUCH: f64 = 0.2;
+
 /// Calls of one name that wait for servers: the connections of a pool, workers, a lock.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CallQueue {
@@ -28,4 +33,19 @@ pub struct CallQueue {
     pub share: f64,
     /// How many iterations in a row this was seen in.
     pub iterations: u64,
+}
+
+impl Workload {
+    /// The queue in which slow iterations lose the time that the named cause says: before the calls of its service, or before
+    /// their requests enter one.
+    #[must_use]
+    pub fn queue_of_cause(&self) -> Option<&CallQueue> {
+        let kinds = &self.comparison.as_ref()?.kinds;
+        let cause = kinds.iter().find(|kind| kind.is_cause)?;
+        let fits = |queue: &&CallQueue| match queue.enters {
+            true => cause.outside || cause.service == queue.caller,
+            false => !cause.outside && cause.service == queue.caller,
+        };
+        self.queues.iter().filter(|queue| queue.share >= MUCH).find(fits)
+    }
 }
