@@ -194,7 +194,14 @@ pub fn predict(load: &MeasuredLoad, change: &Change, seed: u64) -> Result<Predic
             let (measured_ms, replayed_ms) = (one.today_ms, one.replayed_ms);
             return Err(NoPrediction::DoesNotFit { percentile, measured_ms, replayed_ms });
         }
-        percentiles.push(one);
+        // Less work is never slower.
+        let most_ms = if at_most.is_some() { one.today_ms } else { f64::INFINITY };
+        percentiles.push(PredictedPercentile {
+            then_ms: one.then_ms.min(most_ms),
+            low_ms: one.low_ms.min(most_ms),
+            high_ms: one.high_ms.min(most_ms),
+            ..one
+        });
     }
     let traced = load.traced.len();
     Ok(Prediction { percentiles, at_most, iterations: load.iterations.len(), traced })
@@ -231,34 +238,39 @@ fn replayed(
     })
 }
 
-/// Takes from slow iterations what those of about the same response time would save; the others stay as they are.
+/// Takes from slow iterations what they would save, or what one of about the same response time would; the others stay as
+/// they are. Each replicate is another sample of the iterations.
 ///
 /// # Errors
 /// Too few slow iterations have traces.
 fn subtracted(load: &MeasuredLoad, programs: &[Program], seed: u64) -> Result<Replicates, NoPrediction> {
-    let slow = load.traced.iter().zip(programs).filter(|(one, _)| one.response_us > load.slow_from_us);
-    let mut saved_us: Vec<(i64, i64)> =
-        slow.map(|(one, new)| (one.response_us, one.program.alone_us() - new.alone_us())).collect();
-    saved_us.sort_unstable();
-    let traced = saved_us.len();
-    if traced < SLOW_MIN {
-        return Err(NoPrediction::TooFewTraces { traced });
+    let saved_us: Vec<i64> =
+        load.traced.iter().zip(programs).map(|(one, new)| one.program.alone_us() - new.alone_us()).collect();
+    let is_slow = |at: &usize| load.traced[*at].response_us > load.slow_from_us;
+    let mut slow: Vec<usize> = (0..load.traced.len()).filter(is_slow).collect();
+    slow.sort_unstable_by_key(|&at| load.traced[at].response_us);
+    if slow.len() < SLOW_MIN {
+        return Err(NoPrediction::TooFewTraces { traced: slow.len() });
     }
-    let today = counted(load, load.iterations.iter().map(|one| one.response_us).collect());
+    let counted: Vec<&LoadedIteration> = load.iterations.iter().filter(|one| one.counts).collect();
     let replicate = |number| {
         let mut drawn = drawn(seed, number);
-        let mut places: Vec<usize> = (0..traced).map(|_| drawn.usize(0..traced)).collect();
-        places.sort_unstable();
-        let left_us = |one: &LoadedIteration| {
-            if one.response_us <= load.slow_from_us {
-                return one.response_us;
-            }
-            let at = places.partition_point(|&place| saved_us[place].0 < one.response_us);
-            let from = at.saturating_sub(NEAREST / 2).min(traced - NEAREST);
-            one.response_us - saved_us[places[drawn.usize(from..from + NEAREST)]].1
-        };
-        let left_us = load.iterations.iter().map(left_us).collect();
-        (today.clone(), counted(load, left_us))
+        let mut both: (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
+        for _ in 0..counted.len() {
+            let one = counted[drawn.usize(0..counted.len())];
+            let saved_us = match one.traced {
+                _ if one.response_us <= load.slow_from_us => 0,
+                Some(at) => saved_us[at],
+                None => {
+                    let near = slow.partition_point(|&at| load.traced[at].response_us < one.response_us);
+                    let from = near.saturating_sub(NEAREST / 2).min(slow.len() - NEAREST);
+                    saved_us[slow[drawn.usize(from..from + NEAREST)]]
+                }
+            };
+            both.0.push(one.response_us);
+            both.1.push(one.response_us - saved_us);
+        }
+        (percentiles_ms(both.0), percentiles_ms(both.1))
     };
     Ok((0..REPLICATES).map(replicate).collect())
 }
@@ -285,15 +297,13 @@ pub(crate) fn changed(program: &Program, change: &Change) -> Program {
 
 /// The percentiles of those that count, in milliseconds.
 fn counted(load: &MeasuredLoad, responses_us: Vec<i64>) -> Vec<f64> {
-    let mut counted: Vec<i64> = load
-        .iterations
-        .iter()
-        .zip(responses_us)
-        .filter(|(one, _)| one.counts)
-        .map(|(_, response_us)| response_us)
-        .collect();
-    counted.sort_unstable();
-    let at = |percentile: f64| at_percentile(&counted, percentile).unwrap_or(0) as f64 / 1e3;
+    let both = load.iterations.iter().zip(responses_us);
+    percentiles_ms(both.filter(|(one, _)| one.counts).map(|(_, response_us)| response_us).collect())
+}
+
+fn percentiles_ms(mut responses_us: Vec<i64>) -> Vec<f64> {
+    responses_us.sort_unstable();
+    let at = |percentile: f64| at_percentile(&responses_us, percentile).unwrap_or(0) as f64 / 1e3;
     PERCENTILES.iter().map(|&percentile| at(percentile)).collect()
 }
 

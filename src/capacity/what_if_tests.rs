@@ -357,7 +357,7 @@ fn nothing_is_predicted_without_a_reason_to() {
     let change = Fix::HalfQuery.change(&kinds, &SERVICE);
     let mut few = MeasuredLoad { traced: load.traced[..10].to_vec(), ..load.clone() };
     few.iterations.iter_mut().for_each(|one| one.traced = one.traced.filter(|&at| at < 10));
-    assert!(matches!(predict(&few, &change, 1), Err(NoPrediction::TooFewTraces { traced: ..10 })));
+    assert!(matches!(predict(&few, &change, 1), Err(NoPrediction::TooFewTraces { traced: ..=10 })));
     // A pool that is not there.
     let mut wrong = load;
     wrong.pools[0].servers = 2;

@@ -94,11 +94,6 @@ impl ReplayableLoad {
         for (sample, tree) in row.iter().filter(|(sample, _)| of_workload(sample)) {
             traces.insert(sample.number, (sample, tree, ChosenFor::Chance));
         }
-        let is_slow = |one: &&(&ChosenIteration, &TraceTree)| one.0.side == IterationClass::Slow;
-        let slow = chosen.iter().filter(is_slow).filter(|(one, _)| of_workload(&one.sample));
-        let slow_from_us = slow.map(|(one, _)| us(one.sample.response_ns())).min();
-        let slow_from_us = slow_from_us.map_or(i64::MAX, |slowest_us| slowest_us - 1);
-
         let mut kinds = StepKinds::default();
         let mut places: HashMap<u64, usize> = HashMap::new();
         let mut traced = Vec::with_capacity(traces.len());
@@ -122,7 +117,11 @@ impl ReplayableLoad {
             traced: places.get(&number).copied(),
             ..one
         };
-        let iterations = iterations.into_iter().map(with_trace).collect();
+        let iterations: Vec<LoadedIteration> = iterations.into_iter().map(with_trace).collect();
+        let slow = chosen.iter().filter(|(one, _)| one.side == IterationClass::Slow);
+        let slow_us =
+            slow.filter(|(one, _)| of_workload(&one.sample)).map(|(one, _)| us(one.sample.response_ns()));
+        let slow_from_us = slow_from_us(slow_us.min(), &iterations);
         let load = MeasuredLoad { iterations, traced, pools, is_open, slow_from_us };
         Ok(Self { load, kinds, seed: seed(aggregate) })
     }
@@ -264,6 +263,17 @@ impl ReplayableLoad {
         let us = at_percentile(&typical_us, TYPICAL_PERCENTILE)?;
         let at_most_ms = us as f64 / 1e3;
         Some((Change::WorkAtMost { kinds, us }, Fix::WorkAtMost { kind, at_most_ms }))
+    }
+}
+
+/// From which response time on all iterations have traces, or a random sample of the slow ones has. `slow_us`: that of the
+/// fastest slow one.
+fn slow_from_us(slow_us: Option<i64>, iterations: &[LoadedIteration]) -> i64 {
+    let without = iterations.iter().filter(|one| one.counts && one.traced.is_none());
+    let untraced_us = without.map(|one| one.response_us).max().unwrap_or(0);
+    match slow_us {
+        Some(slow_us) if untraced_us >= slow_us => slow_us - 1,
+        _ => untraced_us,
     }
 }
 

@@ -70,8 +70,13 @@ pub fn document(answer: &WhatIf, is_asked: bool) -> ReportDocument {
         }
         (None, Some(why)) => document.push(Block::Title(format!("No prediction: {why}.").into())),
         (None, None) => {
-            document.push(Block::Title("Nothing is named that slow iterations are slow of".into()))
+            document.push(Block::Title(
+                "Nothing to predict yet: choose a change, such as --kind NAME --times 0.5".into(),
+            ));
         }
+    }
+    if is_asked {
+        return document;
     }
     document.titled(
         "Calls that run so many at a time",

@@ -143,4 +143,5 @@ mod variables;
 mod walls;
 mod watching;
 mod websockets;
+mod what_if;
 mod written_back;

@@ -268,26 +268,31 @@ fn shop_with_a_pool(tell: impl Fn(&[Value]) + Send + Sync + 'static) -> Scripted
     })
 }
 
+/// Runs an open load on it, into a directory below `folder`.
+pub(crate) fn run_shop_with_a_pool(folder: &std::path::Path) -> FinishedRun {
+    let address = Arc::new(OnceLock::<SocketAddr>::new());
+    let told = Arc::clone(&address);
+    let server = shop_with_a_pool(move |spans| {
+        if let Some(address) = told.get() {
+            assert_eq!(export(*address, spans), "HTTP/1.1 200 OK");
+        }
+    });
+    let events: Sink = Arc::new(move |event: &Event<'_>| {
+        if let Event::Receiving(addresses) = event {
+            address.set(addresses[0]).unwrap();
+        }
+    });
+    let load = "runner: { rps: { rps: 220, times: 1000, random: poisson } }";
+    let options = options(folder, &server.url(), "{ receive: '127.0.0.1:0' }", load);
+    run(options, &Interrupt::new(), &events).unwrap()
+}
+
 /// Never a wrong number; on a busy machine a run may say nothing, so it may try again.
 #[test]
 fn what_waits_for_its_turn_is_said_with_the_number_of_servers() {
     let said = (0..4).find_map(|_| {
-        let address = Arc::new(OnceLock::<SocketAddr>::new());
-        let told = Arc::clone(&address);
-        let server = shop_with_a_pool(move |spans| {
-            if let Some(address) = told.get() {
-                assert_eq!(export(*address, spans), "HTTP/1.1 200 OK");
-            }
-        });
-        let events: Sink = Arc::new(move |event: &Event<'_>| {
-            if let Event::Receiving(addresses) = event {
-                address.set(addresses[0]).unwrap();
-            }
-        });
         let folder = tempfile::tempdir().unwrap();
-        let load = "runner: { rps: { rps: 220, times: 1000, random: poisson } }";
-        let options = options(folder.path(), &server.url(), "{ receive: '127.0.0.1:0' }", load);
-        let finished = run(options, &Interrupt::new(), &events).unwrap();
+        let finished = run_shop_with_a_pool(folder.path());
         let queues = &finished.results.workloads[0].queues;
         let wrong = queues.iter().any(|queue| (queue.name.as_str(), queue.servers) != ("query", 3));
         assert!(!wrong, "{queues:?}");

@@ -53,7 +53,9 @@ pub use functions::{ComparedFunction, ComparedFunctions, FunctionNode};
 pub use gate::{Criterion, CriterionMeasurement, Outcome, Severity, Verdict};
 pub use load::{LoadSeries, Network, OfferedLoad};
 pub use numbers::{MeasuredNumbers, NumberPercentile};
-pub use prediction::{CallPool, ChangeableKind, Fix, FixPrediction, PredictedTime, UpperBound, WhatIf};
+pub use prediction::{
+    CallPool, ChangeableKind, Fix, FixPrediction, FixRecord, PredictedTime, UpperBound, WhatIf,
+};
 pub use probe::Probe;
 pub use queues::CallQueue;
 pub use reason::{Reason, ReasonKind};

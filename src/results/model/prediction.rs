@@ -4,39 +4,71 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is different in a prediction.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(into = "FixRecord", try_from = "FixRecord")]
 pub enum Fix {
-    /// The own work of these points takes so many times as long.
-    Work {
-        /// Their kind, in words.
-        kind: String,
-        /// How many times as long.
-        times: f64,
-    },
-    /// The own work of these points takes at most so long in an iteration, in milliseconds; 0 without them.
-    WorkAtMost {
-        /// Their kind, in words.
-        kind: String,
-        /// How long.
-        at_most_ms: f64,
-    },
-    /// An iteration has at most so many calls of these points.
-    Calls {
-        /// Their kind, in words.
-        kind: String,
-        /// How many.
-        at_most: u32,
-    },
-    /// So many calls run at a time.
-    Servers {
-        /// The name of the calls.
-        name: String,
-        /// How many run at a time today.
-        today: u32,
-        /// How many then.
-        then: u32,
-    },
+    /// The own work of the points of a kind takes so many times as long.
+    Work { kind: String, times: f64 },
+    /// It takes at most so long in an iteration; 0 without them.
+    WorkAtMost { kind: String, at_most_ms: f64 },
+    /// An iteration has at most so many calls of a kind.
+    Calls { kind: String, at_most: u32 },
+    /// So many calls of this name run at a time.
+    Servers { name: String, today: u32, then: u32 },
+}
+
+/// What is different in a prediction, as it stands in JSON: its name, and one of the others.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct FixRecord {
+    /// The kind of points, or the calls that run so many at a time.
+    pub name: String,
+    /// Their own work takes so many times as long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<f64>,
+    /// Their own work takes at most so long in an iteration; 0 without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_ms: Option<f64>,
+    /// An iteration has at most so many calls of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_calls: Option<u32>,
+    /// So many run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<u32>,
+    /// So many run at a time today.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers_today: Option<u32>,
+}
+
+impl From<Fix> for FixRecord {
+    fn from(fix: Fix) -> Self {
+        match fix {
+            Fix::Work { kind, times } => Self { name: kind, times: Some(times), ..Self::default() },
+            Fix::WorkAtMost { kind, at_most_ms } => {
+                Self { name: kind, at_most_ms: Some(at_most_ms), ..Self::default() }
+            }
+            Fix::Calls { kind, at_most } => {
+                Self { name: kind, at_most_calls: Some(at_most), ..Self::default() }
+            }
+            Fix::Servers { name, today, then } => {
+                Self { name, servers: Some(then), servers_today: Some(today), ..Self::default() }
+            }
+        }
+    }
+}
+
+impl TryFrom<FixRecord> for Fix {
+    type Error = &'static str;
+
+    fn try_from(record: FixRecord) -> Result<Self, Self::Error> {
+        let FixRecord { name, times, at_most_ms, at_most_calls, servers, servers_today } = record;
+        match (times, at_most_ms, at_most_calls, servers.zip(servers_today)) {
+            (Some(times), None, None, None) => Ok(Self::Work { kind: name, times }),
+            (None, Some(at_most_ms), None, None) => Ok(Self::WorkAtMost { kind: name, at_most_ms }),
+            (None, None, Some(at_most), None) => Ok(Self::Calls { kind: name, at_most }),
+            (None, None, None, Some((then, today))) => Ok(Self::Servers { name, today, then }),
+            _ => Err("a prediction has one difference"),
+        }
+    }
 }
 
 /// Why the true response times may be lower than the predicted ones.
@@ -70,6 +102,7 @@ pub struct PredictedTime {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FixPrediction {
     /// What is different.
+    #[schemars(with = "FixRecord")]
     pub fix: Fix,
     /// The response times.
     pub percentiles: Vec<PredictedTime>,
