@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::complaint::Complaint;
 use config::reference::DurationText;
-use config::runner::{ConstantForDuration, DurationOrSeconds, Runner, WarmUp};
+use config::runner::{ConstantForDuration, DurationOrSeconds, Randomness, Runner, WarmUp};
 use config::scenario::Scenario;
 use config::sla::{SeverityText, Sla};
 use terms::threshold::parse;
@@ -25,6 +25,8 @@ pub struct LevelLoad {
     pub warm_up: Duration,
     /// Whether the level ends as soon as a threshold is certain to break.
     pub ends_early: bool,
+    /// Whether arrivals are random, whatever the scenario says: they queue at rates that the service bears.
+    pub is_random: bool,
     /// Conditions besides the scenario's, such as `p95 < 200ms`.
     pub thresholds: Vec<String>,
 }
@@ -75,6 +77,11 @@ fn runner_of(runner: &Runner, level: &LevelLoad) -> Result<Runner, Complaint> {
     let shape =
         LoadShape { rate_per_s: Some(rate_per_s), duration: Some(level.length), ..LoadShape::default() };
     let mut replaced = shape.replace(runner)?;
+    if let Runner::Rps(rps) = &mut replaced
+        && level.is_random
+    {
+        rps.random = Some(Randomness::Poisson);
+    }
     let was_open = matches!(runner, Runner::Rps(_) | Runner::Ramping(_));
     if let Runner::Rps(rps) = &mut replaced
         && !was_open
@@ -110,6 +117,7 @@ mod tests {
             rate_per_s,
             length: Duration::from_secs(12),
             warm_up: Duration::from_secs(2),
+            is_random: false,
             ends_early: true,
             thresholds: vec!["p50 < 1s".to_owned()],
         }
@@ -159,5 +167,17 @@ mod tests {
                    - { name: b, runner: { serial: { times: 1 } }, iteration: [{ get: / }] }\n";
         let refused = as_level(&mut scenario(two), &level(Some(50.0))).unwrap_err();
         assert!(refused.what.contains("has 2"), "{}", refused.what);
+    }
+
+    /// Random arrivals, whatever the scenario says.
+    #[test]
+    fn a_level_may_have_random_arrivals() {
+        for runner in ["rps: { rps: 5, duration: 9s }", "constant: { times: 9 }"] {
+            let mut scenario =
+                scenario(&format!("title: t\nrunner: {{ {runner} }}\niteration: [{{ get: / }}]\n"));
+            as_level(&mut scenario, &LevelLoad { is_random: true, ..level(Some(50.0)) }).unwrap();
+            let Some(Runner::Rps(rps)) = scenario.runner else { panic!("{:?}", scenario.runner) };
+            assert_eq!(rps.random, Some(Randomness::Poisson));
+        }
     }
 }

@@ -113,10 +113,16 @@ fn title(fix: &Fix) -> StyledLine {
 /// What the prediction rests on, and what it is not.
 fn conditions(prediction: &FixPrediction) -> Vec<StyledLine> {
     let FixPrediction { upper_bound, iterations, traced, fix, .. } = prediction;
-    let mut lines = vec![StyledLine::from(format!(
-        "{iterations} iterations replayed at the times when they were due, by the traces of {traced}; a new run is within \
-         the interval with 90 % confidence."
-    ))];
+    let rests_on = match upper_bound {
+        Some(UpperBound::SlowTracesOnly) => format!("{iterations} iterations; {traced} of them have traces"),
+        _ => format!(
+            "{iterations} iterations replayed at the times when they were due, by the traces of {traced}"
+        ),
+    };
+    let mut lines = vec![StyledLine::from(match upper_bound {
+        Some(_) => format!("{rests_on}."),
+        None => format!("{rests_on}. A new run is within the interval with 90 % confidence."),
+    })];
     lines.extend(upper_bound.map(|bound| {
         StyledLine::from(match bound {
             UpperBound::ClosedLoad => {

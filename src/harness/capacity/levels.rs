@@ -76,6 +76,7 @@ pub(super) fn load(
         length: length + warm_up,
         warm_up,
         ends_early,
+        is_random: false,
         thresholds: options.thresholds.clone(),
     }
 }
@@ -163,24 +164,29 @@ impl<'a> LevelRunner<'a> {
     /// Sends single requests until they are as fast as before the search; false if they never are. A demo of a level has
     /// ended with it.
     pub(super) fn await_recovery(&mut self) -> Result<bool, HarnessError> {
-        let Some(usual_ms) = self.levels.first().and_then(|level| level.p50_ms) else { return Ok(true) };
+        let Some((is_fast, waited_s)) = self.drained()? else { return Ok(true) };
+        if let Some(level) = self.levels.last_mut() {
+            (level.recovered_after_s, level.not_recovered) = (Some(waited_s), !is_fast);
+        }
+        Ok(is_fast)
+    }
+
+    /// The same: whether they are, and after how many seconds. `None` if there is nothing to wait for.
+    pub(super) fn drained(&mut self) -> Result<Option<(bool, f64)>, HarnessError> {
+        let Some(usual_ms) = self.levels.first().and_then(|level| level.p50_ms) else { return Ok(None) };
         if self.plan.deployment.demo.is_some() {
-            return Ok(true);
+            return Ok(None);
         }
         let began = Instant::now();
         let good_ms = (usual_ms * RECOVERED).max(usual_ms + RECOVERED_MS);
         loop {
             let look = load(self.options, None, LOOK, false);
-            let Some(ended) = self.run(&look, &|round| round)? else { return Ok(true) };
+            let Some(ended) = self.run(&look, &|round| round)? else { return Ok(None) };
             let (info, _) = self.judged(&ended, None);
             let is_fast = info.p50_ms.is_some_and(|ms| ms <= good_ms) && info.failed * 2 < info.iterations;
-            let waited_s = (began.elapsed().as_secs_f64() - LOOK.as_secs_f64()).max(0.0);
-            let is_over = began.elapsed() >= RECOVERY_MAX;
-            if is_fast || is_over {
-                if let Some(level) = self.levels.last_mut() {
-                    (level.recovered_after_s, level.not_recovered) = (Some(waited_s), !is_fast);
-                }
-                return Ok(is_fast);
+            if is_fast || began.elapsed() >= RECOVERY_MAX {
+                let waited_s = (began.elapsed().as_secs_f64() - LOOK.as_secs_f64()).max(0.0);
+                return Ok(Some((is_fast, waited_s)));
             }
         }
     }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use ::capacity::limit::{Limit, limit as compare};
+use ::capacity::limit::{Limit, LimitKind, limit as compare};
 use ::capacity::search::CapacityBounds;
+use ::capacity::servers::ServerPool;
+use ::capacity::waits::waits;
 use osprofiler::report::TraceTree;
 use report::capacity::{LevelInfo, NoLimit, OverloadFailure};
+
+use plan::levels::LevelLoad;
 
 use super::levels::{self, LevelRunner};
 use crate::run::{Round, RoundEnded};
@@ -15,6 +19,9 @@ const LENGTH: Duration = Duration::from_secs(6);
 /// The rate of the level at ease, as a share of what holds, and of the other, as a multiple of what breaks.
 const AT_EASE: f64 = 0.5;
 const ABOVE: f64 = 1.1;
+/// The rate at which servers are counted where the level above is of no use for that, as a share of what holds: a backlog that
+/// is longer than the row of traced iterations leaves nothing to count.
+const JUST_BELOW: f64 = 0.88;
 /// So much more iterations must fail at the level above for that to be said.
 const FAILS_MORE: f64 = 0.01;
 /// How many random traces are fetched of each.
@@ -41,13 +48,44 @@ pub(super) fn limit(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> Na
     let Some((at_ease, above)) = at_ease.zip(above) else { return nothing(NoLimit::NoTime) };
     let deployment = &runner.plan.deployment;
     let collects = deployment.connection_string.is_some() || !deployment.spans.receive.is_empty();
-    let limit = match runner.plan.profiling_off.is_none() && (collects || deployment.demo.is_some()) {
+    let mut limit = match runner.plan.profiling_off.is_none() && (collects || deployment.demo.is_some()) {
         true => compare(&random(&at_ease.1), &random(&above.1), &window(&above.1)).map_err(NoLimit::Analysis),
         false => Err(NoLimit::NoTraces),
     };
+    if let Ok(named) = &mut limit {
+        count_servers(runner, named, holds);
+    }
     let more = above.0.failed_share() - at_ease.0.failed_share();
     let fails = (more > FAILS_MORE).then(|| most_failures(&above.1)).flatten();
     NamedLimit { limit, fails, compared: Some([at_ease.0, above.0]) }
+}
+
+/// Counts the servers that the named calls wait for at a rate just below the limit, where they could not be counted above it.
+fn count_servers(runner: &mut LevelRunner<'_>, named: &mut Limit, holds_per_s: f64) {
+    if named.servers.is_some() || named.kind == LimitKind::Work {
+        return;
+    }
+    // What is left of the overload is not that level's.
+    if !matches!(runner.drained(), Ok(None | Some((true, _)))) {
+        return;
+    }
+    let Some((_, below)) = traced(runner, holds_per_s * JUST_BELOW, true) else { return };
+    // The longest wait comes first. Where only the service is known, it is that of its calls, or before it.
+    let found = waits(&window(&below)).into_iter().find(|one| {
+        let is_named = one.group.name == named.name && one.group.service == named.service;
+        let is_of_service = named.name.is_empty()
+            && match named.kind {
+                LimitKind::Entry => one.group.enters,
+                _ => one.group.caller == named.service,
+            };
+        is_named || is_of_service
+    });
+    if let Some(found) = found {
+        if named.name.is_empty() {
+            (named.service, named.name) = (found.group.service, found.group.name);
+        }
+        named.servers = Some(ServerPool { waits_ms: found.each_ms, ..found.servers });
+    }
 }
 
 /// What most failed iterations of a level fail of.
@@ -60,7 +98,12 @@ fn most_failures(ended: &RoundEnded) -> Option<OverloadFailure> {
 
 /// Runs a level to its end, with traces.
 fn traced_level(runner: &mut LevelRunner<'_>, rate_per_s: f64) -> Option<(LevelInfo, RoundEnded)> {
-    let level = levels::load(runner.options, Some(rate_per_s), LENGTH, false);
+    traced(runner, rate_per_s, false)
+}
+
+fn traced(runner: &mut LevelRunner<'_>, rate_per_s: f64, is_random: bool) -> Option<(LevelInfo, RoundEnded)> {
+    let load = levels::load(runner.options, Some(rate_per_s), LENGTH, false);
+    let level = LevelLoad { is_random: is_random || load.is_random, ..load };
     // The last third: by then a backlog has grown.
     let from = (rate_per_s * level.length.as_secs_f64() * 2.0 / 3.0) as u64;
     let until = (rate_per_s * level.length.as_secs_f64()) as u64;
