@@ -4,7 +4,7 @@
 //! A call could begin when its caller had begun and no earlier call of it was open. What passes from then on is waiting, or
 //! the caller's own work; how much of it is usual, traces without waiting tell. Only times of one host are compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use osprofiler::report::{Point, TraceTree};
 use results::client_points::REPORTER;
@@ -31,9 +31,16 @@ pub struct CallGroup {
 pub fn of_traces<'a>(trees: impl IntoIterator<Item = &'a TraceTree>) -> BTreeMap<CallGroup, Vec<QueuedCall>> {
     let mut groups: BTreeMap<CallGroup, Vec<QueuedCall>> = BTreeMap::new();
     for tree in trees {
+        // When siblings ended so far, by parent; they come in the order of their starts.
+        let mut ended: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); tree.points.len()];
         for (index, point) in tree.points.iter().enumerate() {
-            let Some((group, ready_us)) = ready(tree, index) else { continue };
+            let Some(parent) = point.parent.filter(|parent| *parent < index) else { continue };
+            let before = ended[parent].range(..=point.start_us).next_back().copied();
+            ended[parent].extend(point.end_us());
+            let Some(group) = group_of(tree, index) else { continue };
             let Some(end_us) = point.end_us() else { continue };
+            let caller_us = tree.points[parent].start_us;
+            let ready_us = before.map_or(caller_us, |before| before.max(caller_us));
             let at = |us: u64| tree.first_unix_us.saturating_add(i64::try_from(us).unwrap_or(i64::MAX));
             let start_us = at(point.start_us);
             let call = QueuedCall {
@@ -47,11 +54,11 @@ pub fn of_traces<'a>(trees: impl IntoIterator<Item = &'a TraceTree>) -> BTreeMap
     groups
 }
 
-/// The group of a point, and when it could have begun, in microseconds of its trace.
-fn ready(tree: &TraceTree, index: usize) -> Option<(CallGroup, u64)> {
+/// The group that a point is a call of.
+#[must_use]
+pub fn group_of(tree: &TraceTree, index: usize) -> Option<CallGroup> {
     let point = &tree.points[index];
-    let parent = point.parent.filter(|parent| *parent < index)?;
-    let caller = &tree.points[parent];
+    let caller = &tree.points[point.parent.filter(|parent| *parent < index)?];
     if is_client(point) || !point.starts {
         return None;
     }
@@ -59,25 +66,13 @@ fn ready(tree: &TraceTree, index: usize) -> Option<(CallGroup, u64)> {
     if !is_client(caller) && caller.host != point.host {
         return None;
     }
-    let enters = caller.reporter() != point.reporter();
-    let siblings =
-        tree.points.iter().enumerate().filter(|(at, one)| *at != index && one.parent == Some(parent));
-    let before =
-        siblings.filter_map(|(_, one)| one.end_us()).filter(|end_us| *end_us <= point.start_us).max();
-    let group = CallGroup {
+    Some(CallGroup {
         service: point.reporter(),
         caller: caller.reporter(),
         host: point.host.as_deref().unwrap_or_default().to_owned(),
         name: point.name.to_string(),
-        enters,
-    };
-    Some((group, before.unwrap_or(caller.start_us).max(caller.start_us)))
-}
-
-/// The group that a point is a call of.
-#[must_use]
-pub fn group_of(tree: &TraceTree, index: usize) -> Option<CallGroup> {
-    ready(tree, index).map(|(group, _)| group)
+        enters: caller.reporter() != point.reporter(),
+    })
 }
 
 /// Whether a point is the client's own.

@@ -5,7 +5,7 @@
 //! own work. A step ends some time after the last step that it waits for. What waited for a server is left out of these times,
 //! because a replay ([`crate::replay`]) makes its own queues. Work that nothing waits for is run, too: it may hold servers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use analysis::asynchronous::awaited;
 use analysis::breakdown::{Kind, kind};
@@ -75,19 +75,25 @@ pub fn of_trace(tree: &TraceTree, pools: &[ServerCeiling], kinds: &mut StepKinds
     let parts = StepTimes::of(tree)?;
     let of_group: BTreeMap<&CallGroup, usize> =
         pools.iter().enumerate().map(|(number, pool)| (&pool.group, number)).collect();
-    let children = tree.children();
+    let mut last_end_us: Vec<Option<i64>> = vec![None; tree.points.len()];
+    for (index, point) in tree.points.iter().enumerate().skip(1) {
+        if let Some(parent) = point.parent.filter(|_| parts.is_awaited[index]) {
+            last_end_us[parent] = last_end_us[parent].max(Some(parts.of[index].1));
+        }
+    }
+    // The ends of the steps so far that are waited for, by parent.
+    let mut ended: Vec<BTreeSet<(i64, usize)>> = vec![BTreeSet::new(); tree.points.len()];
     let mut steps: Vec<Step> = Vec::with_capacity(tree.points.len());
     for (index, point) in tree.points.iter().enumerate() {
         let (start_us, end_us) = parts.of[index];
-        let own = children[index].iter().filter(|child| parts.is_awaited[**child]);
-        let last_us = own.map(|child| parts.of[*child].1).max();
+        let last_us = last_end_us[index];
         let (after, begins_us) = point.parent.map_or((None, start_us), |parent| {
-            let before = children[parent].iter().copied().filter(|&one| {
-                one != index && one < index && parts.is_awaited[one] && parts.of[one].1 <= start_us
-            });
-            let last = before.max_by_key(|&one| (parts.of[one].1, one));
-            (last, last.map_or(parts.of[parent].0, |one| parts.of[one].1))
+            let before = ended[parent].range(..=(start_us, usize::MAX)).next_back().copied();
+            before.map_or((None, parts.of[parent].0), |(end_us, one)| (Some(one), end_us))
         });
+        if let Some(parent) = point.parent.filter(|_| parts.is_awaited[index]) {
+            ended[parent].insert((end_us, index));
+        }
         let pool = calls::group_of(tree, index).and_then(|group| of_group.get(&group).copied());
         let gap_us = (start_us - begins_us).max(0);
         steps.push(Step {
@@ -216,15 +222,15 @@ impl Program {
             steps.push(Step { parent: at(step.parent), after: at(after), gap_us, ..step.clone() });
         }
         // So does the caller's work before those that were its last.
+        let mut last_of: Vec<Option<usize>> = vec![None; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate() {
-            let Some(parent) = step.parent else { continue };
-            let Some(to) = kept[parent].filter(|_| kept[index].is_none() && step.is_awaited) else {
-                continue;
-            };
-            let later =
-                self.steps.iter().skip(index + 1).any(|one| one.parent == Some(parent) && one.is_awaited);
-            if !later {
-                steps[to].tail_us += self.before(Some(index), &kept).1;
+            if let Some(parent) = step.parent.filter(|_| step.is_awaited) {
+                last_of[parent] = Some(index);
+            }
+        }
+        for (parent, last) in last_of.into_iter().enumerate() {
+            if let (Some(to), Some(gone)) = (kept[parent], last.filter(|&last| kept[last].is_none())) {
+                steps[to].tail_us += self.before(Some(gone), &kept).1;
             }
         }
         Self { steps }

@@ -35,6 +35,8 @@ use crate::seed;
 /// At most so many iterations are replayed, with queues and without.
 const ITERATIONS_MAX: u64 = 6_000;
 const ITERATIONS_ALONE_MAX: u64 = 12_000;
+/// With queues, they have at most so many steps in all: each is replayed a hundred times.
+const STEPS_MAX: u64 = 120_000;
 /// A fix that leaves more than this of p99 is not worth a word.
 const LEFT_MAX: f64 = 0.93;
 /// Servers are predicted to be so many times as many.
@@ -106,7 +108,11 @@ impl ReplayableLoad {
             traced.push(TracedIteration { due_us, response_us, chosen, program });
         }
         let total = aggregate.workloads.get(number).map_or(0, |stats| stats.numbers);
-        let most = if pools.is_empty() { ITERATIONS_ALONE_MAX } else { ITERATIONS_MAX };
+        let steps: u64 = traced.iter().map(|one: &TracedIteration| one.program.steps.len() as u64).sum();
+        let most = match pools.is_empty() {
+            true => ITERATIONS_ALONE_MAX,
+            false => (STEPS_MAX * traced.len() as u64 / steps.max(1)).min(ITERATIONS_MAX),
+        };
         let middle = row.first().map_or(total / 2, |(sample, _)| sample.number + row.len() as u64 / 2);
         let first = middle.saturating_sub(most / 2).min(total.saturating_sub(most));
         let mut times = IterationTimes { workload: number, numbers: first..first + most, found: Vec::new() };

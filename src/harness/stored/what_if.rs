@@ -182,9 +182,8 @@ fn pool(kind: Option<&str>, pools: &[CallPool]) -> Result<usize, HarnessError> {
     let listed =
         || pools.iter().map(|one| format!("`{}` ({})", one.name, one.servers)).collect::<Vec<_>>().join(", ");
     match (kind, pools) {
-        (_, []) => Err(HarnessError::usage("no calls were seen to wait for a number of servers").remedy(
-            "that needs received spans and an open load: `rps` or `arrival_rate`, at which calls do wait",
-        )),
+        (_, []) => Err(HarnessError::usage("no calls were seen to wait for a number of servers")
+            .remedy("that needs received spans and an open load (`rps`, `--rate`) at which calls do wait")),
         (None, [_]) => Ok(0),
         (None, _) => Err(HarnessError::usage("several calls wait for servers")
             .remedy(format!("choose one with --kind: {}", listed()))),
