@@ -20,7 +20,9 @@ const CALLS_MIN: usize = 100;
 const ABOVE_MAX: f64 = 0.01;
 /// A server was handed over if the next call began within this share of the time between two ends,
 const HANDED_WITHIN: f64 = 0.1;
-/// or within this time at most, in microseconds.
+/// Within this share of it, it may have been,
+const MAYBE_WITHIN: f64 = 0.35;
+/// and within this time at most, in microseconds.
 const HANDED_US_MAX: i64 = 2_000;
 /// So many times a server must have been handed over,
 const HANDED_MIN: usize = 10;
@@ -81,36 +83,43 @@ fn ceiling(group: CallGroup, mut calls: Vec<QueuedCall>, within: &WholeSpan) -> 
     let servers = (1..open_us.len()).find(|&count| from(count + 1) <= ABOVE_MAX * from(count))?;
     let between_us = within.us() as f64 / calls.len() as f64;
     let soon_us = ((between_us * HANDED_WITHIN) as i64).clamp(1, HANDED_US_MAX);
-    let mut handed_us = HashSet::new();
-    let mut ends_at_ceiling = 0;
-    // Ends in order, and how many calls were open just before each.
-    let mut ends: Vec<i64> = calls.iter().map(|call| call.end_us).collect();
-    ends.sort_unstable();
-    for (number, &end_us) in ends.iter().enumerate() {
-        let begun = calls.partition_point(|call| call.start_us < end_us);
-        if end_us < within.from_us || end_us > within.until_us || begun - number < servers {
-            continue;
-        }
-        ends_at_ceiling += 1;
-        // What began on time but for the clock's resolution may have begun just before.
-        let first = calls.partition_point(|call| call.start_us < end_us);
-        let next = calls[first..].iter().take_while(|call| call.start_us - end_us <= soon_us);
-        let waited = next
-            .filter(|call| call.ready_us < end_us - soon_us)
-            .find(|call| !handed_us.contains(&call.start_us));
-        if let Some(call) = waited {
-            handed_us.insert(call.start_us);
-        }
-    }
-    let by_chance = soon_us as f64 / between_us * f64::from(ends_at_ceiling);
-    if handed_us.len() < HANDED_MIN || (handed_us.len() as f64) < OFTENER * by_chance {
+    let drops_us = drops(&calls, servers, within);
+    let by_chance = soon_us as f64 / between_us * drops_us.len() as f64;
+    let handed = began_after(&calls, &drops_us, soon_us).len();
+    if handed < HANDED_MIN || (handed as f64) < OFTENER * by_chance {
         return None;
     }
+    // A server that is free for longer was not waited for. Until then, that is not known.
+    let maybe_us = ((between_us * MAYBE_WITHIN) as i64).clamp(soon_us, HANDED_US_MAX);
+    let handed_us = began_after(&calls, &drops_us, maybe_us);
     let is_inside = |call: &&QueuedCall| call.start_us >= within.from_us && call.start_us <= within.until_us;
     let others = calls.iter().filter(is_inside).filter(|call| !handed_us.contains(&call.start_us));
     let mut gaps_us: Vec<i64> = others.map(|call| call.start_us - call.ready_us).collect();
     gaps_us.sort_unstable();
     Some(ServerCeiling { group, servers: u32::try_from(servers).ok()?, within: *within, handed_us, gaps_us })
+}
+
+/// When one of so many open calls ended, in order.
+fn drops(calls: &[QueuedCall], servers: usize, within: &WholeSpan) -> Vec<i64> {
+    let mut ends: Vec<i64> = calls.iter().map(|call| call.end_us).collect();
+    ends.sort_unstable();
+    let is_drop = |(number, end_us): &(usize, i64)| {
+        let begun = calls.partition_point(|call| call.start_us < *end_us);
+        *end_us >= within.from_us && *end_us <= within.until_us && begun - number >= servers
+    };
+    ends.into_iter().enumerate().filter(is_drop).map(|(_, end_us)| end_us).collect()
+}
+
+/// When calls began that were ready before one of these ends and began so soon after it; one for each end.
+fn began_after(calls: &[QueuedCall], drops_us: &[i64], soon_us: i64) -> HashSet<i64> {
+    let mut found = HashSet::new();
+    for &end_us in drops_us {
+        let first = calls.partition_point(|call| call.start_us < end_us);
+        let next = calls[first..].iter().take_while(|call| call.start_us - end_us <= soon_us);
+        let waited = next.filter(|call| call.ready_us < end_us - soon_us);
+        found.extend(waited.map(|call| call.start_us).find(|start_us| !found.contains(start_us)));
+    }
+    found
 }
 
 /// For each number of open calls, how long so many were.

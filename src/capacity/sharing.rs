@@ -1,7 +1,7 @@
 //! Whether what iterations do takes longer because of others that are under way: they share something that no trace shows, such
 //! as a processor.
 
-use crate::what_if::{ChosenFor, MeasuredLoad};
+use crate::what_if::{ChosenFor, MeasuredLoad, TracedIteration};
 
 /// Fewer traced iterations say nothing.
 const TRACED_MIN: usize = 20;
@@ -14,13 +14,25 @@ const ERRORS_MIN: f64 = 3.0;
 /// not, or by little.
 pub(crate) fn grows(load: &MeasuredLoad) -> Option<f64> {
     let under_way = UnderWaySum::of(load);
+    growth(load, &|one| {
+        let others = under_way.mean(one.due_us, one.due_us + one.response_us.max(1)) - 1.0;
+        (others.max(0.0), one.program.alone_us() as f64)
+    })
+}
+
+/// By what share what points of these kinds do takes longer because of the others that are under way when the iteration is
+/// due: some of it is waiting. What comes later may be its own doing, because others wait for it.
+pub(crate) fn waits(load: &MeasuredLoad, kinds: &[usize]) -> Option<f64> {
+    let under_way = UnderWaySum::of(load);
+    let at = |us: i64| under_way.mean(us - 1, us);
+    growth(load, &|one| (at(one.due_us), one.program.work_us(kinds) as f64))
+}
+
+/// By what share a figure of the traced iterations is higher for the mean of another than for 0 of it, if that is certain, and
+/// more than a little.
+fn growth(load: &MeasuredLoad, figures: &dyn Fn(&TracedIteration) -> (f64, f64)) -> Option<f64> {
     let random = load.traced.iter().filter(|one| one.chosen == ChosenFor::Chance);
-    let seen: Vec<(f64, f64)> = random
-        .map(|one| {
-            let others = under_way.mean(one.due_us, one.due_us + one.response_us.max(1)) - 1.0;
-            (others.max(0.0), one.program.alone_us() as f64)
-        })
-        .collect();
+    let seen: Vec<(f64, f64)> = random.map(figures).collect();
     let n = seen.len() as f64;
     if seen.len() < TRACED_MIN {
         return None;

@@ -147,6 +147,8 @@ pub enum NoPrediction {
     DoesNotFit { percentile: f64, measured_ms: f64, replayed_ms: f64 },
     /// More work was asked for where the result is an upper bound.
     OnlyLess,
+    /// What would be shorter takes longer, by this share, because others are under way: some of it is waiting.
+    Waits { by: f64 },
 }
 
 /// The percentiles that are predicted.
@@ -169,6 +171,11 @@ pub fn predict(load: &MeasuredLoad, change: &Change, seed: u64) -> Result<Predic
     let is_same = programs.iter().zip(&load.traced).all(|(new, old)| *new == old.program);
     if is_same && before == after {
         return Err(NoPrediction::NothingChanges);
+    }
+    if let Change::Work { kinds, .. } | Change::WorkAtMost { kinds, .. } = change
+        && let Some(by) = sharing::waits(load, kinds)
+    {
+        return Err(NoPrediction::Waits { by });
     }
     let choice = ProgramChoice::of(load);
     let is_by_chance = choice.light.len() >= TRACED_MIN;

@@ -128,18 +128,19 @@ def main():
     parser.add_argument("plants", nargs="*", metavar="SERVICE:FIX")
     parser.add_argument("--bench", type=pathlib.Path, default=HERE.parents[1] / "target/release/bench")
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--utilisation", type=float, action="append", help="of what the service bears (default: all three)")
     parser.add_argument("--keep", help="the folder for the runs")
     options = parser.parse_args()
     options.bench = options.bench.resolve()
     plants = options.plants or [f"{service}:{fix}" for service, fixes in PLANTS.items() for fix in fixes]
     rows = []
     for _ in range(options.rounds):
-        for utilisation in UTILISATIONS:
+        for utilisation in options.utilisation or UTILISATIONS:
             for plant in plants:
                 rows.append(one(options, *plant.split(":"), utilisation, options.keep))
     print("\n| utilisation | predictions | within the interval | upper bounds | that hold | median error of p99 | none |")
     print("|---|---|---|---|---|---|---|")
-    for utilisation in [*UTILISATIONS, None]:
+    for utilisation in [*(options.utilisation or UTILISATIONS), None]:
         of = [row for row in rows if utilisation in (None, row["utilisation"])]
         exact = [row for row in of if "none" not in row and not row["bound"]]
         bounds = [row for row in of if "none" not in row and row["bound"]]

@@ -206,6 +206,11 @@ fn sentence(why: NoPrediction) -> String {
             "the model does not give today's response times: p{percentile} was {measured_ms:.1} ms, and it says \
              {replayed_ms:.1} ms; what iterations wait for is not all in their traces"
         ),
+        NoPrediction::Waits { by } => format!(
+            "these points take {:.0} % longer because other iterations are under way, so some of their time is waiting for \
+             something that no trace shows, and nobody knows how much",
+            by * 100.0
+        ),
         NoPrediction::OnlyLess => "of this run, only upper bounds can be told, and only for less work or more servers: its \
                                    users wait for their own iterations, or iterations share what no trace shows"
             .to_owned(),
