@@ -21,7 +21,7 @@ const ABOVE_MAX: f64 = 0.01;
 /// A server was handed over if the next call began within this share of the time between two ends,
 const HANDED_WITHIN: f64 = 0.1;
 /// Within this share of it, it may have been,
-const MAYBE_WITHIN: f64 = 0.35;
+const MAYBE_WITHIN: f64 = 0.5;
 /// and within this time at most, in microseconds.
 const HANDED_US_MAX: i64 = 2_000;
 /// So many times a server must have been handed over,
@@ -91,7 +91,8 @@ fn ceiling(group: CallGroup, mut calls: Vec<QueuedCall>, within: &WholeSpan) -> 
     }
     // A server that is free for longer was not waited for. Until then, that is not known.
     let maybe_us = ((between_us * MAYBE_WITHIN) as i64).clamp(soon_us, HANDED_US_MAX);
-    let handed_us = began_after(&calls, &drops_us, maybe_us);
+    let handed_us = calls.iter().filter(|call| may_have_waited(call, &drops_us, maybe_us));
+    let handed_us: HashSet<i64> = handed_us.map(|call| call.start_us).collect();
     let is_inside = |call: &&QueuedCall| call.start_us >= within.from_us && call.start_us <= within.until_us;
     let others = calls.iter().filter(is_inside).filter(|call| !handed_us.contains(&call.start_us));
     let mut gaps_us: Vec<i64> = others.map(|call| call.start_us - call.ready_us).collect();
@@ -120,6 +121,14 @@ fn began_after(calls: &[QueuedCall], drops_us: &[i64], soon_us: i64) -> HashSet<
         found.extend(waited.map(|call| call.start_us).find(|start_us| !found.contains(start_us)));
     }
     found
+}
+
+/// Whether all servers were busy shortly before a call began, and it was ready then.
+fn may_have_waited(call: &QueuedCall, drops_us: &[i64], shortly_us: i64) -> bool {
+    let before = drops_us.partition_point(|drop_us| *drop_us <= call.start_us);
+    before
+        .checked_sub(1)
+        .is_some_and(|at| call.start_us - drops_us[at] <= shortly_us && call.ready_us < drops_us[at])
 }
 
 /// For each number of open calls, how long so many were.
