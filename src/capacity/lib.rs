@@ -5,6 +5,7 @@
 //! with those of one that it does not. [`waits`] tells waiting
 //! from working at one level. [`what_if`] says what a change would bring. Nothing here makes load, reads a clock or prints.
 
+mod arrivals;
 pub mod calls;
 pub mod ceiling;
 mod choice;

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use base::parallel;
 use statistics::order::at_percentile;
 
+use crate::arrivals;
 use crate::ceiling::ServerCeiling;
 use crate::choice::ProgramChoice;
 use crate::program::Program;
@@ -229,16 +230,18 @@ fn replayed(
         load.traced.iter().map(|one| LinkedProgram::new(&one.program)).collect();
     let new: Vec<LinkedProgram<'_>> = programs.iter().map(LinkedProgram::new).collect();
     parallel::map((0..REPLICATES).collect(), |number| {
-        let chosen = choice.draw(&mut drawn(seed, number));
+        let mut drawn = drawn(seed, number);
+        let chosen = choice.draw(&mut drawn);
+        let due_us = arrivals::draw(&load.iterations, &mut drawn);
         let percentiles = |programs: &[LinkedProgram<'_>], servers: &[u32]| {
             if servers.is_empty() {
                 // Nothing waits.
                 let alone_us: Vec<i64> = programs.iter().map(LinkedProgram::alone_us).collect();
                 return counted(load, chosen.iter().map(|&at| alone_us[at]).collect());
             }
-            let due = load.iterations.iter().zip(&chosen);
+            let due = due_us.iter().zip(&chosen);
             let arrivals: Vec<Arrival<'_>> =
-                due.map(|(one, &at)| Arrival { due_us: one.due_us, program: &programs[at] }).collect();
+                due.map(|(&due_us, &at)| Arrival { due_us, program: &programs[at] }).collect();
             counted(load, replay(&arrivals, servers))
         };
         (percentiles(&old, before), percentiles(&new, after))
