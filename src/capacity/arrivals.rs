@@ -4,7 +4,7 @@
 //! times between arrivals are shuffled, among those of about the same time, because the rate may change. Regular arrivals
 //! stay as they are.
 
-use crate::what_if::LoadedIteration;
+use crate::measured::LoadedIteration;
 
 /// Among so many arrivals, the times between them are shuffled.
 const BLOCK: usize = 500;

@@ -4,7 +4,7 @@
 //! All others get one that was chosen by number or by chance. Response times must not choose: those of a queue say more about
 //! the others in it.
 
-use crate::what_if::{ChosenFor, LoadedIteration, MeasuredLoad};
+use crate::measured::{ChosenFor, LoadedIteration, MeasuredLoad};
 
 /// Which programs iterations may have.
 pub(crate) struct ProgramChoice {

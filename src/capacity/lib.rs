@@ -10,6 +10,7 @@ pub mod calls;
 pub mod ceiling;
 mod choice;
 pub mod limit;
+pub mod measured;
 pub mod program;
 pub mod replay;
 pub mod search;
@@ -22,5 +23,3 @@ pub mod what_if;
 mod queue;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod what_if_tests;

@@ -16,7 +16,7 @@ use crate::ceiling::ServerCeiling;
 
 /// One point of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ProgramStep {
     /// The step that it is part of, which comes before it; none for the first.
     pub parent: Option<usize>,
     /// The step of the same parent that it waits for; none if it follows its parent's start.
@@ -36,7 +36,7 @@ pub struct Step {
 /// An iteration's steps; parents and siblings come before those that need them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProgramStep>,
 }
 
 /// The kinds of the steps of several programs, by their numbers.
@@ -83,7 +83,7 @@ pub fn of_trace(tree: &TraceTree, pools: &[ServerCeiling], kinds: &mut StepKinds
     }
     // The ends of the steps so far that are waited for, by parent.
     let mut ended: Vec<BTreeSet<(i64, usize)>> = vec![BTreeSet::new(); tree.points.len()];
-    let mut steps: Vec<Step> = Vec::with_capacity(tree.points.len());
+    let mut steps: Vec<ProgramStep> = Vec::with_capacity(tree.points.len());
     for (index, point) in tree.points.iter().enumerate() {
         let (start_us, end_us) = parts.of[index];
         let last_us = last_end_us[index];
@@ -96,7 +96,7 @@ pub fn of_trace(tree: &TraceTree, pools: &[ServerCeiling], kinds: &mut StepKinds
         }
         let pool = calls::group_of(tree, index).and_then(|group| of_group.get(&group).copied());
         let gap_us = (start_us - begins_us).max(0);
-        steps.push(Step {
+        steps.push(ProgramStep {
             parent: point.parent,
             after,
             kind: kinds.number(kind(tree, index)),
@@ -187,9 +187,9 @@ impl Program {
             Some(factor) => (us as f64 * factor) as i64,
             None => us,
         };
-        let of = |step: &Step| {
+        let of = |step: &ProgramStep| {
             let above = step.parent.map(|parent| self.steps[parent].kind);
-            Step {
+            ProgramStep {
                 gap_us: above.map_or(step.gap_us, |above| scaled(step.gap_us, above)),
                 tail_us: scaled(step.tail_us, step.kind),
                 ..step.clone()
@@ -202,7 +202,7 @@ impl Program {
     #[must_use]
     pub fn with_calls(&self, kinds: &[usize], most: usize) -> Self {
         let mut kept: Vec<Option<usize>> = vec![None; self.steps.len()];
-        let (mut steps, mut seen): (Vec<Step>, usize) = (Vec::new(), 0);
+        let (mut steps, mut seen): (Vec<ProgramStep>, usize) = (Vec::new(), 0);
         for (index, step) in self.steps.iter().enumerate() {
             let is_within = step.parent.is_some_and(|parent| kept[parent].is_none());
             if is_within {
@@ -219,7 +219,7 @@ impl Program {
             kept[index] = Some(steps.len());
             let at = |index: Option<usize>| index.and_then(|index| kept[index]);
             let gap_us = step.gap_us + work_us;
-            steps.push(Step { parent: at(step.parent), after: at(after), gap_us, ..step.clone() });
+            steps.push(ProgramStep { parent: at(step.parent), after: at(after), gap_us, ..step.clone() });
         }
         // So does the caller's work before those that were its last.
         let mut last_of: Vec<Option<usize>> = vec![None; self.steps.len()];
@@ -250,7 +250,7 @@ impl Program {
     #[must_use]
     pub fn work_us(&self, kinds: &[usize]) -> i64 {
         let is_of = |kind: usize| kinds.contains(&kind);
-        let of = |step: &Step| {
+        let of = |step: &ProgramStep| {
             let above = step.parent.is_some_and(|parent| is_of(self.steps[parent].kind));
             i64::from(above) * step.gap_us + i64::from(is_of(step.kind)) * step.tail_us
         };

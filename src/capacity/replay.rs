@@ -9,7 +9,7 @@ use crate::program::Program;
 
 /// An iteration that is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct ReplayArrival<'a> {
     /// When, in microseconds.
     pub due_us: i64,
     /// What it does.
@@ -52,7 +52,7 @@ impl<'a> LinkedProgram<'a> {
 
 /// The response time of each arrival, in microseconds; `servers` is the number of servers of each pool.
 #[must_use]
-pub fn replay(arrivals: &[Arrival<'_>], servers: &[u32]) -> Vec<i64> {
+pub fn replay(arrivals: &[ReplayArrival<'_>], servers: &[u32]) -> Vec<i64> {
     let mut replay = Replay {
         arrivals,
         pools: servers.iter().map(|&count| PoolState { free: count, line: VecDeque::new() }).collect(),
@@ -91,7 +91,7 @@ struct UnderWay {
 }
 
 struct Replay<'a> {
-    arrivals: &'a [Arrival<'a>],
+    arrivals: &'a [ReplayArrival<'a>],
     pools: Vec<PoolState>,
     /// When, in what order of those at one time, which step, and whether it is ready or ends.
     events: BinaryHeap<Reverse<(i64, u64, StepRef, bool)>>,

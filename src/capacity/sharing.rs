@@ -1,7 +1,7 @@
 //! Whether what iterations do takes longer because of others that are under way: they share something that no trace shows, such
 //! as a processor.
 
-use crate::what_if::{ChosenFor, MeasuredLoad, TracedIteration};
+use crate::measured::{ChosenFor, MeasuredLoad, TracedIteration};
 
 /// Fewer traced iterations say nothing.
 const TRACED_MIN: usize = 20;

@@ -2,6 +2,8 @@
 //!
 //! Each iteration is an action of the client, a point at which its request enters a service, and a query below that.
 
+mod what_if;
+
 use serde_json::json;
 use uuid::Uuid;
 

@@ -16,10 +16,10 @@ use base::parallel;
 use statistics::order::at_percentile;
 
 use crate::arrivals;
-use crate::ceiling::ServerCeiling;
 use crate::choice::ProgramChoice;
+use crate::measured::{LoadedIteration, MeasuredLoad};
 use crate::program::Program;
-use crate::replay::{Arrival, LinkedProgram, replay};
+use crate::replay::{LinkedProgram, ReplayArrival, replay};
 use crate::sharing;
 
 /// With fewer traced iterations nothing is predicted.
@@ -38,56 +38,9 @@ const INTERVAL: (f64, f64) = (0.05, 0.95);
 /// simulated services need for nine in ten.
 const STRETCHED: f64 = 1.5;
 
-/// An iteration of the load.
-#[derive(Clone, Copy, Debug)]
-pub struct LoadedIteration {
-    /// When it was due, in microseconds.
-    pub due_us: i64,
-    /// From then to its end.
-    pub response_us: i64,
-    /// Whether it counts: not in the warm-up.
-    pub counts: bool,
-    /// Its place among the traced ones.
-    pub traced: Option<usize>,
-}
-
-/// Why an iteration has a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChosenFor {
-    /// For its number, or by chance.
-    Chance,
-    /// Its response time is typical.
-    Typical,
-    /// It is slow, or for another reason.
-    Slowness,
-}
-
-/// A traced iteration.
-#[derive(Clone, Debug)]
-pub struct TracedIteration {
-    pub due_us: i64,
-    /// From then to its end.
-    pub response_us: i64,
-    pub chosen: ChosenFor,
-    pub program: Program,
-}
-
-/// What was measured.
-#[derive(Clone, Debug, Default)]
-pub struct MeasuredLoad {
-    /// In the order of their due times, without a gap.
-    pub iterations: Vec<LoadedIteration>,
-    pub traced: Vec<TracedIteration>,
-    pub pools: Vec<ServerCeiling>,
-    /// Whether iterations are due however slow others are.
-    pub is_open: bool,
-    /// Iterations with longer response times are slow: all of them have traces, or a random sample of them has.
-    pub slow_from_us: i64,
-}
-
 /// What would be different.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum LoadChange {
     /// The work of these kinds takes so many times as long.
     Work { kinds: Vec<usize>, times: f64 },
     /// The work of these kinds takes at most so long in an iteration, in microseconds.
@@ -159,13 +112,13 @@ pub const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 ///
 /// # Errors
 /// Why there is no prediction.
-pub fn predict(load: &MeasuredLoad, change: &Change, seed: u64) -> Result<Prediction, NoPrediction> {
+pub fn predict(load: &MeasuredLoad, change: &LoadChange, seed: u64) -> Result<Prediction, NoPrediction> {
     if !load.iterations.iter().any(|one| one.counts) {
         return Err(NoPrediction::TooFewTraces { traced: 0 });
     }
     let before: Vec<u32> = load.pools.iter().map(|pool| pool.servers).collect();
     let mut after = before.clone();
-    if let Change::Servers { pool, count } = change {
+    if let LoadChange::Servers { pool, count } = change {
         after[*pool] = (*count).max(1);
     }
     let programs: Vec<Program> = load.traced.iter().map(|one| changed(&one.program, change)).collect();
@@ -173,7 +126,7 @@ pub fn predict(load: &MeasuredLoad, change: &Change, seed: u64) -> Result<Predic
     if is_same && before == after {
         return Err(NoPrediction::NothingChanges);
     }
-    if let Change::Work { kinds, .. } | Change::WorkAtMost { kinds, .. } = change
+    if let LoadChange::Work { kinds, .. } | LoadChange::WorkAtMost { kinds, .. } = change
         && let Some(by) = sharing::waits(load, kinds)
     {
         return Err(NoPrediction::Waits { by });
@@ -240,8 +193,8 @@ fn replayed(
                 return counted(load, chosen.iter().map(|&at| alone_us[at]).collect());
             }
             let due = due_us.iter().zip(&chosen);
-            let arrivals: Vec<Arrival<'_>> =
-                due.map(|(&due_us, &at)| Arrival { due_us, program: &programs[at] }).collect();
+            let arrivals: Vec<ReplayArrival<'_>> =
+                due.map(|(&due_us, &at)| ReplayArrival { due_us, program: &programs[at] }).collect();
             counted(load, replay(&arrivals, servers))
         };
         (percentiles(&old, before), percentiles(&new, after))
@@ -290,18 +243,18 @@ fn drawn(seed: u64, number: u64) -> fastrand::Rng {
 }
 
 /// A program with the change.
-pub(crate) fn changed(program: &Program, change: &Change) -> Program {
+pub(crate) fn changed(program: &Program, change: &LoadChange) -> Program {
     let scaled = |kinds: &[usize], times: f64| {
         program.with_work(&kinds.iter().map(|kind| (*kind, times)).collect::<HashMap<_, _>>())
     };
     match change {
-        Change::Work { kinds, times } => scaled(kinds, *times),
-        Change::WorkAtMost { kinds, us } => match program.work_us(kinds) {
+        LoadChange::Work { kinds, times } => scaled(kinds, *times),
+        LoadChange::WorkAtMost { kinds, us } => match program.work_us(kinds) {
             now_us if now_us > *us => scaled(kinds, *us as f64 / now_us as f64),
             _ => program.clone(),
         },
-        Change::Calls { kinds, most } => program.with_calls(kinds, *most),
-        Change::Servers { .. } => program.clone(),
+        LoadChange::Calls { kinds, most } => program.with_calls(kinds, *most),
+        LoadChange::Servers { .. } => program.clone(),
     }
 }
 

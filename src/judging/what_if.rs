@@ -1,26 +1,23 @@
 //! What a change would bring, by a run's traces.
 
 use std::collections::HashMap;
-use std::io;
 
 use analysis::breakdown::Kind;
 use analysis::levels::is_all_points;
 use analysis::statement::joined;
 use base::parallel;
 use capacity::ceiling::ceilings;
+use capacity::measured::{ChosenFor, LoadedIteration, MeasuredLoad, TracedIteration};
 use capacity::program::{StepKinds, of_trace};
-use capacity::what_if::{
-    Change, ChosenFor, LoadedIteration, MeasuredLoad, NoPrediction, Prediction, TracedIteration,
-    UpperBoundReason, predict,
-};
-use measure::log::{LogError, Visitor};
-use measure::rows::Rows;
+use capacity::what_if::{LoadChange, NoPrediction, Prediction, UpperBoundReason, predict};
+use measure::log::LogError;
 use measure::sample::{CompletionStatus, IterationSample};
 use osprofiler::record::TraceRecord;
 use osprofiler::report::TraceTree;
 use results::aggregate::Aggregate;
 use results::choice::{ChosenIteration, IterationClass};
 use results::client_points::REPORTER;
+use results::due_times;
 use results::model::{
     CallPool, CallQueue, ChangeableKind, ComparedKind, Fix, FixPrediction, PredictedTime, Results,
     TraceState, UpperBound, Workload,
@@ -115,15 +112,15 @@ impl ReplayableLoad {
         };
         let middle = row.first().map_or(total / 2, |(sample, _)| sample.number + row.len() as u64 / 2);
         let first = middle.saturating_sub(most / 2).min(total.saturating_sub(most));
-        let mut times = IterationTimes { workload: number, numbers: first..first + most, found: Vec::new() };
-        aggregate.log.visit(&mut [&mut times])?;
-        let mut iterations = times.found;
-        iterations.sort_unstable_by_key(|(number, one)| (one.due_us, *number));
-        let with_trace = |(number, one): (u64, LoadedIteration)| LoadedIteration {
-            traced: places.get(&number).copied(),
-            ..one
-        };
-        let iterations: Vec<LoadedIteration> = iterations.into_iter().map(with_trace).collect();
+        let iterations: Vec<LoadedIteration> = due_times::of(&aggregate.log, number, first..first + most)?
+            .into_iter()
+            .map(|one| LoadedIteration {
+                due_us: us(one.due_ns),
+                response_us: us(one.response_ns),
+                counts: one.counts,
+                traced: places.get(&one.number).copied(),
+            })
+            .collect();
         let slow = chosen.iter().filter(|(one, _)| one.side == IterationClass::Slow);
         let slow_us =
             slow.filter(|(one, _)| of_workload(&one.sample)).map(|(one, _)| us(one.sample.response_ns()));
@@ -196,7 +193,7 @@ impl ReplayableLoad {
     ///
     /// # Errors
     /// Why there is no prediction.
-    pub fn predict(&self, change: &Change, fix: Fix) -> Result<FixPrediction, NoPrediction> {
+    pub fn predict(&self, change: &LoadChange, fix: Fix) -> Result<FixPrediction, NoPrediction> {
         let Prediction { percentiles, at_most, iterations, traced } = predict(&self.load, change, self.seed)?;
         let time = |one: &capacity::what_if::PredictedPercentile| PredictedTime {
             percentile: one.percentile,
@@ -234,7 +231,7 @@ impl ReplayableLoad {
         found.at(99.0).is_some_and(is_much).then_some(found)
     }
 
-    fn more_servers(&self, queue: &CallQueue) -> Option<(Change, Fix)> {
+    fn more_servers(&self, queue: &CallQueue) -> Option<(LoadChange, Fix)> {
         let pool = self.load.pools.iter().position(|pool| {
             pool.group.name == queue.name
                 && pool.group.service == queue.service
@@ -242,10 +239,10 @@ impl ReplayableLoad {
         })?;
         let then = queue.servers.checked_mul(MORE_SERVERS)?;
         let fix = Fix::Servers { name: queue.name.clone(), today: queue.servers, then };
-        Some((Change::Servers { pool, count: then }, fix))
+        Some((LoadChange::Servers { pool, count: then }, fix))
     }
 
-    fn as_typical(&self, cause: &ComparedKind) -> Option<(Change, Fix)> {
+    fn as_typical(&self, cause: &ComparedKind) -> Option<(LoadChange, Fix)> {
         if cause.outside || cause.service == REPORTER || is_all_points(&cause.name) {
             return None;
         }
@@ -261,14 +258,14 @@ impl ReplayableLoad {
             let has_more = cause.slow_calls - cause.typical_calls >= 0.5;
             let at_most = has_more.then_some(at_most as u32)?;
             let most = usize::try_from(at_most).ok()?;
-            return Some((Change::Calls { kinds, most }, Fix::Calls { kind, at_most }));
+            return Some((LoadChange::Calls { kinds, most }, Fix::Calls { kind, at_most }));
         }
         let typical = self.load.traced.iter().filter(|one| one.chosen == ChosenFor::Typical);
         let mut typical_us: Vec<i64> = typical.map(|one| one.program.work_us(&kinds)).collect();
         typical_us.sort_unstable();
         let us = at_percentile(&typical_us, TYPICAL_PERCENTILE)?;
         let at_most_ms = us as f64 / 1e3;
-        Some((Change::WorkAtMost { kinds, us }, Fix::WorkAtMost { kind, at_most_ms }))
+        Some((LoadChange::WorkAtMost { kinds, us }, Fix::WorkAtMost { kind, at_most_ms }))
     }
 }
 
@@ -289,34 +286,6 @@ fn name_of(kind: &Kind) -> String {
 
 fn us(ns: u64) -> i64 {
     i64::try_from(ns / 1_000).unwrap_or(i64::MAX)
-}
-
-/// The times of a workload's iterations with these numbers.
-struct IterationTimes {
-    workload: usize,
-    numbers: std::ops::Range<u64>,
-    found: Vec<(u64, LoadedIteration)>,
-}
-
-impl Visitor for IterationTimes {
-    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        for row in rows.iter() {
-            let head = row.head;
-            if usize::from(head.workload) == self.workload
-                && self.numbers.contains(&head.number)
-                && head.has_started()
-            {
-                let iteration = LoadedIteration {
-                    due_us: us(head.due_ns),
-                    response_us: us(head.response_ns()),
-                    counts: !head.warm_up && head.ended == CompletionStatus::Ok,
-                    traced: None,
-                };
-                self.found.push((head.number, iteration));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Says of each workload of which a cause is named what it would bring without it. A log that cannot be read once more

@@ -12,6 +12,7 @@ pub mod columns;
 pub mod counting;
 pub mod directory;
 pub mod distributions;
+pub mod due_times;
 pub mod export;
 pub mod fetched;
 pub mod find;

@@ -63,11 +63,12 @@ const ONLY_IN: [(&str, &[&str]); 5] = [
     // The format of the run log.
     ("LogReader", &["measure/log/"]),
     ("BENCHLOG", &["measure/log/"]),
-    // Each pass over a log: two for a report.
+    // Each pass over a log: two for a report, and one more where a cause is named.
     (
         ".visit(&mut [",
         &[
             "results/aggregate.rs",
+            "results/due_times.rs",
             "results/json.rs",
             "results/phase_times.rs",
             "results/stored.rs",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::capacity::what_if::{Change, NoPrediction};
+use ::capacity::what_if::{LoadChange, NoPrediction};
 use judging::what_if::{LoadSources, ReplayableLoad, RowTrace, trees, with_trees};
 use measure::sample::IterationSample;
 use osprofiler::record::TraceRecord;
@@ -138,7 +138,7 @@ fn resolved(
     change: WantedChange,
     load: &ReplayableLoad,
     answer: &WhatIf,
-) -> Result<(Change, Fix), HarnessError> {
+) -> Result<(LoadChange, Fix), HarnessError> {
     let servers = match change {
         WantedChange::Servers(count) => Some(Ok(count)),
         WantedChange::MoreServers(times) => Some(Err(times)),
@@ -148,7 +148,7 @@ fn resolved(
         let pool = pool(options.kind.as_deref(), &answer.pools)?;
         let CallPool { name, servers: today } = answer.pools[pool].clone();
         let then = wanted.unwrap_or_else(|times| (f64::from(today) * times).round().max(1.0) as u32);
-        return Ok((Change::Servers { pool, count: then }, Fix::Servers { name, today, then }));
+        return Ok((LoadChange::Servers { pool, count: then }, Fix::Servers { name, today, then }));
     }
     let Some(wanted) = &options.kind else {
         return Err(HarnessError::usage("which points should be different?")
@@ -165,14 +165,14 @@ fn resolved(
     }
     let kind = load.names(&kinds).join(", ");
     Ok(match change {
-        WantedChange::Times(times) => (Change::Work { kinds, times }, Fix::Work { kind, times }),
+        WantedChange::Times(times) => (LoadChange::Work { kinds, times }, Fix::Work { kind, times }),
         WantedChange::AtMost(length) => {
             let us = i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
-            (Change::WorkAtMost { kinds, us }, Fix::WorkAtMost { kind, at_most_ms: us as f64 / 1e3 })
+            (LoadChange::WorkAtMost { kinds, us }, Fix::WorkAtMost { kind, at_most_ms: us as f64 / 1e3 })
         }
         WantedChange::Calls(at_most) => {
             let most = usize::try_from(at_most).unwrap_or(usize::MAX);
-            (Change::Calls { kinds, most }, Fix::Calls { kind, at_most })
+            (LoadChange::Calls { kinds, most }, Fix::Calls { kind, at_most })
         }
         WantedChange::Servers(_) | WantedChange::MoreServers(_) => unreachable!("answered above"),
     })

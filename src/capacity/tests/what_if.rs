@@ -13,12 +13,10 @@ use osprofiler::record::{Info, Timestamp, TraceRecord};
 use osprofiler::report::TraceTree;
 
 use crate::ceiling::ceilings;
-use crate::program::{Program, Step, StepKinds, of_trace};
-use crate::replay::{Arrival, LinkedProgram, replay};
-use crate::what_if::{
-    Change, ChosenFor, LoadedIteration, MeasuredLoad, NoPrediction, PERCENTILES, Prediction, TracedIteration,
-    UpperBoundReason, changed, predict,
-};
+use crate::measured::{ChosenFor, LoadedIteration, MeasuredLoad, TracedIteration};
+use crate::program::{Program, ProgramStep, StepKinds, of_trace};
+use crate::replay::{LinkedProgram, ReplayArrival, replay};
+use crate::what_if::{LoadChange, NoPrediction, PERCENTILES, Prediction, UpperBoundReason, changed, predict};
 
 const ANCHOR_US: i64 = 1_700_000_000_000_000;
 const ITERATIONS: usize = 2_400;
@@ -228,7 +226,7 @@ impl Fix {
         }
     }
 
-    fn change(self, kinds: &StepKinds, service: &SimulatedService) -> Change {
+    fn change(self, kinds: &StepKinds, service: &SimulatedService) -> LoadChange {
         let of = |wanted: &str| -> Vec<usize> {
             let all = kinds.all().iter().enumerate();
             all.filter(|(_, kind)| kind.detail.contains(wanted) || kind.name == wanted)
@@ -236,11 +234,11 @@ impl Fix {
                 .collect()
         };
         match self {
-            Self::NoSecond => Change::Calls { kinds: of("two"), most: 0 },
-            Self::HalfQuery => Change::Work { kinds: of("one"), times: 0.5 },
-            Self::QuarterOwn => Change::Work { kinds: of("wsgi"), times: 0.25 },
+            Self::NoSecond => LoadChange::Calls { kinds: of("two"), most: 0 },
+            Self::HalfQuery => LoadChange::Work { kinds: of("one"), times: 0.5 },
+            Self::QuarterOwn => LoadChange::Work { kinds: of("wsgi"), times: 0.25 },
             Self::MoreConnections => {
-                Change::Servers { pool: 0, count: u32::try_from(service.connections).unwrap() + 3 }
+                LoadChange::Servers { pool: 0, count: u32::try_from(service.connections).unwrap() + 3 }
             }
         }
     }
@@ -254,7 +252,7 @@ fn subtracted(times: &[SimulatedTimes], fix: Fix, service: &SimulatedService) ->
         .enumerate()
         .map(|(number, one)| of_trace(&tree(number, one), &[], &mut kinds).unwrap())
         .collect();
-    let Change::Servers { .. } = fix.change(&kinds, service) else {
+    let LoadChange::Servers { .. } = fix.change(&kinds, service) else {
         let change = fix.change(&kinds, service);
         let mut left: Vec<i64> =
             programs.iter().map(|program| changed(program, &change).alone_us()).collect();
@@ -338,10 +336,10 @@ fn what_all_share_makes_an_upper_bound() {
     let mut kinds = StepKinds::default();
     let mut load = measured(&service.load(service.rate_per_s(0.5), 1), &mut kinds);
     let all: Vec<usize> = (0..kinds.all().len()).filter(|&kind| kinds.all()[kind].name == "db").collect();
-    let half = Change::Work { kinds: all.clone(), times: 0.5 };
+    let half = LoadChange::Work { kinds: all.clone(), times: 0.5 };
     let found = predict(&load, &half, 1).unwrap();
     assert!(matches!(found.at_most, Some(UpperBoundReason::Shares { by }) if by > 0.2), "{found:?}");
-    let twice = Change::Work { kinds: all, times: 2.0 };
+    let twice = LoadChange::Work { kinds: all, times: 2.0 };
     assert_eq!(predict(&load, &twice, 1), Err(NoPrediction::OnlyLess));
     load.is_open = false;
     assert_eq!(predict(&load, &half, 1).unwrap().at_most, Some(UpperBoundReason::ClosedLoad));
@@ -352,7 +350,7 @@ fn nothing_is_predicted_without_a_reason_to() {
     let mut kinds = StepKinds::default();
     let times = SERVICE.load(SERVICE.rate_per_s(0.6), 3);
     let load = measured(&times, &mut kinds);
-    let none = Change::Work { kinds: vec![99], times: 0.5 };
+    let none = LoadChange::Work { kinds: vec![99], times: 0.5 };
     assert_eq!(predict(&load, &none, 1), Err(NoPrediction::NothingChanges));
     let change = Fix::HalfQuery.change(&kinds, &SERVICE);
     let mut few = MeasuredLoad { traced: load.traced[..10].to_vec(), ..load.clone() };
@@ -384,7 +382,7 @@ fn traces_of_slow_iterations_alone_give_an_upper_bound() {
         let truth_ms = percentiles_ms(&Fix::NoSecond.made(SERVICE).load(rate_per_s, seed + 1_000))[2];
         let p99 = found.percentiles[2];
         assert!(truth_ms < p99.high_ms * 1.1 && p99.high_ms < p99.today_ms * 0.6, "{truth_ms} {p99:?}");
-        let servers = Change::Servers { pool: 0, count: 9 };
+        let servers = LoadChange::Servers { pool: 0, count: 9 };
         load.pools = measured(&times, &mut kinds).pools;
         if !load.pools.is_empty() {
             assert!(matches!(predict(&load, &servers, 1), Err(NoPrediction::TooFewTraces { .. })));
@@ -400,7 +398,7 @@ fn a_program_takes_as_long_as_its_trace() {
         let tree = tree(number, times);
         let program = of_trace(&tree, &[], &mut kinds).unwrap();
         assert_eq!(program.alone_us(), i64::try_from(tree.length_us()).unwrap());
-        let arrival = Arrival { due_us: 5, program: &LinkedProgram::new(&program) };
+        let arrival = ReplayArrival { due_us: 5, program: &LinkedProgram::new(&program) };
         assert_eq!(replay(&[arrival], &[]), [program.alone_us()]);
     }
 }
@@ -408,7 +406,7 @@ fn a_program_takes_as_long_as_its_trace() {
 /// The steps of a hand-made program: parallel calls, calls one after the other, and work that nothing waits for.
 #[test]
 fn steps_wait_for_what_they_need() {
-    let step = |parent, after, kind, (gap_us, tail_us), is_awaited| Step {
+    let step = |parent, after, kind, (gap_us, tail_us), is_awaited| ProgramStep {
         parent,
         after,
         kind,
@@ -428,7 +426,7 @@ fn steps_wait_for_what_they_need() {
     };
     let takes = |program: &Program| {
         assert_eq!(
-            replay(&[Arrival { due_us: 0, program: &LinkedProgram::new(program) }], &[]),
+            replay(&[ReplayArrival { due_us: 0, program: &LinkedProgram::new(program) }], &[]),
             [program.alone_us()]
         );
         program.alone_us()
@@ -442,10 +440,10 @@ fn steps_wait_for_what_they_need() {
     assert_eq!(takes(&program.with_calls(&[1], 1)), 5 + 100 + 7 + 10);
     assert_eq!(takes(&program.with_calls(&[1], 0)), 5 + 7 + 10);
     // One server: one of the parallel calls waits.
-    let mut one = program.clone();
+    let mut one = program;
     one.steps.iter_mut().filter(|step| step.kind == 1).for_each(|step| step.pool = Some(0));
     let one = LinkedProgram::new(&one);
-    let arrivals = [Arrival { due_us: 0, program: &one }];
+    let arrivals = [ReplayArrival { due_us: 0, program: &one }];
     assert_eq!(replay(&arrivals, &[2]), [142]);
     assert_eq!(replay(&arrivals, &[1]), [5 + 100 + 40 + 20 + 10]);
 }
