@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use base::parallel;
+use judging::what_if;
 use measure::log::{LogError, LogFile, RunLog};
 use results::aggregate::Aggregate;
 use results::choice;
@@ -110,7 +111,11 @@ pub(super) fn read_with(
         (workload.queues, workload.without_cause) = of_rows.remove(&workload.name).unwrap_or_default();
     }
     let traces = judging::explain(&mut results, &aggregate, &chosen, &mut fetched, to);
-    judging::what_if::forget_others(&mut results);
+    match results.profiling.received {
+        // The spans of iterations in a row are kept elsewhere, or no longer: what was predicted by them stays.
+        Some(_) => what_if::forget_others(&mut results),
+        None => what_if::add(&mut results, &aggregate, &[], (&chosen, &traces), u32::MAX),
+    }
     judging::judge(&aggregate, &mut results, &all, &traces);
     Ok((directory, aggregate, results, traces))
 }
