@@ -13,7 +13,7 @@ MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
 
 
 class Needs:
-    """Its machine, its libraries, and the glibc that it needs, such as (2, 17)."""
+    """Its machine, its libraries, and the glibc that it needs, such as (2, 17); (0, 0) of a static one."""
 
     def __init__(self, program):
         said = subprocess.run(["readelf", "--wide", "-h", "-d", "-V", program], capture_output=True, text=True,
@@ -25,9 +25,10 @@ class Needs:
         if foreign:
             refuse(f"{program} needs {', '.join(foreign)}, which not every Linux has")
         versions = re.findall(r"GLIBC_(\d+)\.(\d+)", said)
-        if not versions:
-            refuse(f"{program} needs no glibc: packages of a static program are not made here")
-        self.glibc = max((int(major), int(minor)) for major, minor in versions)
+        self.is_static = not versions and not self.libraries
+        if not versions and not self.is_static:
+            refuse(f"{program} needs no glibc, but {', '.join(self.libraries)}")
+        self.glibc = max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
     def debian(self):
         """What Debian's package depends on."""

@@ -95,6 +95,14 @@ def tarball(system, package):
     return "bench"
 
 
+def static(system, package):
+    tarball(system, package)
+    # It runs where there is nothing else: no C library, no shell.
+    alone = "mkdir /alone; cp /usr/local/bin/bench /alone; chroot /alone /bench --version"
+    check(system.run(alone).startswith("bench "), "the static program needs something of the system")
+    return "bench"
+
+
 def wheel(system, package):
     system.run(f"python3 -m venv /opt/venv; /opt/venv/bin/pip install --no-index --no-deps {put(system, package)}")
     return "/opt/venv/bin/bench"
@@ -118,7 +126,8 @@ def rpm(system, package):
     return "bench"
 
 
-INSTALLS = {"tarball": ("bench-*-linux.tar.gz", tarball), "wheel": ("*.whl", wheel), "deb": ("*.deb", deb), "rpm": ("*.rpm", rpm)}
+INSTALLS = {"tarball": ("bench-*-linux.tar.gz", tarball), "wheel": ("*.whl", wheel), "deb": ("*.deb", deb), "rpm": ("*.rpm", rpm),
+            "static": ("bench-*-linux-static.tar.gz", static)}
 
 
 def installed(kind, package, suite, version):
@@ -131,7 +140,7 @@ def installed(kind, package, suite, version):
         between = time.monotonic()
         first_load(system, program, version)
         ended = time.monotonic()
-        if kind in ("deb", "rpm", "tarball"):
+        if kind != "wheel":
             for page in ("share/man/man1/bench-run.1", "share/bash-completion/completions/bench",
                          "share/zsh/site-functions/_bench", "share/fish/vendor_completions.d/bench.fish"):
                 places = [system.folder / prefix / (page + end) for prefix in ("usr", "usr/local") for end in ("", ".gz")]
@@ -200,7 +209,8 @@ def main():
     version = manifest.split("\n[package]\n")[1].split('version = "')[1].split('"')[0]
     sums = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=given.packages, check=False)
     check(sums.returncode == 0, "SHA256SUMS does not fit the packages")
-    for kind in given.kinds or [*INSTALLS, "image"]:
+    there = [kind for kind in INSTALLS if kind != "static" or list(given.packages.glob(INSTALLS[kind][0]))]
+    for kind in given.kinds or [*there, "image"]:
         pattern = INSTALLS[kind][0] if kind in INSTALLS else "bench-*-image.tar"
         found = sorted(given.packages.glob(pattern))
         check(len(found) == 1, f"{given.packages} has {len(found)} packages like {pattern} instead of one")
