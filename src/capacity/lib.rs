@@ -12,6 +12,7 @@ mod choice;
 pub mod limit;
 pub mod measured;
 pub mod program;
+pub mod recovery;
 pub mod replay;
 pub mod search;
 pub mod servers;

@@ -29,6 +29,10 @@ pub struct Generator {
     /// The quota of processor time that the process had, and how often it was used up; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// The processes of this machine that listen at the load's targets; empty if there are none, the system does not say, or
+    /// the run was merged from shards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<LocalProcess>,
     /// One entry for each load-generating thread, in each workload or group of workloads that ran at
     /// the same time.
     pub workers: Vec<WorkerVitals>,
@@ -49,6 +53,69 @@ pub struct ProcessSeries {
     /// Threads.
     pub threads: Vec<u64>,
 }
+
+/// A process of this machine that listens at one of the load's targets, and what it used of the processors during the load.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LocalProcess {
+    /// The TCP port.
+    pub port: u16,
+    /// The process's id.
+    pub pid: u32,
+    /// Its name, as the system shows it.
+    pub name: String,
+    /// How many threads it had at the end.
+    pub threads: u64,
+    /// For how long it was watched, in seconds: the load.
+    pub seen_s: f64,
+    /// Its processor time, in seconds; without that of other processes that it started.
+    pub cpu_s: f64,
+    /// That of the thread that computed most.
+    pub thread_cpu_s: f64,
+    /// For how long its threads could have run but had no processor, in seconds, added up.
+    pub run_queue_s: f64,
+}
+
+/// How a process uses one processor whole.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FullProcessor {
+    /// In one thread.
+    OneThread,
+    /// In several threads, of which one computes at a time: as with the global lock of Python's interpreter.
+    Together,
+}
+
+impl LocalProcess {
+    /// How it uses one processor whole, if it does.
+    #[must_use]
+    pub fn full(&self) -> Option<FullProcessor> {
+        let is_one = |cpu_s: f64| self.seen_s >= FULL_SEEN_MIN_S && cpu_s >= FULL_SHARE * self.seen_s;
+        match is_one(self.thread_cpu_s) {
+            true => Some(FullProcessor::OneThread),
+            false if is_one(self.cpu_s) && self.cpu_s <= TOGETHER_MAX * self.seen_s => {
+                Some(FullProcessor::Together)
+            }
+            false => None,
+        }
+    }
+
+    /// The processor time of its busiest thread, or of all of them if they share one processor, as a share of the time.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let cpu_s = match self.full() {
+            Some(FullProcessor::Together) => self.cpu_s,
+            Some(FullProcessor::OneThread) | None => self.thread_cpu_s,
+        };
+        if self.seen_s > 0.0 { cpu_s / self.seen_s } else { 0.0 }
+    }
+}
+
+/// A processor is full if a process computes for this share of the time.
+const FULL_SHARE: f64 = 0.9;
+/// Threads of which one computes at a time do a little at the same time: in system calls, for example.
+const TOGETHER_MAX: f64 = 1.15;
+/// Of a shorter load nothing is said.
+const FULL_SEEN_MIN_S: f64 = 2.0;
 
 /// A quota of processor time: `cpu.max` of a control group, a limit of a container.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -177,6 +244,22 @@ fn rounded(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_processor_is_one_that_a_process_cannot_leave() {
+        for (seen_s, thread_cpu_s, cpu_s, expected) in [
+            (10.0, 9.5, 9.6, Some(FullProcessor::OneThread)),
+            (10.0, 9.5, 19.6, Some(FullProcessor::OneThread)),
+            (10.0, 2.0, 10.2, Some(FullProcessor::Together)),
+            (10.0, 2.0, 8.9, None),
+            // Threads that compute at the same time have room.
+            (10.0, 6.0, 12.0, None),
+            (1.0, 1.0, 1.0, None),
+        ] {
+            let one = LocalProcess { seen_s, thread_cpu_s, cpu_s, ..LocalProcess::default() };
+            assert_eq!(one.full(), expected, "{thread_cpu_s} and {cpu_s} of {seen_s} s");
+        }
+    }
 
     #[test]
     fn a_note_says_what_does_not_make_a_run_invalid() {

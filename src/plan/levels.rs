@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use base::complaint::Complaint;
 use config::reference::DurationText;
-use config::runner::{ConstantForDuration, DurationOrSeconds, Randomness, Runner, WarmUp};
+use config::runner::{
+    ConstantForDuration, DurationOrSeconds, Ramping, Randomness, Rps, Runner, Stage, WarmUp,
+};
 use config::scenario::Scenario;
 use config::sla::{SeverityText, Sla};
 use terms::threshold::parse;
@@ -23,6 +25,8 @@ pub struct LevelLoad {
     pub length: Duration,
     /// For how long iterations at its start are in no figure.
     pub warm_up: Duration,
+    /// A rate before it, and for how long: an overload from which the service is to come back.
+    pub overload: Option<(f64, Duration)>,
     /// Whether the level ends as soon as a threshold is certain to break.
     pub ends_early: bool,
     /// Whether arrivals are random, whatever the scenario says: they queue at rates that the service bears.
@@ -88,7 +92,26 @@ fn runner_of(runner: &Runner, level: &LevelLoad) -> Result<Runner, Complaint> {
     {
         rps.max_concurrency = None;
     }
-    Ok(replaced)
+    Ok(match (replaced, level.overload) {
+        (Runner::Rps(rps), Some(overload)) => Runner::Ramping(overloaded(rps, overload, level)),
+        (replaced, _) => replaced,
+    })
+}
+
+/// The rate of a level, after a higher one.
+fn overloaded(rps: Rps, (overload_per_s, lasts): (f64, Duration), level: &LevelLoad) -> Ramping {
+    let stage =
+        |rate_per_s, lasts| Stage { duration: DurationOrSeconds(lasts), concurrency: None, rps: rate_per_s };
+    Ramping {
+        start: None,
+        stages: vec![stage(Some(overload_per_s), lasts), stage(level.rate_per_s, level.length)],
+        stepped: Some(true),
+        max_concurrency: rps.max_concurrency,
+        max_queue: rps.max_queue,
+        timeout: rps.timeout,
+        random: rps.random,
+        pacing: rps.pacing,
+    }
 }
 
 /// Lets every threshold that can end a load do so.
@@ -117,6 +140,7 @@ mod tests {
             rate_per_s,
             length: Duration::from_secs(12),
             warm_up: Duration::from_secs(2),
+            overload: None,
             is_random: false,
             ends_early: true,
             thresholds: vec!["p50 < 1s".to_owned()],
@@ -179,5 +203,23 @@ mod tests {
             let Some(Runner::Rps(rps)) = scenario.runner else { panic!("{:?}", scenario.runner) };
             assert_eq!(rps.random, Some(Randomness::Poisson));
         }
+    }
+
+    /// An overload comes before the rate, in the same load.
+    #[test]
+    fn a_level_may_begin_with_an_overload() {
+        let mut changed = scenario(
+            "title: t\nrunner: { rps: { rps: 5, duration: 9s, timeout: 1s } }\niteration: [{ get: / }]\n",
+        );
+        let overload = Some((80.0, Duration::from_secs(4)));
+        as_level(&mut changed, &LevelLoad { overload, ..level(Some(50.0)) }).unwrap();
+        let stages = "stages: [{ rps: 80.0, duration: 4s }, { rps: 50.0, duration: 12s }]";
+        let expected = scenario(&format!(
+            "title: t\nrunner: {{ ramping: {{ stepped: true, timeout: 1s, {stages} }} }}\niteration: [{{ get: / }}]\n"
+        ));
+        assert_eq!(
+            serde_json::to_value(&changed.runner).unwrap(),
+            serde_json::to_value(&expected.runner).unwrap()
+        );
     }
 }

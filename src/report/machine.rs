@@ -4,7 +4,7 @@
 use super::document::StyledLine;
 use super::texts::duration;
 use analysis::explanation::QUEUE_TIME;
-use measure::generator::{Generator, WorkerVitals};
+use measure::generator::{FullProcessor, Generator, LocalProcess, WorkerVitals};
 use results::model::{Results, Workload};
 
 /// A machine is busy if the threads of the load wait for a processor for at least this share of the load. A closed load
@@ -72,10 +72,42 @@ pub(super) fn late(results: &Results, workload: &Workload) -> Option<String> {
     Some(format!("The {QUEUE_TIME} is not the service's: {began}; {why}."))
 }
 
-/// Both, for the whole run.
+/// `One processor is full: …`, for each process of this machine that listens at a target and uses one whole.
+#[must_use]
+pub(super) fn full(results: &Results) -> Vec<StyledLine> {
+    let services = results.generator.iter().flat_map(|seen| &seen.services);
+    services.filter_map(|service| Some((service, service.full()?))).map(full_line).collect()
+}
+
+fn full_line((service, full): (&LocalProcess, FullProcessor)) -> StyledLine {
+    let mut line = StyledLine::default();
+    line.text("One processor is full: ");
+    line.code(service.name.as_str());
+    line.text(format!(
+        " (process {}), which listens at port {}, computes for {} of the load {}. It gets no faster by more load.",
+        service.pid,
+        service.port,
+        percent(service.share().min(1.0)),
+        threads(service, full)
+    ));
+    line.done()
+}
+
+/// `in one thread`, `in its 8 threads together: one computes at a time`.
+#[must_use]
+pub(crate) fn threads(service: &LocalProcess, full: FullProcessor) -> String {
+    match full {
+        FullProcessor::OneThread => "in one thread".to_owned(),
+        FullProcessor::Together => {
+            format!("in its {} threads together: one computes at a time", service.threads)
+        }
+    }
+}
+
+/// All of them, for the whole run.
 pub(super) fn lines(results: &Results) -> impl Iterator<Item = StyledLine> {
     let late = results.workloads.iter().filter_map(|workload| late(results, workload));
-    late.take(1).chain(busy(results)).map(StyledLine::from)
+    full(results).into_iter().chain(late.take(1).chain(busy(results)).map(StyledLine::from))
 }
 
 fn percent(share: f64) -> String {
@@ -98,6 +130,32 @@ mod tests {
             arrivals,
             ..WorkerVitals::default()
         }
+    }
+
+    #[test]
+    fn a_service_of_this_machine_that_uses_one_processor_whole_is_said() {
+        let node = LocalProcess {
+            port: 8080,
+            pid: 77,
+            name: "node".to_owned(),
+            threads: 11,
+            seen_s: 10.0,
+            cpu_s: 9.9,
+            thread_cpu_s: 9.7,
+            run_queue_s: 0.1,
+        };
+        let python = LocalProcess { name: "python3".to_owned(), thread_cpu_s: 2.0, ..node };
+        let idle = LocalProcess { cpu_s: 1.0, thread_cpu_s: 1.0, ..node.clone() };
+        let mut results = crate::html::sample::sample(200).results;
+        results.generator = Some(Generator { services: vec![idle, node, python], ..Generator::default() });
+        let said: Vec<String> = lines(&results).map(|line| super::super::screen::plain(&line)).collect();
+        let expected = [
+            "One processor is full: node (process 77), which listens at port 8080, computes for 97 % of the load in one \
+             thread. It gets no faster by more load.",
+            "One processor is full: python3 (process 77), which listens at port 8080, computes for 99 % of the load in its \
+             11 threads together: one computes at a time. It gets no faster by more load.",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod beat;
 mod cgroup;
 mod closed;
 mod held;
+mod listening;
 mod machine;
 mod open;
 mod pacer;
@@ -97,7 +98,8 @@ pub struct LoadReport {
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
 pub fn run(load: &Arc<LoadInput>, log: &mut LogWriter, mut observers: Observers<'_>) -> LoadReport {
-    let machine = machine::Watch::start(load.context.clock.now_ns());
+    let targets = load.plan.deployment.targets.iter().map(|(_, url)| url.origin.clone()).collect();
+    let machine = machine::Watch::start(load.context.clock.now_ns(), targets);
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
     let issued = load

@@ -10,6 +10,8 @@ use base::clock::{Nanos, saturating_nanos};
 use super::beat::Beats;
 use super::cgroup::Groups;
 use super::held::{OverTime, ProcessUsage};
+use super::listening::ListeningProcesses;
+use client::url::Origin;
 use measure::generator::{Generator, WorkerVitals};
 
 /// How often all readings are taken.
@@ -35,10 +37,16 @@ struct WatchReport {
 
 impl Watch {
     /// Starts to watch, this long after the run's anchor.
-    pub(super) fn start(offset_ns: Nanos) -> Self {
+    /// `targets` are where the load goes.
+    pub(super) fn start(offset_ns: Nanos, targets: Vec<Origin>) -> Self {
         let (stop, stopped) = channel();
         // Without this thread the run is still valid; only less is known about it.
-        let watch = move || watch(&stopped, offset_ns);
+        let watch = move || {
+            let services = ListeningProcesses::find(&targets);
+            let mut seen = watch(&stopped, offset_ns);
+            seen.generator.services = services.finish();
+            seen
+        };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).ok();
         Self { stop, thread }
     }
@@ -229,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_watch_reports_the_process() {
-        let watch = Watch::start(0);
+        let watch = Watch::start(0, Vec::new());
         std::thread::sleep(EVERY * 3);
         let seen = watch.finish(Vec::new(), 7);
         assert_eq!((seen.unrecorded, seen.suspended_s), (7, 0.0));

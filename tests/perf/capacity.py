@@ -5,10 +5,11 @@
     tests/perf/capacity.py 1 pool5 loop --bench target/release/bench
 
 The limits: pools of 3, 5 and 8 and a lock in Python and in Rust (the demo), four workers, an event loop, threads that share
-a processor, a rate limiter, a second service with its own workers. Python's are tests/perf/limited.py, with
+a processor, a rate limiter, a second service with its own workers, a service whose retries keep it overloaded. Python's are tests/perf/limited.py, with
 OpenTelemetry's SDK in a virtual environment of a temporary folder (installed from PyPI). The true rate is what a fixed
 number of users gets in a load of its own right before the search: more users than the service has servers. A rate limiter's
-is its setting. What is right: the rate within 5 %, the kind of limit, the number of servers.
+is its setting, and so is that of the service with retries. What is right: the rate within 5 %, the kind of limit, the
+number of servers, whether a processor is full, and whether it recovers while three quarters of the rate go on.
 """
 
 import argparse
@@ -31,8 +32,11 @@ LIMITS = {
     "workers4": (["workers", "4"], "entry", "GET", 4), "loop": (["loop"], "entry", "GET", None),
     "cpu": (["cpu"], "work", "render", None), "limiter": (["limiter", "150"], "fails", "429", None),
     "downstream3": (["downstream", "3"], "entry", "POST /stock", 3),
+    "retries4": (["retries", "4"], "fails", "503", None),
     "demo3": (3, "waits", "db", 3), "demo5": (5, "waits", "db", 5), "demo8": (8, "waits", "db", 8),
 }
+# Which limits are a processor.
+PROCESSORS = {"loop", "cpu"}
 SCENARIO = """title: One request
 runner: { constant_for_duration: { duration: 4s, concurrency: 48 } }
 iteration:
@@ -93,6 +97,13 @@ def newest(folder, name):
     return json.loads(found.read_text())
 
 
+def recovers(seen, is_kept_overloaded):
+    """Whether that is right; None if nothing is said."""
+    if seen is None:
+        return None
+    return (len(seen["tries"]) > 1) == is_kept_overloaded
+
+
 def one(bench, python, name, keep):
     words, kind, called, count = LIMITS[name]
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"capacity-{name}-", dir=keep))
@@ -106,6 +117,8 @@ def one(bench, python, name, keep):
     try:
         if name == "limiter":
             truth = float(words[1])
+        elif name.startswith("retries"):
+            truth = int(words[1]) / 0.0102
         else:
             run(bench, folder, "run", "s.yaml", "-d", "d.yaml", "--no-profile", "--quiet")
             truth = newest(folder, "results.json")["workloads"][0]["rate_per_s"]
@@ -126,6 +139,8 @@ def one(bench, python, name, keep):
         "named": called in (found.get("fails") or {}).get("message", "") if kind == "fails"
         else limit.get("kind") == kind and limit.get("name", "").startswith(called),
         "servers": None if count is None else servers == count, "said": f"{limit.get('kind')} {limit.get('name')} {servers}",
+        "processor": ("processor" in found) == (name in PROCESSORS),
+        "recovers": recovers(found.get("recovery"), name.startswith("retries")),
         "why": found.get("no_limit"), "levels": len(found["levels"]), "took_s": round(took_s), "folder": str(folder),
     }
     print(json.dumps(row), flush=True)
@@ -151,7 +166,8 @@ def main():
         python = keep / "venv/bin/python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES], check=True)
     rows = [one(arguments.bench.resolve(), python, name, keep) for _ in range(arguments.runs) for name in names]
-    print("\n| limit | truth | answer / truth | rate within 5 % | named | servers | took |\n|---|---|---|---|---|---|---|")
+    print("\n| limit | truth | answer / truth | rate within 5 % | named | servers | processor | recovers | took |\n"
+          "|---|---|---|---|---|---|---|---|---|")
     for name in names:
         of = [row for row in rows if row["limit"] == name]
 
@@ -162,7 +178,7 @@ def main():
         ratios = sorted(row["ratio"] for row in of)
         print(f"| {name} | {statistics.median(row['truth'] for row in of):.1f}/s | {ratios[0]:.3f}–{ratios[-1]:.3f} "
               f"| {share('rate')} | {share('named')} | {share('servers')} "
-              f"| {statistics.median(row['took_s'] for row in of):.0f} s |")
+              f"| {share('processor')} | {share('recovers')} | {statistics.median(row['took_s'] for row in of):.0f} s |")
     print(f"\n{os.cpu_count()} processors; the searches are in {keep}")
 
 

@@ -6,7 +6,8 @@
 Limits: `pool N` (N connections, a query holds one for 10 ms), `lock` (the same with one), `workers N` (N threads serve, each
 connection one request), `loop` (one event loop, 4 ms of processor time a request), `cpu` (threads, 4 ms of processor time a
 request), `limiter N` (the N+1st request of a second is answered with 429), `downstream N` (calls a second service of this
-process, which has N workers of 10 ms), `shop JSON` (the rules of Shop). It listens on 127.0.0.1, and ends when its standard input does.
+process, which has N workers of 10 ms), `retries N` (N workers of 10 ms behind a queue; who waits for 60 ms puts his job there
+again, three times, and the workers do all of them), `shop JSON` (the rules of Shop). It listens on 127.0.0.1, and ends when its standard input does.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ def lowered(headers):
 
 
 def answer(status=200, close=False):
-    reason = {200: "OK", 429: "Too Many Requests"}[status]
+    reason = {200: "OK", 429: "Too Many Requests", 503: "Service Unavailable"}[status]
     end = "Connection: close\r\n" if close else ""
     return f"HTTP/1.1 {status} {reason}\r\nContent-Length: 3\r\n{end}\r\nok\n".encode()
 
@@ -180,6 +181,30 @@ def downstream(tracer, inner, size):
     return serve
 
 
+def retries(tracer, size):
+    jobs = queue.SimpleQueue()
+
+    def work():
+        while True:
+            done = jobs.get()
+            time.sleep(HELD_S)
+            done.set()
+
+    for _ in range(size):
+        threading.Thread(target=work, daemon=True).start()
+
+    def serve(headers):
+        with tracer.start_as_current_span("GET /", context=extract(headers), kind=trace.SpanKind.SERVER):
+            for _ in range(4):
+                done = threading.Event()
+                jobs.put(done)
+                if done.wait(0.060):
+                    return answer()
+        return answer(503)
+
+    return serve
+
+
 def workers(tracer, port, size):
     """Each worker takes a connection, answers one request and closes it, as simple servers before a proxy do."""
     listener = socket.create_server(("127.0.0.1", port), backlog=4096)
@@ -238,6 +263,7 @@ def main():
             workers(made, port, size)
         else:
             of = {"pool": lambda: pool(made, size), "lock": lambda: pool(made, 1), "cpu": lambda: cpu(made),
+                  "retries": lambda: retries(made, size),
                   "limiter": lambda: limiter(made, size),
                   "shop": lambda: Shop(made, size).serve,
                   "downstream": lambda: downstream(made, tracer("stock", receiver), size)}

@@ -52,7 +52,7 @@ pub(super) struct LevelRunner<'a> {
     directory: PathBuf,
     interrupt: &'a Interrupt,
     pub(super) events: &'a Sink,
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// The levels so far, without looks at recovery.
     pub(super) levels: Vec<LevelInfo>,
     pub(super) scenario: Option<ScenarioInfo>,
@@ -77,6 +77,7 @@ pub(super) fn load(
         warm_up,
         ends_early,
         is_random: false,
+        overload: None,
         thresholds: options.thresholds.clone(),
     }
 }
@@ -201,7 +202,7 @@ impl<'a> LevelRunner<'a> {
             return Ok(None);
         }
         self.number += 1;
-        let directory = self.directory.join(format!("{:04}", self.number));
+        let directory = self.directory.join(self.directory_name());
         let wanted = change(round(&directory, level, self.options.target.as_deref()));
         let CapacityOptions { scenario, deployment, load, .. } = self.options;
         let seed = mix(self.seed ^ mix(self.number)) & SEED_MAX;
@@ -258,7 +259,7 @@ impl<'a> LevelRunner<'a> {
             outcome => (outcome, reason),
         };
         let info = LevelInfo {
-            directory: format!("{:04}", self.number),
+            directory: self.directory_name(),
             rate_per_s,
             served_per_s,
             outcome,
@@ -277,6 +278,11 @@ impl<'a> LevelRunner<'a> {
             LevelEnd::Counts,
         );
         (info, end)
+    }
+
+    /// The directory of the level that ran last, within the search's.
+    pub(super) fn directory_name(&self) -> String {
+        format!("{:04}", self.number)
     }
 
     fn keep(&mut self, level: LevelInfo) {

@@ -7,6 +7,7 @@
 mod levels;
 mod naming;
 mod options;
+mod recovery;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +102,11 @@ impl PreparedCapacity {
         };
         let searched = searched?;
         let named = naming::limit(&mut runner, &searched.bounds());
-        let found = document(scenario, searched, &runner, named);
+        let recovery = match searched.lost || searched.failed.is_some() {
+            true => None,
+            false => recovery::recovery(&mut runner, &searched.bounds()),
+        };
+        let found = CapacityDocument { recovery, ..document(scenario, searched, &runner, named) };
         write(&found, &directory)?;
         let fault = further_files(&options, &found, &events);
         Ok(CapacityResult { conclusion: conclusion(&found), found, directory, heard, fault })
@@ -260,6 +265,8 @@ fn document(
         limit: named.limit.as_ref().ok().cloned(),
         no_limit: named.limit.err(),
         fails: named.fails,
+        processor: named.processor,
+        recovery: None,
         compared: named.compared,
         notes: runner.notes.clone(),
     }

@@ -6,6 +6,7 @@ use ::capacity::limit::{Limit, LimitKind, limit as compare};
 use ::capacity::search::CapacityBounds;
 use ::capacity::servers::ServerPool;
 use ::capacity::waits::waits;
+use measure::generator::LocalProcess;
 use osprofiler::report::TraceTree;
 use report::capacity::{LevelInfo, NoLimit, OverloadFailure};
 
@@ -22,6 +23,8 @@ const ABOVE: f64 = 1.1;
 /// The rate at which servers are counted where the level above is of no use for that, as a share of what holds: a backlog that
 /// is longer than the row of traced iterations leaves nothing to count.
 const JUST_BELOW: f64 = 0.88;
+/// A processor that a process fills at the level above has this much room more at ease, as a share of it.
+const GROWN_MIN: f64 = 0.2;
 /// So much more iterations must fail at the level above for that to be said.
 const FAILS_MORE: f64 = 0.01;
 /// How many random traces are fetched of each.
@@ -33,18 +36,21 @@ const WINDOW_MAX: u64 = 1_000;
 pub(super) struct NamedLimit {
     pub(super) limit: Result<Limit, NoLimit>,
     pub(super) fails: Option<OverloadFailure>,
+    pub(super) processor: Option<[LocalProcess; 2]>,
     /// The two levels.
     pub(super) compared: Option<[LevelInfo; 2]>,
 }
 
 /// Names what stops the service.
 pub(super) fn limit(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> NamedLimit {
-    let nothing = |reason| NamedLimit { limit: Err(reason), fails: None, compared: None };
+    let nothing = |reason| NamedLimit { limit: Err(reason), fails: None, processor: None, compared: None };
     let Some((holds, breaks)) = bounds.holds_per_s.zip(bounds.breaks_per_s) else {
         return nothing(NoLimit::NoBounds);
     };
     let at_ease = traced_level(runner, holds * AT_EASE);
-    let above = at_ease.as_ref().and_then(|_| traced_level(runner, breaks * ABOVE));
+    // No higher rate is tried than what was allowed.
+    let above_per_s = (breaks * ABOVE).min(runner.options.highest_per_s).max(breaks);
+    let above = at_ease.as_ref().and_then(|_| traced_level(runner, above_per_s));
     let Some((at_ease, above)) = at_ease.zip(above) else { return nothing(NoLimit::NoTime) };
     let deployment = &runner.plan.deployment;
     let collects = deployment.connection_string.is_some() || !deployment.spans.receive.is_empty();
@@ -57,7 +63,23 @@ pub(super) fn limit(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> Na
     }
     let more = above.0.failed_share() - at_ease.0.failed_share();
     let fails = (more > FAILS_MORE).then(|| most_failures(&above.1)).flatten();
-    NamedLimit { limit, fails, compared: Some([at_ease.0, above.0]) }
+    let processor = full_processor(&at_ease.1, &above.1);
+    NamedLimit { limit, fails, processor, compared: Some([at_ease.0, above.0]) }
+}
+
+/// The process of this machine that uses one processor whole at the level above, and does not at ease: what it used at both.
+fn full_processor(at_ease: &RoundEnded, above: &RoundEnded) -> Option<[LocalProcess; 2]> {
+    let of = |ended: &RoundEnded| {
+        ended.results.generator.as_ref().map(|seen| seen.services.clone()).unwrap_or_default()
+    };
+    let usual = of(at_ease);
+    let pairs = of(above).into_iter().filter(|service| service.full().is_some()).filter_map(|service| {
+        let before = usual.iter().find(|one| (one.pid, one.port) == (service.pid, service.port))?;
+        Some([before.clone(), service])
+    });
+    let room = |pair: &[LocalProcess; 2]| pair[1].share() - pair[0].share();
+    let grown = pairs.filter(|pair| room(pair) >= GROWN_MIN);
+    grown.max_by(|one, other| room(one).total_cmp(&room(other)))
 }
 
 /// Counts the servers that the named calls wait for at a rate just below the limit, where they could not be counted above it.

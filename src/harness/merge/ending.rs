@@ -98,6 +98,7 @@ fn add(mut sum: Generator, more: Generator) -> Generator {
     sum.unrecorded += more.unrecorded;
     // Each process has its own.
     sum.process = None;
+    sum.services.clear();
     sum.quota = quota(sum.quota, more.quota);
     sum.workers.extend(more.workers);
     sum
@@ -146,7 +147,7 @@ fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::generator::{ProcessSeries, WorkerVitals};
+    use measure::generator::{LocalProcess, ProcessSeries, WorkerVitals};
     use measure::log::Flaws;
 
     #[test]
@@ -267,6 +268,7 @@ mod tests {
             wall_clock_jump_s: jump,
             unrecorded: 10 * counts,
             process: Some(ProcessSeries::default()),
+            services: vec![LocalProcess::default()],
             quota: limit.map(|limit| Quota {
                 cpus: Some(limit as f64 / 1000.0),
                 periods: counts,
@@ -292,6 +294,7 @@ mod tests {
             wall_clock_jump_s: -0.5,
             unrecorded: 80,
             process: None,
+            services: Vec::new(),
             quota: Some(Quota { cpus: Some(0.8), periods: 8, throttled_periods: 6, throttled_s: 7.0 }),
             workers: [0, 1, 5, 6].map(worker).to_vec(),
         };

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use ::capacity::limit::{Limit, NoLimitReason};
 use ::capacity::search::{CapacityBounds, LevelOutcome};
+use measure::generator::LocalProcess;
 use results::model::{Outcome, ScenarioInfo};
 
 pub(super) use picture::LevelPicture;
@@ -68,6 +69,13 @@ pub struct CapacityDocument {
     /// What iterations of the level that breaks fail of, if many more do than at the other; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fails: Option<OverloadFailure>,
+    /// The process of this machine that uses one processor whole at the level that breaks: what it used at the level that
+    /// holds, and there; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor: Option<[LocalProcess; 2]>,
+    /// How the service comes back from an overload while a lower load goes on; absent if it was not tried, or is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<OverloadRecovery>,
     /// The levels whose traces were compared: one that holds and one that breaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<[LevelInfo; 2]>,
@@ -99,6 +107,30 @@ pub struct OverloadFailure {
     pub message: String,
     /// The share of all iterations, from 0 to 1.
     pub share: f64,
+}
+
+/// An overload, and how the service comes back from it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct OverloadRecovery {
+    /// Iterations that were due in a second of the overload.
+    pub overload_per_s: f64,
+    /// How long it lasted, in seconds.
+    pub overload_s: f64,
+    /// The loads after it, in their order: each after an overload of its own. Only the last may have recovered.
+    pub tries: Vec<RecoveryTry>,
+}
+
+/// A load that follows an overload without a pause.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct RecoveryTry {
+    /// Its directory, within the search's.
+    pub directory: String,
+    /// Iterations that were due in a second after the overload.
+    pub rate_per_s: f64,
+    /// The seconds from the end of the overload until iterations were as good as at the rate that holds; absent if they were
+    /// not, until the end of the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered_after_s: Option<f64>,
 }
 
 /// A level.

@@ -4,6 +4,7 @@ use super::*;
 use crate::document::terminal::TerminalStyle;
 use ::capacity::limit::LimitKind;
 use ::capacity::servers::ServerPool;
+use measure::generator::LocalProcess;
 
 fn level(rate_per_s: Option<f64>, outcome: Option<LevelOutcome>, p99_ms: f64) -> LevelInfo {
     LevelInfo {
@@ -72,6 +73,8 @@ fn found(words: impl Fn(&str) -> String) -> CapacityDocument {
         }),
         no_limit: None,
         fails: None,
+        processor: None,
+        recovery: None,
         compared: None,
         notes: vec![words("a note")],
     }
@@ -142,6 +145,25 @@ fn what_stops_a_service_is_said() {
             "{text}"
         );
     }
+    // A processor that is full is a limit by itself, and ends the list of what it may be.
+    let process = |seconds| LocalProcess {
+        port: 80,
+        pid: 7,
+        name: "node".to_owned(),
+        threads: 11,
+        seen_s: 6.0,
+        cpu_s: seconds + 0.1,
+        thread_cpu_s: seconds,
+        run_queue_s: 0.0,
+    };
+    let full = |found| CapacityDocument { processor: Some([process(2.7), process(5.88)]), ..found };
+    let said = "Where it breaks, one processor is full: `node` (process 7), which listens at port 80, computes for 98 % of the \
+                time in one thread; at half the rate that holds for 45 %.";
+    let text = plain(&full(limit(LimitKind::Work, None)));
+    assert!(text.contains(said) && text.contains("takes longer itself (500 µs → 300 ms"), "{text}");
+    assert!(!text.contains("a lock or"), "{text}");
+    let text = plain(&full(none(NoLimit::NoTraces)));
+    assert!(text.contains(said) && !text.contains("no traces"), "{text}");
     // What an interrupted search does not know needs no advice.
     let cut = CapacityDocument { finished: false, ..none(NoLimit::NoTime) };
     assert!(!plain(&cut).contains("What stops it") && plain(&cut).contains("interrupted"));
@@ -182,4 +204,40 @@ fn hostile_names_stay_text_on_the_page() {
     // Of a rate that was tried twice, the line goes through the last level only.
     let line = page.split("class=\"curve p99\" points=\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(line.split(' ').count(), 3, "{line}");
+}
+
+/// How a service comes back from an overload, or does not.
+#[test]
+fn how_it_recovers_while_a_load_goes_on_is_said() {
+    let after = |all: &[(f64, Option<f64>)]| {
+        let tries = all.iter().map(|&(rate_per_s, recovered_after_s)| RecoveryTry {
+            directory: "0009".to_owned(),
+            rate_per_s,
+            recovered_after_s,
+        });
+        let recovery = OverloadRecovery { overload_per_s: 537.5, overload_s: 4.0, tries: tries.collect() };
+        plain(&CapacityDocument { recovery: Some(recovery), ..found(str::to_owned) })
+    };
+    let metastable =
+        "After 4 s at 538/s it does not recover while 309/s go on, which it bears otherwise (seen twice); ";
+    for (tries, expected) in [
+        (
+            &[(309.0, Some(0.3))][..],
+            "After 4 s at 538/s it recovers within a second, while 309/s go on.".to_owned(),
+        ),
+        (&[(309.0, Some(2.1))], "After 4 s at 538/s it recovers within 3 s, while 309/s go on.".to_owned()),
+        (
+            &[(309.0, None), (309.0, None), (206.0, None), (103.0, Some(1.5))],
+            format!(
+                "{metastable}the load has to fall to 103/s, where it recovers within 2 s. Something keeps it overloaded"
+            ),
+        ),
+        (
+            &[(309.0, None), (309.0, None), (206.0, None), (103.0, None), (41.0, None)],
+            format!("{metastable}nor while 41.0/s go on, the lowest load that was tried."),
+        ),
+    ] {
+        let text = after(tries);
+        assert!(text.contains(&expected), "{expected}: {text}");
+    }
 }

@@ -1,12 +1,14 @@
 //! A search for capacity for people: at a terminal, and in Markdown.
 
-use super::{CapacityDocument, LevelInfo, NoLimit, OverloadFailure};
+use super::{CapacityDocument, LevelInfo, NoLimit, OverloadFailure, OverloadRecovery};
 use crate::document::{
     Badge, Block, Column, DocumentTable, ReportDocument, StyledLine, Tone, markdown as md, terminal as tty,
 };
+use crate::machine;
 use crate::texts::duration;
 use ::capacity::limit::{Limit, LimitKind, NoLimitReason, TRACES_MIN};
 use ::capacity::search::LevelOutcome;
+use measure::generator::LocalProcess;
 use results::model::{Criterion, Outcome, Severity};
 
 /// What the table of levels means.
@@ -68,8 +70,9 @@ pub(crate) fn answer(found: &CapacityDocument) -> String {
 pub(crate) fn sentences(found: &CapacityDocument) -> Vec<StyledLine> {
     let mut lines: Vec<StyledLine> = found.reasons.iter().map(|reason| StyledLine::quoting(reason)).collect();
     lines.extend(found.fails.as_ref().map(fails));
-    lines.extend(found.limit.as_ref().map(limit));
-    let reason = found.no_limit.filter(|_| found.fails.is_none());
+    lines.extend(found.limit.as_ref().map(|named| limit(named, found.processor.is_some())));
+    lines.extend(found.processor.as_ref().map(processor));
+    let reason = found.no_limit.filter(|_| found.fails.is_none() && found.processor.is_none());
     lines.extend(reason.and_then(|reason| no_limit(found, reason)).map(StyledLine::from));
     lines.extend(recovery(found).map(StyledLine::from));
     let conditions = found.conditions.iter().map(|condition| format!("`{condition}`"));
@@ -85,8 +88,24 @@ fn fails(failure: &OverloadFailure) -> StyledLine {
     line.code(failure.message.as_str()).text(".").done()
 }
 
-/// What stops the service.
-pub(crate) fn limit(limit: &Limit) -> StyledLine {
+/// The processor that is full.
+fn processor([at_ease, above]: &[LocalProcess; 2]) -> StyledLine {
+    let percent = |service: &LocalProcess| format!("{:.0} %", service.share().min(1.0) * 100.0);
+    let mut line = StyledLine::default();
+    line.text("Where it breaks, one processor is full: ").code(above.name.as_str());
+    line.text(format!(
+        " (process {}), which listens at port {}, computes for {} of the time {}; at half the rate that holds for {}.",
+        above.pid,
+        above.port,
+        percent(above),
+        above.full().map_or_else(String::new, |full| machine::threads(above, full)),
+        percent(at_ease)
+    ));
+    line.done()
+}
+
+/// What stops the service. `processor_known`: another sentence names a processor that is full.
+pub(crate) fn limit(limit: &Limit, processor_known: bool) -> StyledLine {
     let Limit { kind, service, name, at_ease_ms, overloaded_ms, share, servers } = limit;
     let mut line = StyledLine::default();
     line.text("What stops it: ");
@@ -126,7 +145,11 @@ pub(crate) fn limit(limit: &Limit) -> StyledLine {
         (LimitKind::Work, _) => {
             line.code(name.as_str());
             line.text(format!(
-                " in {service} takes longer itself ({grew}): a processor, a lock or a resource without trace points is full."
+                " in {service} takes longer itself ({grew}){}.",
+                match processor_known {
+                    true => "",
+                    false => ": a processor, a lock or a resource without trace points is full",
+                }
             ));
         }
     }
@@ -166,9 +189,41 @@ fn recovery(found: &CapacityDocument) -> Option<String> {
             level.rate_per_s.map_or_else(String::new, rate)
         ));
     }
+    if let Some(recovery) = &found.recovery {
+        return Some(recovery_under_load(recovery));
+    }
     let longest = found.levels.iter().filter_map(|level| Some((level.recovered_after_s?, level.rate_per_s?)));
     let (seconds, at) = longest.max_by(|one, other| one.0.total_cmp(&other.0))?;
     Some(format!("After overload it recovered within {seconds:.0} s (the longest, after {}).", rate(at)))
+}
+
+/// How it comes back while a lower load goes on.
+fn recovery_under_load(recovery: &OverloadRecovery) -> String {
+    let OverloadRecovery { overload_per_s, overload_s, tries } = recovery;
+    let overload = format!("{overload_s:.0} s at {}", rate(*overload_per_s));
+    let last = tries.last().map_or(0.0, |one| one.rate_per_s);
+    let back = tries.last().and_then(|one| one.recovered_after_s);
+    let back_s =
+        |after_s: f64| if after_s < 1.0 { "a second".to_owned() } else { format!("{:.0} s", after_s.ceil()) };
+    if let ([_], Some(after_s)) = (&tries[..], back) {
+        return format!(
+            "After {overload} it recovers within {}, while {} go on.",
+            back_s(after_s),
+            rate(last)
+        );
+    }
+    let first = tries.first().map_or(0.0, |one| one.rate_per_s);
+    let falls = match back {
+        Some(after_s) => {
+            format!("the load has to fall to {}, where it recovers within {}", rate(last), back_s(after_s))
+        }
+        None => format!("nor while {} go on, the lowest load that was tried", rate(last)),
+    };
+    format!(
+        "After {overload} it does not recover while {} go on, which it bears otherwise (seen twice); {falls}. Something keeps \
+         it overloaded: clients or services that try again, or work that nobody waits for any more.",
+        rate(first)
+    )
 }
 
 /// `412/s`, with as many digits as say something.

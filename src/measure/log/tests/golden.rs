@@ -169,6 +169,7 @@ fn end() -> End {
             wall_clock_jump_s: -1.5,
             unrecorded: 2,
             process: None,
+            services: Vec::new(),
             quota: None,
             workers: vec![WorkerVitals {
                 workloads: vec![0, 1],
