@@ -99,12 +99,12 @@ impl LocalProcess {
         }
     }
 
-    /// The processor time of its busiest thread, or of all of them if they share one processor, as a share of the time.
+    /// The processor time of its busiest thread, or of all of them together, as a share of the time.
     #[must_use]
-    pub fn share(&self) -> f64 {
-        let cpu_s = match self.full() {
-            Some(FullProcessor::Together) => self.cpu_s,
-            Some(FullProcessor::OneThread) | None => self.thread_cpu_s,
+    pub fn share(&self, of: FullProcessor) -> f64 {
+        let cpu_s = match of {
+            FullProcessor::OneThread => self.thread_cpu_s,
+            FullProcessor::Together => self.cpu_s,
         };
         if self.seen_s > 0.0 { cpu_s / self.seen_s } else { 0.0 }
     }

@@ -87,20 +87,18 @@ fn full_line((service, full): (&LocalProcess, FullProcessor)) -> StyledLine {
         " (process {}), which listens at port {}, computes for {} of the load {}. It gets no faster by more load.",
         service.pid,
         service.port,
-        percent(service.share().min(1.0)),
-        threads(service, full)
+        percent(service.share(full).min(1.0)),
+        threads(full)
     ));
     line.done()
 }
 
-/// `in one thread`, `in its 8 threads together: one computes at a time`.
+/// In which threads it computes.
 #[must_use]
-pub(crate) fn threads(service: &LocalProcess, full: FullProcessor) -> String {
+pub(crate) fn threads(full: FullProcessor) -> &'static str {
     match full {
-        FullProcessor::OneThread => "in one thread".to_owned(),
-        FullProcessor::Together => {
-            format!("in its {} threads together: one computes at a time", service.threads)
-        }
+        FullProcessor::OneThread => "in one thread",
+        FullProcessor::Together => "in several threads, one of which computes at a time",
     }
 }
 
@@ -152,8 +150,8 @@ mod tests {
         let expected = [
             "One processor is full: node (process 77), which listens at port 8080, computes for 97 % of the load in one \
              thread. It gets no faster by more load.",
-            "One processor is full: python3 (process 77), which listens at port 8080, computes for 99 % of the load in its \
-             11 threads together: one computes at a time. It gets no faster by more load.",
+            "One processor is full: python3 (process 77), which listens at port 8080, computes for 99 % of the load in \
+             several threads, one of which computes at a time. It gets no faster by more load.",
         ];
         assert_eq!(said, expected);
     }

@@ -29,14 +29,12 @@ PACKAGES = ["opentelemetry-api==1.45.1", "opentelemetry-sdk==1.45.1", "opentelem
 LIMITS = {
     "pool3": (["pool", "3"], "waits", "db", 3), "pool5": (["pool", "5"], "waits", "db", 5),
     "pool8": (["pool", "8"], "waits", "db", 8), "lock": (["lock"], "waits", "db", 1),
-    "workers4": (["workers", "4"], "entry", "GET", 4), "loop": (["loop"], "entry", "GET", None),
-    "cpu": (["cpu"], "work", "render", None), "limiter": (["limiter", "150"], "fails", "429", None),
+    "workers4": (["workers", "4"], "entry", "GET", 4), "loop": (["loop"], "processor", "", None),
+    "cpu": (["cpu"], "processor", "", None), "limiter": (["limiter", "150"], "fails", "429", None),
     "downstream3": (["downstream", "3"], "entry", "POST /stock", 3),
     "retries4": (["retries", "4"], "fails", "503", None),
     "demo3": (3, "waits", "db", 3), "demo5": (5, "waits", "db", 5), "demo8": (8, "waits", "db", 8),
 }
-# Which limits are a processor.
-PROCESSORS = {"loop", "cpu"}
 SCENARIO = """title: One request
 runner: { constant_for_duration: { duration: 4s, concurrency: 48 } }
 iteration:
@@ -97,6 +95,15 @@ def newest(folder, name):
     return json.loads(found.read_text())
 
 
+def is_named(found, kind, called):
+    if kind == "processor":
+        return "processor" in found
+    if kind == "fails":
+        return called in (found.get("fails") or {}).get("message", "")
+    limit = found.get("limit") or {}
+    return limit.get("kind") == kind and limit.get("name", "").startswith(called)
+
+
 def recovers(seen, is_kept_overloaded):
     """Whether that is right; None if nothing is said."""
     if seen is None:
@@ -136,10 +143,9 @@ def one(bench, python, name, keep):
     row = {
         "limit": name, "truth": round(truth, 1), "holds": holds, "breaks": breaks, "ratio": round(middle / truth, 3),
         "rate": abs(middle / truth - 1) <= 0.05,
-        "named": called in (found.get("fails") or {}).get("message", "") if kind == "fails"
-        else limit.get("kind") == kind and limit.get("name", "").startswith(called),
+        "named": is_named(found, kind, called),
         "servers": None if count is None else servers == count, "said": f"{limit.get('kind')} {limit.get('name')} {servers}",
-        "processor": ("processor" in found) == (name in PROCESSORS),
+        "processor": ("processor" in found) == (kind == "processor"),
         "recovers": recovers(found.get("recovery"), name.startswith("retries")),
         "why": found.get("no_limit"), "levels": len(found["levels"]), "took_s": round(took_s), "folder": str(folder),
     }

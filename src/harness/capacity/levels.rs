@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ::capacity::over_time::{ResponseSeries, backlog_growth};
 use ::capacity::search::LevelOutcome;
 use plan::levels::LevelLoad;
 use plan::{Plan, SEED_MAX};
@@ -27,7 +28,7 @@ const WARM_UP_SHARE: u32 = 6;
 const ONE_USER: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 /// For so long a service is watched until it has recovered.
-const RECOVERY_MAX: Duration = Duration::from_secs(30);
+pub(super) const RECOVERY_MAX: Duration = Duration::from_secs(30);
 /// It has recovered when the median of single requests is at most this many times that of the first level, or a few
 /// milliseconds longer.
 const RECOVERED: f64 = 1.5;
@@ -165,15 +166,15 @@ impl<'a> LevelRunner<'a> {
     /// Sends single requests until they are as fast as before the search; false if they never are. A demo of a level has
     /// ended with it.
     pub(super) fn await_recovery(&mut self) -> Result<bool, HarnessError> {
-        let Some((is_fast, waited_s)) = self.drained()? else { return Ok(true) };
+        let Some((is_fast, waited_s)) = self.drained(RECOVERY_MAX)? else { return Ok(true) };
         if let Some(level) = self.levels.last_mut() {
             (level.recovered_after_s, level.not_recovered) = (Some(waited_s), !is_fast);
         }
         Ok(is_fast)
     }
 
-    /// The same: whether they are, and after how many seconds. `None` if there is nothing to wait for.
-    pub(super) fn drained(&mut self) -> Result<Option<(bool, f64)>, HarnessError> {
+    /// The same, for at most so long: whether they are, and after how many seconds. `None` if there is nothing to wait for.
+    pub(super) fn drained(&mut self, most: Duration) -> Result<Option<(bool, f64)>, HarnessError> {
         let Some(usual_ms) = self.levels.first().and_then(|level| level.p50_ms) else { return Ok(None) };
         if self.plan.deployment.demo.is_some() {
             return Ok(None);
@@ -185,7 +186,7 @@ impl<'a> LevelRunner<'a> {
             let Some(ended) = self.run(&look, &|round| round)? else { return Ok(None) };
             let (info, _) = self.judged(&ended, None);
             let is_fast = info.p50_ms.is_some_and(|ms| ms <= good_ms) && info.failed * 2 < info.iterations;
-            if is_fast || began.elapsed() >= RECOVERY_MAX {
+            if is_fast || began.elapsed() >= most {
                 let waited_s = (began.elapsed().as_secs_f64() - LOOK.as_secs_f64()).max(0.0);
                 return Ok(Some((is_fast, waited_s)));
             }
@@ -248,15 +249,22 @@ impl<'a> LevelRunner<'a> {
             .map_or(0.0, |one| one.offered.as_ref().map_or(one.rate_per_s, |offered| offered.served_per_s));
         let (outcome, reason) =
             outcome(results.verdict.outcome, &results.verdict.invalid, &results.verdict.criteria);
-        let lags = rate_per_s.is_some_and(|rate| served_per_s < SERVED_MIN * rate);
+        let lags_behind = rate_per_s.is_some_and(|rate| served_per_s < SERVED_MIN * rate);
         let is_cut = results.run.status == RunStatus::Aborted;
-        let (outcome, reason) = match outcome {
-            // A backlog that no criterion looks at.
-            Some(LevelOutcome::Holds) if lags && !is_cut => (
-                Some(LevelOutcome::Breaks),
-                Some("a smaller share than 95 % of what was due was served".to_owned()),
-            ),
-            outcome => (outcome, reason),
+        // A backlog that no criterion looks at, or not yet.
+        let backlog = match outcome {
+            Some(LevelOutcome::Holds | LevelOutcome::Unclear) if !is_cut => rate_per_s.and_then(|_| {
+                let grows = workload.and_then(backlog_growth_s).map(|by_s| {
+                    format!("response times grew by {:.0} ms in each second: a backlog", by_s * 1e3)
+                });
+                let lags = || "a smaller share than 95 % of what was due was served".to_owned();
+                grows.or_else(|| lags_behind.then(lags))
+            }),
+            _ => None,
+        };
+        let (outcome, reason) = match backlog {
+            Some(reason) => (Some(LevelOutcome::Breaks), Some(reason)),
+            None => (outcome, reason),
         };
         let info = LevelInfo {
             directory: self.directory_name(),
@@ -289,6 +297,24 @@ impl<'a> LevelRunner<'a> {
         self.events.event(&Event::LevelEnded(&level));
         self.levels.push(level);
     }
+}
+
+/// Response times over the course of a level.
+pub(super) fn response_series(workload: &Workload) -> Option<ResponseSeries<'_>> {
+    let seen = workload.series.as_ref()?;
+    Some(ResponseSeries {
+        start_s: seen.start_s,
+        step_s: seen.step_s,
+        ended: &seen.completed,
+        failed: &seen.failed,
+        p50_ms: &seen.p50_ms,
+    })
+}
+
+/// By how much response times grew in each second, if a backlog did.
+fn backlog_growth_s(workload: &Workload) -> Option<f64> {
+    let series = response_series(workload)?;
+    backlog_growth(&series, series.start_s)
 }
 
 /// A percentile of the response times of all that were due, if it is one of iterations with a time.

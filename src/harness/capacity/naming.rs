@@ -73,13 +73,13 @@ fn full_processor(at_ease: &RoundEnded, above: &RoundEnded) -> Option<[LocalProc
         ended.results.generator.as_ref().map(|seen| seen.services.clone()).unwrap_or_default()
     };
     let usual = of(at_ease);
-    let pairs = of(above).into_iter().filter(|service| service.full().is_some()).filter_map(|service| {
+    let pairs = of(above).into_iter().filter_map(|service| {
         let before = usual.iter().find(|one| (one.pid, one.port) == (service.pid, service.port))?;
-        Some([before.clone(), service])
+        let full = service.full()?;
+        Some((service.share(full) - before.share(full), [before.clone(), service]))
     });
-    let room = |pair: &[LocalProcess; 2]| pair[1].share() - pair[0].share();
-    let grown = pairs.filter(|pair| room(pair) >= GROWN_MIN);
-    grown.max_by(|one, other| room(one).total_cmp(&room(other)))
+    let grown = pairs.filter(|(room, _)| *room >= GROWN_MIN);
+    grown.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, pair)| pair)
 }
 
 /// Counts the servers that the named calls wait for at a rate just below the limit, where they could not be counted above it.
@@ -88,7 +88,7 @@ fn count_servers(runner: &mut LevelRunner<'_>, named: &mut Limit, holds_per_s: f
         return;
     }
     // What is left of the overload is not that level's.
-    if !matches!(runner.drained(), Ok(None | Some((true, _)))) {
+    if !matches!(runner.drained(levels::RECOVERY_MAX), Ok(None | Some((true, _)))) {
         return;
     }
     let Some((_, below)) = traced(runner, holds_per_s * JUST_BELOW, true) else { return };

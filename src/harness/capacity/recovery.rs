@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ::capacity::recovery::{GoodEnough, ResponseSeries, recovered_after_s};
+use ::capacity::over_time::{GoodEnough, recovered_after_s};
 use ::capacity::search::CapacityBounds;
 use plan::levels::LevelLoad;
 use report::capacity::{LevelInfo, OverloadRecovery, RecoveryTry};
@@ -17,6 +17,8 @@ const OVERLOAD_LASTS: Duration = Duration::from_secs(4);
 /// The load after it, as shares of the rate that holds: a quarter is left for the backlog, then more.
 const AFTER: [f64; 4] = [0.75, 0.5, 0.25, 0.1];
 const AFTER_LASTS: Duration = Duration::from_secs(10);
+/// What the overload before left is waited for at most this long.
+const DRAINS_MAX: Duration = Duration::from_secs(90);
 /// As fast again is as fast as at the rate that holds, to this.
 const GOOD: f64 = 1.5;
 const GOOD_MS: f64 = 3.0;
@@ -32,16 +34,17 @@ pub(super) fn recovery(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) ->
     // That it does not come back is seen twice before it is said.
     for share in AFTER[..1].iter().chain(&AFTER) {
         let rate_per_s = holds_per_s * share;
-        let ended = overloaded(runner, overload_per_s, rate_per_s)?;
+        // What was seen before the time is over is told.
+        let Some(ended) = overloaded(runner, overload_per_s, rate_per_s) else { break };
         let recovered_after_s = came_back_after_s(&ended, good);
         tries.push(RecoveryTry { directory: runner.directory_name(), rate_per_s, recovered_after_s });
         if recovered_after_s.is_some() {
             break;
         }
     }
-    // Once it did and once it did not: nothing can be said.
-    let is_unsure = tries.len() == 2;
-    (!is_unsure).then_some(OverloadRecovery {
+    // Once it did not and once it did: nothing can be said.
+    let is_unsure = tries.len() == 2 && tries[1].recovered_after_s.is_some();
+    (!tries.is_empty() && !is_unsure).then_some(OverloadRecovery {
         overload_per_s,
         overload_s: OVERLOAD_LASTS.as_secs_f64(),
         tries,
@@ -63,7 +66,11 @@ fn good_enough(levels: &[LevelInfo], holds_per_s: f64) -> Option<GoodEnough> {
 /// as at first before it begins.
 fn overloaded(runner: &mut LevelRunner<'_>, overload_per_s: f64, rate_per_s: f64) -> Option<RoundEnded> {
     let lasts = OVERLOAD_LASTS + AFTER_LASTS;
-    if Instant::now() + lasts >= runner.deadline || !matches!(runner.drained(), Ok(None | Some((true, _)))) {
+    let is_time = |runner: &LevelRunner<'_>| Instant::now() + lasts < runner.deadline;
+    if !is_time(runner)
+        || !matches!(runner.drained(DRAINS_MAX), Ok(None | Some((true, _))))
+        || !is_time(runner)
+    {
         return None;
     }
     let load = levels::load(runner.options, Some(rate_per_s), AFTER_LASTS, false);
@@ -79,13 +86,6 @@ fn overloaded(runner: &mut LevelRunner<'_>, overload_per_s: f64, rate_per_s: f64
 }
 
 fn came_back_after_s(ended: &RoundEnded, good: GoodEnough) -> Option<f64> {
-    let seen = &ended.results.workloads.first()?.series.as_ref()?;
-    let series = ResponseSeries {
-        start_s: seen.start_s,
-        step_s: seen.step_s,
-        ended: &seen.completed,
-        failed: &seen.failed,
-        p50_ms: &seen.p50_ms,
-    };
-    recovered_after_s(&series, seen.start_s + OVERLOAD_LASTS.as_secs_f64(), good)
+    let seen = levels::response_series(ended.results.workloads.first()?)?;
+    recovered_after_s(&seen, seen.start_s + OVERLOAD_LASTS.as_secs_f64(), good)
 }

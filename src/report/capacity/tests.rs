@@ -232,6 +232,7 @@ fn how_it_recovers_while_a_load_goes_on_is_said() {
                 "{metastable}the load has to fall to 103/s, where it recovers within 2 s. Something keeps it overloaded"
             ),
         ),
+        (&[(309.0, None)], format!("{} how far the load", metastable.replace("twice); ", "once);"))),
         (
             &[(309.0, None), (309.0, None), (206.0, None), (103.0, None), (41.0, None)],
             format!("{metastable}nor while 41.0/s go on, the lowest load that was tried."),

@@ -8,7 +8,7 @@ use crate::machine;
 use crate::texts::duration;
 use ::capacity::limit::{Limit, LimitKind, NoLimitReason, TRACES_MIN};
 use ::capacity::search::LevelOutcome;
-use measure::generator::LocalProcess;
+use measure::generator::{FullProcessor, LocalProcess};
 use results::model::{Criterion, Outcome, Severity};
 
 /// What the table of levels means.
@@ -90,7 +90,8 @@ fn fails(failure: &OverloadFailure) -> StyledLine {
 
 /// The processor that is full.
 fn processor([at_ease, above]: &[LocalProcess; 2]) -> StyledLine {
-    let percent = |service: &LocalProcess| format!("{:.0} %", service.share().min(1.0) * 100.0);
+    let full = above.full().unwrap_or(FullProcessor::OneThread);
+    let percent = |service: &LocalProcess| format!("{:.0} %", service.share(full).min(1.0) * 100.0);
     let mut line = StyledLine::default();
     line.text("Where it breaks, one processor is full: ").code(above.name.as_str());
     line.text(format!(
@@ -98,7 +99,7 @@ fn processor([at_ease, above]: &[LocalProcess; 2]) -> StyledLine {
         above.pid,
         above.port,
         percent(above),
-        above.full().map_or_else(String::new, |full| machine::threads(above, full)),
+        machine::threads(full),
         percent(at_ease)
     ));
     line.done()
@@ -213,14 +214,18 @@ fn recovery_under_load(recovery: &OverloadRecovery) -> String {
         );
     }
     let first = tries.first().map_or(0.0, |one| one.rate_per_s);
+    let times = if tries.len() == 1 { "once" } else { "twice" };
     let falls = match back {
         Some(after_s) => {
             format!("the load has to fall to {}, where it recovers within {}", rate(last), back_s(after_s))
         }
+        None if last == first => {
+            "how far the load has to fall was not seen before the time was over".to_owned()
+        }
         None => format!("nor while {} go on, the lowest load that was tried", rate(last)),
     };
     format!(
-        "After {overload} it does not recover while {} go on, which it bears otherwise (seen twice); {falls}. Something keeps \
+        "After {overload} it does not recover while {} go on, which it bears otherwise (seen {times}); {falls}. Something keeps \
          it overloaded: clients or services that try again, or work that nobody waits for any more.",
         rate(first)
     )

@@ -1,4 +1,8 @@
-//! After how long response times are good again when a load that was too high for a service falls to one that it bears.
+//! What response times over the course of a load say: whether a backlog grows, and after how long they are good again when
+//! a load that was too high for a service falls to one that it bears.
+//!
+//! Where more is due than a service can do, each iteration waits longer than the one before it: at a rate that is 4 % too high,
+//! response times grow by about 40 ms in each second. A criterion that allows longer times sees that only after a while.
 //!
 //! A service that keeps what it cannot serve, or whose clients try again, may stay overloaded at a rate that it bore before:
 //! a metastable failure (Bronson and others, HotOS 2021).
@@ -16,6 +20,44 @@ pub struct ResponseSeries<'a> {
     pub failed: &'a [u64],
     /// The median of their response times, in milliseconds.
     pub p50_ms: &'a [f64],
+}
+
+/// A backlog grows if response times do by at least so many seconds in a second: the rate is 1 % too high.
+const GROWTH_MIN: f64 = 0.01;
+/// They lie this near to a straight line, as a correlation,
+const CORRELATION_MIN: f64 = 0.9;
+/// and are at least this many times as long in the end, and so many milliseconds longer.
+const RISE_MIN: f64 = 1.5;
+const RISE_MIN_MS: f64 = 15.0;
+/// So many intervals say something.
+const GROWING_INTERVALS_MIN: usize = 8;
+
+/// By how many seconds response times grow in each second from `from_s` on, if they do so steadily.
+#[must_use]
+pub fn backlog_growth(series: &ResponseSeries<'_>, from_s: f64) -> Option<f64> {
+    // The last interval is a piece.
+    let numbers = 0..series.ended.len().saturating_sub(1);
+    let points: Vec<(f64, f64)> = numbers
+        .map(|number| (series.start_s + number as f64 * series.step_s, number))
+        .filter(|(at_s, number)| *at_s >= from_s && series.ended[*number] > 0)
+        .map(|(at_s, number)| (at_s, series.p50_ms[number]))
+        .collect();
+    if points.len() < GROWING_INTERVALS_MIN {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean_s = points.iter().map(|point| point.0).sum::<f64>() / count;
+    let mean_ms = points.iter().map(|point| point.1).sum::<f64>() / count;
+    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+        points.iter().map(|(at_s, ms)| of(at_s - mean_s, ms - mean_ms)).sum()
+    };
+    let (both, times, responses) = (sum(&|s, ms| s * ms), sum(&|s, _| s * s), sum(&|_, ms| ms * ms));
+    let ms_per_s = both / times;
+    let correlation = both / (times * responses).sqrt();
+    let line_at = |at_s: f64| mean_ms + ms_per_s * (at_s - mean_s);
+    let (first, last) = (line_at(points[0].0).max(0.0), line_at(points[points.len() - 1].0));
+    let rises = last - first >= RISE_MIN_MS && last >= RISE_MIN * first;
+    (ms_per_s >= GROWTH_MIN * 1e3 && correlation >= CORRELATION_MIN && rises).then_some(ms_per_s / 1e3)
 }
 
 /// What is good enough.
@@ -61,6 +103,33 @@ pub fn recovered_after_s(series: &ResponseSeries<'_>, fell_s: f64, good: GoodEno
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backlog_that_grows_is_a_straight_line() {
+        let noisy = |ms: f64| (0..20).map(|n| ms + if n % 2 == 0 { 1.0 } else { -1.0 }).collect::<Vec<f64>>();
+        let rising =
+            |by_ms: f64| noisy(10.0).iter().zip(0..).map(|(ms, n)| ms + by_ms * f64::from(n)).collect();
+        let late: Vec<f64> = (0..20).map(|n| if n < 18 { 10.0 } else { 200.0 }).collect();
+        let falling: Vec<f64> = (0..20).map(|n| 200.0 - 9.0 * f64::from(n)).collect();
+        for (what, p50_ms, expected) in [
+            ("as fast all the time", noisy(10.0), None),
+            ("4 % too much", rising(10.0), Some(0.04)),
+            ("2 % too much", rising(5.0), Some(0.02)),
+            ("too little to tell", rising(1.0), None),
+            ("slow in the end only", late, None),
+            ("a cold start", falling, None),
+            ("too short", vec![10.0, 20.0, 30.0, 40.0], None),
+        ] {
+            let ended = vec![100; p50_ms.len()];
+            let series =
+                ResponseSeries { start_s: 0.0, step_s: 0.25, ended: &ended, failed: &[], p50_ms: &p50_ms };
+            let found = backlog_growth(&series, 0.0);
+            match (found, expected) {
+                (Some(found), Some(expected)) => assert!((found - expected).abs() < 0.004, "{what}: {found}"),
+                (found, expected) => assert_eq!(found.is_some(), expected.is_some(), "{what}: {found:?}"),
+            }
+        }
+    }
 
     #[test]
     fn it_has_recovered_when_iterations_stay_good() {
