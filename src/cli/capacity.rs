@@ -1,10 +1,9 @@
 //! `bench capacity`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use base::units::parse_duration;
-use harness::capacity::{CapacityOptions, CapacityResult, PreparedCapacity};
+use config::capacity::{SearchRate, SearchTime};
+use harness::capacity::{CapacityOptions, CapacityResult, PreparedCapacity, SearchSettings};
 use harness::{HarnessError, Interrupt};
 use plan::overrides::threshold;
 use report::capacity;
@@ -17,7 +16,6 @@ use super::progress::ProgressDisplay;
 use super::run::LoadArguments;
 use super::signals::interrupt_by_signals;
 use super::standard_input;
-use super::url::rate;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +34,7 @@ Examples:
 /// servers, where requests wait before they enter a service, or whose own work grew. Needs a key and a collector, or the
 /// spans of OpenTelemetry.
 ///
-/// The scenario's `sla` says what must hold; --threshold adds to it. The search overloads the service for some seconds at
+/// The scenario's `sla` says what must hold; --threshold adds to it. Its `capacity` may hold the settings of the search. The search overloads the service for some seconds at
 /// a time: --max-rate and --budget bound it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,24 +48,27 @@ pub(super) struct CapacityArguments {
     /// The target of the deployment to use instead of `default`.
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// What every level must meet besides the scenario's criteria, such as 'p99 < 500ms'; may be repeated.
-    #[arg(long, value_name = "CONDITION", value_parser = threshold)]
-    threshold: Vec<String>,
-    /// The rate that the service must bear, in iterations per second: PASS if it does, FAIL if it does not.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    at_least: Option<f64>,
-    /// No higher rate is tried, in iterations per second.
-    #[arg(long, value_name = "RATE", default_value = "1000", value_parser = rate)]
-    max_rate: f64,
-    /// The rate to begin with (default: half of what one user gets).
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    start: Option<f64>,
-    /// How long the search may take.
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = length)]
-    budget: Duration,
-    /// How long a level lasts at least; at a low rate it lasts longer, for enough iterations.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = length)]
-    level: Duration,
+    /// What every level must meet besides the scenario's criteria, such as 'p99 < 500ms', or what the search must find:
+    /// 'capacity >= 400/s'; may be repeated.
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    threshold: Vec<SearchCondition>,
+    /// The rate that the service must bear, in iterations per second: PASS if it does, FAIL if it does not. The same as
+    /// --threshold 'capacity >= RATE'.
+    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
+    at_least: Option<SearchRate>,
+    /// No higher rate is tried, in iterations per second (default: `capacity` in the scenario, or 1000).
+    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
+    max_rate: Option<SearchRate>,
+    /// The rate to begin with (default: `capacity` in the scenario, or half of what one user gets).
+    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
+    start: Option<SearchRate>,
+    /// How long the search may take (default: `capacity` in the scenario, or 5m).
+    #[arg(long, value_name = "DURATION", value_parser = SearchTime::parse)]
+    budget: Option<SearchTime>,
+    /// How long a level lasts at least (default: `capacity` in the scenario, or 10s); at a low rate it lasts longer, for
+    /// enough iterations.
+    #[arg(long, value_name = "DURATION", value_parser = SearchTime::parse)]
+    level: Option<SearchTime>,
     /// Exit with 4 when the verdict is INCONCLUSIVE.
     #[arg(long)]
     strict: bool,
@@ -87,12 +88,42 @@ pub(super) struct CapacityArguments {
     json: bool,
 }
 
-fn length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text).map_err(|complaint| complaint.to_string())?;
-    if length < Duration::from_secs(1) {
-        Err("at least a second; for example 10s".to_owned())
-    } else {
-        Ok(length)
+/// A condition of each level, or of the answer.
+#[derive(Clone, Debug, PartialEq)]
+enum SearchCondition {
+    Level(String),
+    /// The capacity is at least so many iterations per second.
+    AtLeast(f64),
+}
+
+fn condition(text: &str) -> Result<SearchCondition, String> {
+    let Some(rest) = text.trim().strip_prefix("capacity") else {
+        return threshold(text).map(SearchCondition::Level).map_err(|complaint| complaint.to_string());
+    };
+    let least = rest.trim_start().strip_prefix(">=").and_then(|least| SearchRate::parse(least).ok());
+    let least = least.map(|rate| SearchCondition::AtLeast(rate.0));
+    least.ok_or_else(|| "write it as 'capacity >= 400/s'".to_owned())
+}
+
+impl CapacityArguments {
+    /// The conditions of each level.
+    fn of_levels(&self) -> Vec<String> {
+        let all = self.threshold.iter();
+        all.filter_map(|one| match one {
+            SearchCondition::Level(condition) => Some(condition.clone()),
+            SearchCondition::AtLeast(_) => None,
+        })
+        .collect()
+    }
+
+    /// The highest rate that it must bear.
+    fn least_per_s(&self) -> Option<f64> {
+        let all = self.threshold.iter();
+        let of_thresholds = all.filter_map(|one| match one {
+            SearchCondition::Level(_) => None,
+            SearchCondition::AtLeast(least) => Some(*least),
+        });
+        of_thresholds.chain(self.at_least.map(|rate| rate.0)).reduce(f64::max)
     }
 }
 
@@ -100,12 +131,14 @@ pub(super) fn run(arguments: &CapacityArguments) -> Result<Exit, HarnessError> {
     let options = CapacityOptions {
         deployment: arguments.deployment.as_ref().map(Into::into),
         target: arguments.target.clone(),
-        thresholds: arguments.threshold.clone(),
-        budget: arguments.budget,
-        level: arguments.level,
-        first_per_s: arguments.start,
-        highest_per_s: arguments.max_rate,
-        at_least_per_s: arguments.at_least,
+        thresholds: arguments.of_levels(),
+        settings: SearchSettings {
+            at_least_per_s: arguments.least_per_s(),
+            highest_per_s: arguments.max_rate.map(|rate| rate.0),
+            first_per_s: arguments.start.map(|rate| rate.0),
+            budget: arguments.budget.map(|time| time.0),
+            level: arguments.level.map(|time| time.0),
+        },
         load: arguments.load.options_of(Some(&arguments.scenario))?,
         out: arguments.out.clone(),
         junit: arguments.junit.clone(),
@@ -137,4 +170,23 @@ fn print(searched: CapacityResult, arguments: &CapacityArguments) -> Result<Exit
     }
     annotate_criteria(&capacity::criteria(&found));
     fault.map_or(Ok(super::gate::told(conclusion, arguments.strict)), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_of_each_level_or_of_the_answer() {
+        for (text, expected) in [
+            ("p99 < 500ms", Some(SearchCondition::Level("p99 < 500ms".to_owned()))),
+            ("capacity >= 400/s", Some(SearchCondition::AtLeast(400.0))),
+            (" capacity>=2.5", Some(SearchCondition::AtLeast(2.5))),
+            ("capacity > 400/s", None),
+            ("capacity >= many", None),
+            ("p99 <", None),
+        ] {
+            assert_eq!(condition(text).ok(), expected, "{text}");
+        }
+    }
 }

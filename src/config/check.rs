@@ -13,6 +13,7 @@ use base::units::parse_duration;
 use text::diagnostics::{Fault, SourceVisibility};
 use text::yaml::{DEPTH_MAX, YamlKey, YamlNode, YamlValue};
 
+use super::capacity::{SearchRate, SearchTime};
 use super::deployment::Slowdown;
 use super::matching::{fits, resolve, with_most_keys};
 use super::reference::ShareText;
@@ -200,7 +201,7 @@ impl<'s> Checker<'s> {
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
         let help = match (format, &node.kind) {
-            (Some(DURATION_FORMAT), YamlValue::Int(value)) => {
+            (Some(DURATION_FORMAT | SearchTime::FORMAT), YamlValue::Int(value)) => {
                 format!("write it with its unit: {value}s, {value}ms or {value}m")
             }
             (Some(ShareText::FORMAT | Slowdown::FORMAT), YamlValue::Int(value)) => {
@@ -329,6 +330,8 @@ impl<'s> Checker<'s> {
     fn text_content(&mut self, node: &YamlNode, text: &str, schema: &Value, name: &str) {
         let read = match schema.get("format").and_then(Value::as_str) {
             Some(DURATION_FORMAT) => parse_duration(text).map(drop),
+            Some(SearchTime::FORMAT) => SearchTime::parse(text).map(drop),
+            Some(SearchRate::FORMAT) => SearchRate::parse(text).map(drop),
             Some(ShareText::FORMAT) => ShareText::parse(text).map(drop),
             Some(Slowdown::FORMAT) => Slowdown::parse(text).map(drop),
             _ => Ok(()),

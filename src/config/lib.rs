@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod body;
+pub mod capacity;
 pub mod check;
 pub mod condition;
 pub mod contexts;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use text::digits;
 
+use super::capacity::Capacity;
 use super::contexts::Contexts;
 use super::data::Data;
 use super::deployment_place::DeploymentPlace;
@@ -109,6 +110,9 @@ pub struct Scenario {
     /// Criteria that the results must meet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
+    /// For `bench capacity`: the rate that the service must bear, and how far to search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// Which iterations are profiled.

@@ -49,7 +49,7 @@ fn example(entry: &Value) -> (&str, Option<&Value>) {
 fn page_of(kind: &str, title: &str) -> &'static str {
     const PAGES: [(&str, &[&str]); 4] = [
         ("reference-contexts.md", &["`contexts", "An entry of `contexts"]),
-        ("reference-load.md", &["`runner", "`rps", "`warm_up", "`end", "An entry of `stages"]),
+        ("reference-load.md", &["`capacity", "`runner", "`rps", "`warm_up", "`end", "An entry of `stages"]),
         ("reference-steps.md", &["A step", "`poll", "`think", "An entry of `choice", "`multipart"]),
         (
             "reference-checks.md",

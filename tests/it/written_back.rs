@@ -172,6 +172,8 @@ impl<'a> SchemaValueMaker<'a> {
             (Some("bench-duration"), _) => {
                 &["0s", "250ms", "1.5s", "2m", "1h30m", "10us", "1ns", "720h", "0.1s"]
             }
+            (Some("bench-search-time"), _) => &["1s", "10s", "1.5s", "1h30m"],
+            (Some("bench-rate"), _) => &["400", "2.5/s", "400 /s"],
             (Some("bench-share"), _) => &["10%", "0.1%", "90 %", "33.3%"],
             (Some("bench-slowdown"), _) => &["0%", "25%", "1000%", "0.5%"],
             (Some(new), _) => panic!("a new format of text, {new}: add examples"),

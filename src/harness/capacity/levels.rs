@@ -124,7 +124,7 @@ impl<'a> LevelRunner<'a> {
 
     /// Whether there is time for another level and for this much after it.
     pub(super) fn has_time(&self, after: Duration) -> bool {
-        let level = self.options.level + self.options.level / WARM_UP_SHARE;
+        let level = self.options.level() + self.options.level() / WARM_UP_SHARE;
         Instant::now() + level + after < self.deadline
     }
 
@@ -155,7 +155,7 @@ impl<'a> LevelRunner<'a> {
     /// A level at this rate.
     pub(super) fn level(&mut self, rate_per_s: f64) -> Result<LevelEnd, HarnessError> {
         let wanted = Duration::from_secs_f64((ITERATIONS_MIN / rate_per_s).min(3_600.0));
-        let length = wanted.clamp(self.options.level, self.options.level * LONGER_MAX);
+        let length = wanted.clamp(self.options.level(), self.options.level() * LONGER_MAX);
         let level = load(self.options, Some(rate_per_s), length, true);
         let Some(ended) = self.run(&level, &|round| round)? else { return Ok(LevelEnd::Interrupted) };
         let (info, end) = self.judged(&ended, Some(rate_per_s));

@@ -22,7 +22,7 @@ use results::model::{Outcome, ScenarioInfo};
 
 use self::levels::{LevelEnd, LevelRunner};
 use self::naming::NamedLimit;
-pub use self::options::CapacityOptions;
+pub use self::options::{CapacityOptions, SearchSettings};
 use super::error::{HarnessError, HarnessErrorKind};
 use super::event::{Event, Sink, warn};
 use super::interrupt::Interrupt;
@@ -67,8 +67,8 @@ impl PreparedCapacity {
     ///
     /// # Errors
     /// Every fault of the files or of the options; a scenario without criteria.
-    pub fn new(options: CapacityOptions, events: &Sink) -> Result<Self, HarnessError> {
-        let plan = checked(&options)?;
+    pub fn new(mut options: CapacityOptions, events: &Sink) -> Result<Self, HarnessError> {
+        let plan = checked(&mut options)?;
         if plan.workloads.iter().all(|workload| workload.sla.is_empty()) {
             return Err(HarnessError::input(
                 "the scenario says nothing of how good the service must be: a capacity needs an `sla`",
@@ -88,7 +88,7 @@ impl PreparedCapacity {
         events.event(&Event::Awaiting(&planned(&options)));
         let directory = housekeeping::directory_of_rounds(&options.out, &format!("capacity {}", plan.title))?;
         let heard = plan.warnings.clone();
-        let deadline = Instant::now() + options.budget;
+        let deadline = Instant::now() + options.budget();
         let mut runner = LevelRunner::new(&options, &plan, directory.clone(), interrupt, &events, deadline);
         let searched = search(&options, &mut runner);
         let Some(scenario) = runner.scenario.clone() else {
@@ -117,17 +117,18 @@ impl PreparedCapacity {
 fn planned(options: &CapacityOptions) -> String {
     format!(
         "searching up to {}/s for at most {}, in levels of {}; Ctrl-C ends it and keeps what is known",
-        options.highest_per_s,
-        base::units::write_duration(options.budget),
-        base::units::write_duration(options.level)
+        options.highest_per_s(),
+        base::units::write_duration(options.budget()),
+        base::units::write_duration(options.level())
     )
 }
 
-/// The plan of the first level, which has all faults of the files.
-fn checked(options: &CapacityOptions) -> Result<Plan, HarnessError> {
+/// The plan of the first level, which has all faults of the files. What the scenario says of the search joins the options.
+fn checked(options: &mut CapacityOptions) -> Result<Plan, HarnessError> {
     let files::Files { mut document, mut deployment, task } =
         files::scenario_and_deployment(&options.scenario, options.deployment.as_ref(), &options.load)?;
-    let level = levels::load(options, Some(options.highest_per_s), options.level, true);
+    options.settings = options.settings.or(document.value.capacity.unwrap_or_default());
+    let level = levels::load(options, Some(options.highest_per_s()), options.level(), true);
     let round = levels::round(&options.out, &level, options.target.as_deref());
     run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);
@@ -188,16 +189,16 @@ fn search(options: &CapacityOptions, runner: &mut LevelRunner<'_>) -> Result<Sea
         }
     };
     let rules = SearchRules {
-        first_per_s: options.first_per_s.unwrap_or(one_user * FIRST_SHARE),
-        highest_per_s: options.highest_per_s,
-        lowest_per_s: LOWEST_PER_S.min(options.highest_per_s),
+        first_per_s: options.settings.first_per_s.unwrap_or(one_user * FIRST_SHARE),
+        highest_per_s: options.highest_per_s(),
+        lowest_per_s: LOWEST_PER_S.min(options.highest_per_s()),
         growth: GROWTH,
         resolution: RESOLUTION,
     };
     let mut search = RateSearch::new(rules);
     let mut invalid_before = false;
     while let Some(rate_per_s) = search.next_per_s() {
-        if !runner.has_time(options.budget / NAMING_SHARE) {
+        if !runner.has_time(options.budget() / NAMING_SHARE) {
             break;
         }
         let ended = runner.level(rate_per_s).and_then(|end| {
@@ -247,7 +248,7 @@ fn document(
     let (options, bounds) = (runner.options, searched.bounds());
     let is_invalid = searched.generator.is_some();
     let (outcome, reasons) =
-        options::verdict(options.at_least_per_s, &bounds, is_invalid, searched.cut_short());
+        options::verdict(options.settings.at_least_per_s, &bounds, is_invalid, searched.cut_short());
     CapacityDocument {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -259,8 +260,8 @@ fn document(
         deployment: runner.plan.deployment.name.clone(),
         conditions: runner.conditions.clone(),
         bounds,
-        at_least_per_s: options.at_least_per_s,
-        highest_per_s: options.highest_per_s,
+        at_least_per_s: options.settings.at_least_per_s,
+        highest_per_s: options.highest_per_s(),
         levels: runner.levels.clone(),
         limit: named.limit.as_ref().ok().cloned(),
         no_limit: named.limit.err(),

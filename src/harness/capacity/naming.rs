@@ -49,7 +49,7 @@ pub(super) fn limit(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> Na
     };
     let at_ease = traced_level(runner, holds * AT_EASE);
     // No higher rate is tried than what was allowed.
-    let above_per_s = (breaks * ABOVE).min(runner.options.highest_per_s).max(breaks);
+    let above_per_s = (breaks * ABOVE).min(runner.options.highest_per_s()).max(breaks);
     let above = at_ease.as_ref().and_then(|_| traced_level(runner, above_per_s));
     let Some((at_ease, above)) = at_ease.zip(above) else { return nothing(NoLimit::NoTime) };
     let deployment = &runner.plan.deployment;

@@ -4,9 +4,41 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::capacity::search::CapacityBounds;
+use config::capacity::{Capacity, SearchRate, SearchTime};
 use results::model::Outcome;
 
 use crate::options::{LoadOptions, YamlFile};
+
+/// How far to search.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SearchSettings {
+    /// The rate that the service must bear, in iterations per second: that is the verdict.
+    pub at_least_per_s: Option<f64>,
+    /// No higher rate is tried (default 1000).
+    pub highest_per_s: Option<f64>,
+    /// The rate to begin with (default: half of what one user gets).
+    pub first_per_s: Option<f64>,
+    /// How long the search may take (default 5 minutes).
+    pub budget: Option<Duration>,
+    /// How long a level lasts at least (default 10 s); one at a low rate lasts longer, for enough iterations.
+    pub level: Option<Duration>,
+}
+
+impl SearchSettings {
+    /// These, and where one is not set, what the scenario says.
+    #[must_use]
+    pub fn or(self, scenario: Capacity) -> Self {
+        let rate = |rate: SearchRate| rate.0;
+        let time = |time: SearchTime| time.0;
+        Self {
+            at_least_per_s: self.at_least_per_s.or(scenario.at_least.map(rate)),
+            highest_per_s: self.highest_per_s.or(scenario.max_rate.map(rate)),
+            first_per_s: self.first_per_s.or(scenario.start.map(rate)),
+            budget: self.budget.or(scenario.budget.map(time)),
+            level: self.level.or(scenario.level.map(time)),
+        }
+    }
+}
 
 /// What to search, and how far.
 #[derive(Clone, Debug)]
@@ -19,16 +51,8 @@ pub struct CapacityOptions {
     pub target: Option<String>,
     /// Conditions that each level must meet besides the scenario's, such as `p99 < 500ms`.
     pub thresholds: Vec<String>,
-    /// How long the search may take.
-    pub budget: Duration,
-    /// How long a level lasts at least; one at a low rate lasts longer, for enough iterations.
-    pub level: Duration,
-    /// The rate to begin with, in iterations per second; half of what one user gets if absent.
-    pub first_per_s: Option<f64>,
-    /// No higher rate is tried.
-    pub highest_per_s: f64,
-    /// The rate that the service must bear: that is the verdict.
-    pub at_least_per_s: Option<f64>,
+    /// How far to search; the scenario says what is not set here.
+    pub settings: SearchSettings,
     /// Changes to the load.
     pub load: LoadOptions,
     /// The directory in which the directory of the search is made.
@@ -47,16 +71,26 @@ impl CapacityOptions {
             deployment: None,
             target: None,
             thresholds: Vec::new(),
-            budget: Duration::from_secs(300),
-            level: Duration::from_secs(10),
-            first_per_s: None,
-            highest_per_s: 1_000.0,
-            at_least_per_s: None,
+            settings: SearchSettings::default(),
             load: LoadOptions::default(),
             out: "runs".into(),
             junit: None,
             step_summary: None,
         }
+    }
+}
+
+impl CapacityOptions {
+    pub(super) fn budget(&self) -> Duration {
+        self.settings.budget.unwrap_or(Duration::from_secs(300))
+    }
+
+    pub(super) fn level(&self) -> Duration {
+        self.settings.level.unwrap_or(Duration::from_secs(10))
+    }
+
+    pub(super) fn highest_per_s(&self) -> f64 {
+        self.settings.highest_per_s.unwrap_or(1_000.0)
     }
 }
 
@@ -89,6 +123,26 @@ pub(super) fn verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_come_before_the_scenario() {
+        let scenario = Capacity {
+            at_least: Some(SearchRate(400.0)),
+            max_rate: Some(SearchRate(900.0)),
+            start: Some(SearchRate(50.0)),
+            budget: Some(SearchTime(Duration::from_secs(60))),
+            level: Some(SearchTime(Duration::from_secs(5))),
+        };
+        let given = SearchSettings { highest_per_s: Some(2_000.0), ..SearchSettings::default() };
+        let expected = SearchSettings {
+            at_least_per_s: Some(400.0),
+            highest_per_s: Some(2_000.0),
+            first_per_s: Some(50.0),
+            budget: Some(Duration::from_secs(60)),
+            level: Some(Duration::from_secs(5)),
+        };
+        assert_eq!(given.or(scenario), expected);
+    }
 
     #[test]
     fn the_rate_that_must_hold_decides() {

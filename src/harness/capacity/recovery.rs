@@ -29,7 +29,7 @@ const FAILS_MORE: f64 = 0.05;
 pub(super) fn recovery(runner: &mut LevelRunner<'_>, bounds: &CapacityBounds) -> Option<OverloadRecovery> {
     let (holds_per_s, breaks_per_s) = bounds.holds_per_s.zip(bounds.breaks_per_s)?;
     let good = good_enough(&runner.levels, holds_per_s)?;
-    let overload_per_s = (breaks_per_s * OVERLOAD).min(runner.options.highest_per_s).max(breaks_per_s);
+    let overload_per_s = (breaks_per_s * OVERLOAD).min(runner.options.highest_per_s()).max(breaks_per_s);
     let mut tries: Vec<RecoveryTry> = Vec::new();
     // That it does not come back is seen twice before it is said.
     for share in AFTER[..1].iter().chain(&AFTER) {
