@@ -129,9 +129,11 @@ def main():
     parser.add_argument("--bench", type=pathlib.Path, default=HERE.parents[1] / "target/release/bench")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--utilisation", type=float, action="append", help="of what the service bears (default: all three)")
-    parser.add_argument("--keep", help="the folder for the runs")
+    parser.add_argument("--keep", type=pathlib.Path, help="the folder for the runs")
     options = parser.parse_args()
     options.bench = options.bench.resolve()
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     plants = options.plants or [f"{service}:{fix}" for service, fixes in PLANTS.items() for fix in fixes]
     rows = []
     for _ in range(options.rounds):
