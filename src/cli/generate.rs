@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 use config::schema;
 use harness::HarnessError;
 use harness::validation::ValidationDocument;
-use report::{capacity, compare, pairs, prediction};
+use report::{capacity, compare, pairs, prediction, trend};
 use results::directory::write_at_once;
 use results::json::schema as results_schema;
 
@@ -24,6 +24,7 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
         SchemaKind::Capacity => capacity::schema(),
         SchemaKind::Compare => compare::schema(),
         SchemaKind::History => compare::history_schema(),
+        SchemaKind::Trend => trend::schema(),
         SchemaKind::WhatIf => prediction::schema(),
         SchemaKind::Validation => ValidationDocument::schema(),
     };

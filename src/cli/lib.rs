@@ -34,6 +34,7 @@ mod signals;
 mod spelled;
 mod standard_input;
 mod trace;
+mod trend;
 mod url;
 mod validate;
 mod variables;
@@ -83,6 +84,7 @@ enum Command {
     Ab(ab::AbArguments),
     Capacity(capacity::CapacityArguments),
     Compare(compare::CompareArguments),
+    Trend(trend::TrendArguments),
     WhatIf(what_if::WhatIfArguments),
     Comment(comment::CommentArguments),
     /// Check scenario and deployment files; list every fault with its place.
@@ -203,6 +205,8 @@ enum SchemaKind {
     Compare,
     /// What it writes for a run and past runs.
     History,
+    /// What `bench trend --json` writes.
+    Trend,
     /// What `bench validate --json` writes.
     Validation,
     /// What `bench what-if --json` writes.
@@ -271,6 +275,7 @@ fn run_command(version: &'static str, command: Command) -> Result<Exit, HarnessE
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Trend(arguments) => trend::run(&arguments),
         Command::WhatIf(arguments) => what_if::run(&arguments),
         Command::Comment(arguments) => comment::run(&arguments),
         Command::Validate { files, deployment, explain, task, json, env_file, offline } => {

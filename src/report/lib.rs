@@ -50,5 +50,6 @@ mod tags;
 pub mod terminal;
 mod texts;
 pub mod trace;
+pub mod trend;
 mod users;
 pub mod words;

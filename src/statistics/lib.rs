@@ -4,6 +4,7 @@
 
 pub mod beta;
 pub mod binomial;
+pub mod change_points;
 pub mod counts;
 pub mod mean;
 pub mod order;

@@ -126,8 +126,9 @@ pub fn differences(base: &Results, new: &Results) -> Vec<String> {
     found
 }
 
-/// Why a run is not fit for any comparison.
-fn unfit(results: &Results) -> Option<String> {
+/// Why a run is not fit for any comparison. Completes "the run …".
+#[must_use]
+pub fn unfit(results: &Results) -> Option<String> {
     if let Some(reason) = results.verdict.invalid.first() {
         return Some(format!("is INVALID: {reason}"));
     }

@@ -23,6 +23,7 @@ pub mod standing;
 mod tests;
 pub mod threshold;
 pub mod traces;
+pub mod trend;
 mod words;
 
 use uuid::Uuid;

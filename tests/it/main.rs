@@ -136,6 +136,7 @@ mod tokens;
 mod trace_commands;
 mod trace_gaps;
 mod trace_request;
+mod trend;
 mod typed;
 mod url_run;
 mod users;

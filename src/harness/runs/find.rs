@@ -158,6 +158,13 @@ pub(crate) fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
     Ok(find(directory)?.into_iter().rev().filter(is_log).map(|found| found.path).collect())
 }
 
+/// The runs in this directory, newest first, with what names each on the command line.
+pub(crate) fn runs_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, HarnessError> {
+    let all = find(directory)?;
+    let named = all.iter().zip(names(directory, &all)).filter(|(found, _)| found.kind == DirectoryKind::Run);
+    Ok(named.map(|(found, name)| (found.path.clone(), name)).collect())
+}
+
 pub(super) fn found(path: PathBuf) -> Option<RunCandidate> {
     let run = RunDirectory::open(&path);
     let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());

@@ -8,9 +8,9 @@ mod list;
 mod open;
 mod prune;
 
-pub(super) use find::logs_in;
 pub(super) use find::newest_of_all;
 pub use find::{DIRECTORY, named};
+pub(super) use find::{logs_in, runs_in};
 pub use list::list;
 pub use open::{OpenedReport, open};
 pub use prune::{PruneCandidate, PruneOptions, age, prune};

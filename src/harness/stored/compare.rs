@@ -12,6 +12,7 @@ use report::compare::{
     AgainstHistory, HISTORY, PointDifference, RunRef, TWO_RUNS, TracePoints, TwoRuns, VERSION,
 };
 use results::choice::{self, ChosenIteration, IterationClass};
+use results::client_points::REPORTER;
 use results::directory::RunDirectory;
 use results::model::{Outcome, Results};
 use results::stored::{StoredError, StoredRun, is_run};
@@ -163,6 +164,22 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
         slow_points: trace_points(&base_points[1], &new_points[1]),
         notes,
     })
+}
+
+/// The kinds of services' trace points whose own time in typical iterations certainly differs between two runs, the largest
+/// difference first; none if a run cannot be read or has no traces.
+pub(super) fn changed_points(base: &Path, new: &Path) -> Vec<PointDifference> {
+    let (Ok(base), Ok(new)) = (read(base), read(new)) else { return Vec::new() };
+    let ([base, _], [new, _]) = (points(&base), points(&new));
+    let is_certain = |point: &PointDifference| {
+        point.service != REPORTER
+            && (point.low_ms.is_some_and(|low| low > 0.0) || point.high_ms.is_some_and(|high| high < 0.0))
+    };
+    let mut kinds: Vec<PointDifference> =
+        trace_points(&base, &new).kinds.into_iter().filter(is_certain).collect();
+    let by_ms = |point: &PointDifference| (point.new_self_ms - point.base_self_ms).abs();
+    kinds.sort_by(|one, other| by_ms(other).total_cmp(&by_ms(one)));
+    kinds
 }
 
 fn trace_points(base: &Points, new: &Points) -> TracePoints {

@@ -1,11 +1,12 @@
 //! Stored runs: their traces collected later, reported and judged again, compared, exported; what a
-//! change would have brought.
+//! change would have brought; what changed over time.
 
 mod check;
 mod collect;
 mod compare;
 mod export;
 mod render;
+mod trend;
 mod what_if;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub use collect::{CollectOptions, CollectionResult, collect};
 pub use compare::{CompareOptions, RunComparison, compare};
 pub use export::{ExportOptions, export_file, export_to};
 pub use render::Form;
+pub use trend::trend;
 pub use what_if::{WantedChange, WhatIfOptions, what_if};
 
 use super::error::HarnessError;
