@@ -84,7 +84,7 @@ fn full_line((service, full): (&LocalProcess, FullProcessor)) -> StyledLine {
     line.text("One processor is full: ");
     line.code(service.name.as_str());
     line.text(format!(
-        " (process {}), which listens at port {}, computes for {} of the load {}. It gets no faster by more load.",
+        " (process {}), which listens at port {}, computes for {} of the load {}. It cannot do more.",
         service.pid,
         service.port,
         percent(service.share(full).min(1.0)),
@@ -149,9 +149,9 @@ mod tests {
         let said: Vec<String> = lines(&results).map(|line| super::super::screen::plain(&line)).collect();
         let expected = [
             "One processor is full: node (process 77), which listens at port 8080, computes for 97 % of the load in one \
-             thread. It gets no faster by more load.",
+             thread. It cannot do more.",
             "One processor is full: python3 (process 77), which listens at port 8080, computes for 99 % of the load in \
-             several threads, one of which computes at a time. It gets no faster by more load.",
+             several threads, one of which computes at a time. It cannot do more.",
         ];
         assert_eq!(said, expected);
     }
