@@ -17,6 +17,8 @@ pub const VERSION: u32 = 1;
 /// So many kinds of trace points are said of a change.
 const POINTS_SAID: usize = 3;
 
+/// Of fewer runs it is not said that nothing changed.
+const RUNS_MIN: usize = 10;
 /// So many runs that are left out are named.
 const LEFT_OUT_SAID: usize = 5;
 
@@ -185,8 +187,11 @@ fn sentences(group: &TrendGroup) -> Vec<StyledLine> {
     };
     let mut lines: Vec<StyledLine> =
         group.changes.chunk_by(is_same).map(|changes| sentence(group, changes)).collect();
-    if lines.is_empty() && group.runs.len() > 1 {
-        lines.push("No percentile changed its level.".into());
+    if lines.is_empty() {
+        lines.push(match group.runs.len() {
+            RUNS_MIN.. => "No percentile changed its level.".into(),
+            _ => format!("So few runs show no change; it takes about {RUNS_MIN}.").into(),
+        });
     }
     let differs = group.differs.iter().map(|text| format!("Other runs of this name differ in {text}."));
     lines.extend(differs.map(|text| StyledLine::quoting(&text)));
@@ -335,6 +340,15 @@ mod tests {
         ] {
             assert!(slower.contains(words), "{words}: {slower}");
         }
+        let unchanged = |runs: usize| {
+            let mut found = group(4, 4, 1.0, Vec::new());
+            found.groups[0].changes.clear();
+            let first = found.groups[0].runs[0].clone();
+            found.groups[0].runs.resize(runs, first);
+            shown(&found)
+        };
+        assert!(unchanged(9).contains("So few runs show no change; it takes about 10."));
+        assert!(unchanged(10).contains("No percentile changed its level."));
         let faster = shown(&group(3, 5, 0.8, Vec::new()));
         let words = "p50 fell by 20 % (15 to 25 %) with a run from `run-3` to `run-5`, most likely `run-4`.";
         assert!(faster.contains(words), "{faster}");
