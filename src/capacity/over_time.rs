@@ -22,25 +22,24 @@ pub struct ResponseSeries<'a> {
     pub p50_ms: &'a [f64],
 }
 
-/// A backlog grows if response times do by at least so many seconds in a second: the rate is 1 % too high.
+/// A backlog grows if response times grow by at least 0.01 s in each second: the rate is 1 % too high.
 const GROWTH_MIN: f64 = 0.01;
-/// They lie this near to a straight line, as a correlation,
+/// They must lie on a straight line, to this correlation.
 const CORRELATION_MIN: f64 = 0.9;
-/// and are at least this many times as long in the end, and so many milliseconds longer.
+/// At the end they must be at least 1.5 times as long as at the start, and 15 ms longer.
 const RISE_MIN: f64 = 1.5;
 const RISE_MIN_MS: f64 = 15.0;
-/// So many intervals say something.
+/// Fewer intervals than this say nothing.
 const GROWING_INTERVALS_MIN: usize = 8;
 
-/// By how many seconds response times grow in each second from `from_s` on, if they do so steadily.
+/// By how many seconds response times grow in each second, if they do so steadily.
 #[must_use]
-pub fn backlog_growth(series: &ResponseSeries<'_>, from_s: f64) -> Option<f64> {
+pub fn backlog_growth(series: &ResponseSeries<'_>) -> Option<f64> {
     // The last interval is a piece.
     let numbers = 0..series.ended.len().saturating_sub(1);
     let points: Vec<(f64, f64)> = numbers
-        .map(|number| (series.start_s + number as f64 * series.step_s, number))
-        .filter(|(at_s, number)| *at_s >= from_s && series.ended[*number] > 0)
-        .map(|(at_s, number)| (at_s, series.p50_ms[number]))
+        .filter(|number| series.ended[*number] > 0)
+        .map(|number| (number as f64 * series.step_s, series.p50_ms[number]))
         .collect();
     if points.len() < GROWING_INTERVALS_MIN {
         return None;
@@ -123,7 +122,7 @@ mod tests {
             let ended = vec![100; p50_ms.len()];
             let series =
                 ResponseSeries { start_s: 0.0, step_s: 0.25, ended: &ended, failed: &[], p50_ms: &p50_ms };
-            let found = backlog_growth(&series, 0.0);
+            let found = backlog_growth(&series);
             match (found, expected) {
                 (Some(found), Some(expected)) => assert!((found - expected).abs() < 0.004, "{what}: {found}"),
                 (found, expected) => assert_eq!(found.is_some(), expected.is_some(), "{what}: {found:?}"),

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use config::capacity::{SearchRate, SearchTime};
+use config::capacity::SearchTime;
+use config::runner::RateText;
 use harness::capacity::{CapacityOptions, CapacityResult, PreparedCapacity, SearchSettings};
 use harness::{HarnessError, Interrupt};
 use plan::overrides::threshold;
@@ -34,8 +35,10 @@ Examples:
 /// servers, where requests wait before they enter a service, or whose own work grew. Needs a key and a collector, or the
 /// spans of OpenTelemetry.
 ///
-/// The scenario's `sla` says what must hold; --threshold adds to it. Its `capacity` may hold the settings of the search. The search overloads the service for some seconds at
-/// a time: --max-rate and --budget bound it.
+/// At last the service is overloaded for some seconds, to see how it comes back while a lower load goes on.
+///
+/// The scenario's `sla` says what must hold; --threshold adds to it. Its `capacity` may hold the settings of the search. The
+/// search overloads the service for some seconds at a time: --max-rate and --budget bound it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CapacityArguments {
@@ -54,14 +57,14 @@ pub(super) struct CapacityArguments {
     threshold: Vec<SearchCondition>,
     /// The rate that the service must bear, in iterations per second: PASS if it does, FAIL if it does not. The same as
     /// --threshold 'capacity >= RATE'.
-    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
-    at_least: Option<SearchRate>,
+    #[arg(long, value_name = "RATE", value_parser = RateText::parse)]
+    at_least: Option<RateText>,
     /// No higher rate is tried, in iterations per second (default: `capacity` in the scenario, or 1000).
-    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
-    max_rate: Option<SearchRate>,
+    #[arg(long, value_name = "RATE", value_parser = RateText::parse)]
+    max_rate: Option<RateText>,
     /// The rate to begin with (default: `capacity` in the scenario, or half of what one user gets).
-    #[arg(long, value_name = "RATE", value_parser = SearchRate::parse)]
-    start: Option<SearchRate>,
+    #[arg(long, value_name = "RATE", value_parser = RateText::parse)]
+    start: Option<RateText>,
     /// How long the search may take (default: `capacity` in the scenario, or 5m).
     #[arg(long, value_name = "DURATION", value_parser = SearchTime::parse)]
     budget: Option<SearchTime>,
@@ -92,7 +95,7 @@ pub(super) struct CapacityArguments {
 #[derive(Clone, Debug, PartialEq)]
 enum SearchCondition {
     Level(String),
-    /// The capacity is at least so many iterations per second.
+    /// The service must bear this many iterations per second.
     AtLeast(f64),
 }
 
@@ -100,7 +103,7 @@ fn condition(text: &str) -> Result<SearchCondition, String> {
     let Some(rest) = text.trim().strip_prefix("capacity") else {
         return threshold(text).map(SearchCondition::Level).map_err(|complaint| complaint.to_string());
     };
-    let least = rest.trim_start().strip_prefix(">=").and_then(|least| SearchRate::parse(least).ok());
+    let least = rest.trim_start().strip_prefix(">=").and_then(|least| RateText::parse(least).ok());
     let least = least.map(|rate| SearchCondition::AtLeast(rate.0));
     least.ok_or_else(|| "write it as 'capacity >= 400/s'".to_owned())
 }

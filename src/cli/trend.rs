@@ -21,7 +21,7 @@ Examples:
 /// none, and with no change in a group, one is named in one of a hundred. Each is shown with the run with which it began,
 /// the bounds of how large it is, and the trace points that take longer in typical iterations from then on.
 ///
-/// At least six runs are needed, and about ten for a change of a few percent. Nothing is sent, and no file is written.
+/// At least twelve runs are needed, and about three of them after the change. Nothing is sent, and no file is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TrendArguments {

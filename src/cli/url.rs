@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::units::parse_duration;
+use config::runner::RateText;
 use harness::HarnessError;
 use harness::url_run::UrlRun;
 use plan::http;
@@ -158,8 +159,7 @@ pub(super) fn receive_address(text: &str) -> Result<SocketAddr, String> {
 
 /// A rate as a number of iterations per second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= 1_000_000.0);
-    rate.ok_or_else(|| "write a number of iterations per second, up to 1000000".to_owned())
+    RateText::parse(text).map(|rate| rate.0).map_err(|complaint| complaint.to_string())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

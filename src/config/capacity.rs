@@ -5,10 +5,10 @@ use std::time::Duration;
 use base::complaint::Complaint;
 use base::units::{parse_duration, write_duration};
 use schemars::{JsonSchema, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
-use super::runner::RATE_PER_S_MAX;
-use crate::notation::{schema, text_form, text_or_number};
+use super::runner::RateText;
+use crate::notation::{schema, text_form};
 
 /// What `bench capacity` searches, and how far. Its options override it; other commands do not read it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -16,13 +16,13 @@ use crate::notation::{schema, text_form, text_or_number};
 pub struct Capacity {
     /// The rate that the service must bear: PASS if it does, FAIL if it does not (default: there is no verdict).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_least: Option<SearchRate>,
+    pub at_least: Option<RateText>,
     /// No higher rate is tried (default 1000/s).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_rate: Option<SearchRate>,
+    pub max_rate: Option<RateText>,
     /// The rate to begin with (default: half of what one user gets).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<SearchRate>,
+    pub start: Option<RateText>,
     /// How long the search may take (default 5m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<SearchTime>,
@@ -30,50 +30,6 @@ pub struct Capacity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<SearchTime>,
 }
-
-/// A rate in iterations per second: `400`, `400/s`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SearchRate(pub f64);
-
-impl SearchRate {
-    /// The `format` in the schema.
-    pub const FORMAT: &'static str = "bench-rate";
-
-    /// Reads a text such as `400/s`.
-    ///
-    /// # Errors
-    /// How to write it.
-    pub fn parse(text: &str) -> Result<Self, Complaint> {
-        let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>().ok();
-        let rate = number.filter(|rate| *rate > 0.0 && *rate <= RATE_PER_S_MAX);
-        rate.map(Self).ok_or_else(|| {
-            Complaint::new(
-                format!("`{}` is no rate", text.trim()),
-                "write a number of iterations per second, up to 1000000, such as 400/s",
-            )
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for SearchRate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&text_or_number(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-impl Serialize for SearchRate {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0)
-    }
-}
-
-schema!(SearchRate, "SearchRate", |_| json_schema!({
-    "description": "Iterations per second: 400, or 400/s.",
-    "anyOf": [
-        { "type": "number", "exclusiveMinimum": 0, "maximum": RATE_PER_S_MAX },
-        { "type": "string", "format": Self::FORMAT, "pattern": "^\\s*[0-9.]+\\s*(/s)?\\s*$" }
-    ]
-}));
 
 /// The length of a search or of its levels: a second or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +76,7 @@ mod tests {
             ("many", Err("is no rate")),
             ("2000000", Err("is no rate")),
         ] {
-            let found = SearchRate::parse(text);
+            let found = RateText::parse(text);
             match (found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found.0, expected),
                 (Err(complaint), Err(words)) => assert!(complaint.what.contains(words), "{complaint}"),

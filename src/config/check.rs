@@ -13,10 +13,11 @@ use base::units::parse_duration;
 use text::diagnostics::{Fault, SourceVisibility};
 use text::yaml::{DEPTH_MAX, YamlKey, YamlNode, YamlValue};
 
-use super::capacity::{SearchRate, SearchTime};
+use super::capacity::SearchTime;
 use super::deployment::Slowdown;
 use super::matching::{fits, resolve, with_most_keys};
 use super::reference::ShareText;
+use super::runner::RateText;
 use super::shown::{is_public, is_switch};
 
 use text::similar::did_you_mean;
@@ -331,7 +332,7 @@ impl<'s> Checker<'s> {
         let read = match schema.get("format").and_then(Value::as_str) {
             Some(DURATION_FORMAT) => parse_duration(text).map(drop),
             Some(SearchTime::FORMAT) => SearchTime::parse(text).map(drop),
-            Some(SearchRate::FORMAT) => SearchRate::parse(text).map(drop),
+            Some(RateText::FORMAT) => RateText::parse(text).map(drop),
             Some(ShareText::FORMAT) => ShareText::parse(text).map(drop),
             Some(Slowdown::FORMAT) => Slowdown::parse(text).map(drop),
             _ => Ok(()),

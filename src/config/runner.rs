@@ -1,10 +1,11 @@
 //! The part of a scenario that says when iterations start: Rally's runners, ramps and the warm-up.
 
-use crate::notation::{schema, written_as_its_value};
+use crate::notation::{schema, text_or_number, written_as_its_value};
 use schemars::{JsonSchema, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
+use base::complaint::Complaint;
 use text::digits;
 
 use super::one_of::one_of;
@@ -12,6 +13,50 @@ use super::reference::DurationText;
 
 /// The highest rate that a scenario can ask for, in iterations per second.
 pub const RATE_PER_S_MAX: f64 = 1_000_000.0;
+
+/// A rate in iterations per second: `400`, `400/s`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateText(pub f64);
+
+impl RateText {
+    /// The `format` in the schema.
+    pub const FORMAT: &'static str = "bench-rate";
+
+    /// Reads a text such as `400/s`.
+    ///
+    /// # Errors
+    /// How to write it.
+    pub fn parse(text: &str) -> Result<Self, Complaint> {
+        let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>().ok();
+        let rate = number.filter(|rate| *rate > 0.0 && *rate <= RATE_PER_S_MAX);
+        rate.map(Self).ok_or_else(|| {
+            Complaint::new(
+                format!("`{}` is no rate", text.trim()),
+                "write a number of iterations per second, up to 1000000, such as 400/s",
+            )
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for RateText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&text_or_number(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for RateText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
+schema!(RateText, "RateText", |_| json_schema!({
+    "description": "Iterations per second: 400, or 400/s.",
+    "anyOf": [
+        { "type": "number", "exclusiveMinimum": 0, "maximum": RATE_PER_S_MAX },
+        { "type": "string", "format": Self::FORMAT, "pattern": "^\\s*[0-9.]+\\s*(/s)?\\s*$" }
+    ]
+}));
 
 one_of! {
     /// Exactly one of Rally's runners, or `ramping`.

@@ -17,8 +17,6 @@ pub const VERSION: u32 = 1;
 /// So many kinds of trace points are said of a change.
 const POINTS_SAID: usize = 3;
 
-/// Of fewer runs it is not said that nothing changed.
-const RUNS_MIN: usize = 10;
 /// So many runs that are left out are named.
 const LEFT_OUT_SAID: usize = 5;
 
@@ -55,6 +53,8 @@ pub struct TrendGroup {
     pub differs: Vec<String>,
     /// The runs, the oldest first.
     pub runs: Vec<TrendedRun>,
+    /// In fewer runs no change can be found.
+    pub runs_min: usize,
     /// A percentile of each run.
     pub series: Vec<TrendSeries>,
     /// Where a percentile changed its level, in the order of the runs.
@@ -189,8 +189,8 @@ fn sentences(group: &TrendGroup) -> Vec<StyledLine> {
         group.changes.chunk_by(is_same).map(|changes| sentence(group, changes)).collect();
     if lines.is_empty() {
         lines.push(match group.runs.len() {
-            RUNS_MIN.. => "No percentile changed its level.".into(),
-            _ => format!("So few runs show no change; it takes about {RUNS_MIN}.").into(),
+            runs if runs >= group.runs_min => "No percentile changed its level.".into(),
+            _ => format!("So few runs show no change: it takes at least {}.", group.runs_min).into(),
         });
     }
     let differs = group.differs.iter().map(|text| format!("Other runs of this name differ in {text}."));
@@ -303,6 +303,7 @@ mod tests {
                 host: "ci-1".to_owned(),
                 differs: Vec::new(),
                 runs: (0..8).map(run).collect(),
+                runs_min: 12,
                 series: vec![TrendSeries { workload, percentile, values_ms: vec![Some(100.0); 8] }],
                 changes: vec![change],
                 levels: Vec::new(),
@@ -347,8 +348,8 @@ mod tests {
             found.groups[0].runs.resize(runs, first);
             shown(&found)
         };
-        assert!(unchanged(9).contains("So few runs show no change; it takes about 10."));
-        assert!(unchanged(10).contains("No percentile changed its level."));
+        assert!(unchanged(11).contains("So few runs show no change: it takes at least 12."));
+        assert!(unchanged(12).contains("No percentile changed its level."));
         let faster = shown(&group(3, 5, 0.8, Vec::new()));
         let words = "p50 fell by 20 % (15 to 25 %) with a run from `run-3` to `run-5`, most likely `run-4`.";
         assert!(faster.contains(words), "{faster}");

@@ -5,15 +5,18 @@
 //! whose order says nothing: a series without a change gets one with the probability `alpha`. Both parts of a series with a change
 //! are looked at again. Values that follow from those before them, such as a slow drift, are no such series.
 
-use super::paired::mean_and_sd;
-use super::paired::student_upper;
+use super::paired::welch;
 
 /// So many random orders are tried at least, and so many times as many as `1 / alpha`.
 const ORDERS_MIN: usize = 999;
-const ORDERS_BY_ALPHA: f64 = 3.0;
-const ORDERS_MAX: usize = 20_000;
+const ORDERS_BY_ALPHA: f64 = 20.0;
+const ORDERS_MAX: usize = 50_000;
 /// A part has at least so many values.
 const PART_MIN: usize = 3;
+/// So many values are enough for every error probability that is asked for.
+const VALUES_LARGE: usize = 100;
+/// The error probability of each bound of a difference.
+const ALPHA: f64 = 0.025;
 /// What chi squared with one degree of freedom is below in 95 of 100 cases.
 const CHI_SQUARED: f64 = 3.84;
 
@@ -57,10 +60,29 @@ pub fn change_points(values: &[f64], alpha: f64, seed: u64) -> Vec<ChangePoint> 
         let from = if number == 0 { 0 } else { ends[number - 1] };
         let to = ends.get(number + 1).copied().unwrap_or(values.len());
         let (earliest, latest) = place_bounds(&values[from..to], at - from);
-        let (difference, low, high) = difference(&values[from..at], &values[at..to]);
+        let (before, after) = (&values[from..at], &values[at..to]);
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let difference = mean(after) - mean(before);
+        // Each part has at least PART_MIN values.
+        let (low, high) = welch(before, after, ALPHA).unwrap_or((difference, difference));
         ChangePoint { at, earliest: from + earliest, latest: from + latest, p, difference, low, high }
     });
     described.collect()
+}
+
+/// How many values it takes at least until a change can be found: in the middle, and larger than all noise.
+#[must_use]
+pub fn values_min(alpha: f64) -> usize {
+    let mut count = 2 * PART_MIN;
+    // Two of all ways to choose half of them are as extreme.
+    let chance = |count: usize| {
+        let half = count / 2;
+        2.0 / (0..half).map(|n| (count - n) as f64 / (half - n) as f64).product::<f64>()
+    };
+    while chance(count) > alpha && count < VALUES_LARGE {
+        count += 1;
+    }
+    count
 }
 
 /// The place of the largest change, and its probability without one.
@@ -124,25 +146,6 @@ fn place_bounds(values: &[f64], at: usize) -> (usize, usize) {
     (places().find(fits).unwrap_or(at).min(at), places().rev().find(fits).unwrap_or(at).max(at))
 }
 
-/// The difference of means with Welch's bounds.
-fn difference(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
-    let (Some((mean_before, sd_before)), Some((mean_after, sd_after))) =
-        (mean_and_sd(before), mean_and_sd(after))
-    else {
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
-        return (mean(after) - mean(before), f64::NEG_INFINITY, f64::INFINITY);
-    };
-    let (a, b) = (sd_before.powi(2) / before.len() as f64, sd_after.powi(2) / after.len() as f64);
-    let difference = mean_after - mean_before;
-    if a + b <= 0.0 {
-        return (difference, difference, difference);
-    }
-    let of = |square: f64, part: &[f64]| square * square / (part.len() as f64 - 1.0);
-    let df = (a + b).powi(2) / (of(a, before) + of(b, after));
-    let reach = student_upper(0.025, df) * (a + b).sqrt();
-    (difference, difference - reach, difference + reach)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,6 +188,19 @@ mod tests {
         }
         assert!(found >= 93 && near * 10 >= found * 9, "{found} found, {near} near");
         assert!(held * 10 >= found * 9 && within * 10 >= found * 9, "{held} and {within} of {found} hold");
+    }
+
+    #[test]
+    fn fewer_values_than_it_takes_show_no_change() {
+        for (alpha, expected) in [(0.1, 6), (0.01, 10), (0.01 / 3.0, 12), (0.01 / 6.0, 13)] {
+            assert_eq!(values_min(alpha), expected, "{alpha}");
+            let steps = |count: usize| -> Vec<f64> {
+                (0..count).map(|n| n as f64 / 1e3 + if n < count / 2 { 0.0 } else { 9.0 }).collect()
+            };
+            // Not at the limit itself, where it depends on the random orders.
+            assert_eq!(change_points(&steps(expected + 1), alpha, 1).len(), 1, "{alpha}");
+            assert!(change_points(&steps(expected - 2), alpha, 1).is_empty(), "{alpha}");
+        }
     }
 
     #[test]

@@ -70,6 +70,22 @@ pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     (mean.is_finite() && sd.is_finite()).then_some((mean, sd))
 }
 
+/// Bounds of the difference of two means, each with the error probability `alpha` (Welch 1947, with Satterthwaite's degrees of
+/// freedom). `None` with fewer than two values of either.
+#[must_use]
+pub fn welch(base: &[f64], new: &[f64], alpha: f64) -> Option<(f64, f64)> {
+    let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(base)?, mean_and_sd(new)?);
+    let (n_a, n_b) = (as_f64(base.len()), as_f64(new.len()));
+    let (a, b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
+    let difference = mean_b - mean_a;
+    if a + b <= 0.0 {
+        return Some((difference, difference));
+    }
+    let df = (a + b).powi(2) / (a * a / (n_a - 1.0) + b * b / (n_b - 1.0));
+    let reach = student_upper(alpha, df) * (a + b).sqrt();
+    Some((difference - reach, difference + reach))
+}
+
 /// The value that a further value of the same kind exceeds with probability `alpha`: mean + t·s·√(1 + 1/n).
 #[must_use]
 pub fn prediction_upper(values: &[f64], alpha: f64) -> Option<f64> {
@@ -189,6 +205,15 @@ fn as_f64(count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn welch_bounds_match_scipy() {
+        // scipy.stats.ttest_ind([2, 4, 6, 8, 11], [1, 2, 3, 4], equal_var=False).confidence_interval()
+        let (low, high) = welch(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0, 11.0], 0.025).unwrap();
+        assert!((low + 0.576_876_7).abs() < 1e-6 && (high - 7.976_876_7).abs() < 1e-6, "{low} {high}");
+        assert_eq!(welch(&[1.0], &[2.0, 3.0], 0.025), None);
+        assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0], 0.025), Some((1.0, 1.0)));
+    }
 
     #[test]
     fn so_many_more_numbers_would_decide() {

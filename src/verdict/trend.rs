@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use statistics::change_points::change_points;
+use statistics::change_points::{change_points, values_min};
 use statistics::order::at_percentile;
 
 /// A group of comparable runs without a change gets one with this probability.
@@ -62,6 +62,12 @@ pub fn level_changes(values_ms: &[Option<f64>], series: usize, seed: u64) -> Vec
         }
     });
     described.filter(|change| change.ratio.max(1.0 / change.ratio) >= RATIO_MIN).collect()
+}
+
+/// In fewer runs of a group with so many series no change can be found.
+#[must_use]
+pub fn runs_min(series: usize) -> usize {
+    values_min(ALPHA / series.max(1) as f64)
 }
 
 /// The median of the values that are known.

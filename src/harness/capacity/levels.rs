@@ -313,8 +313,7 @@ pub(super) fn response_series(workload: &Workload) -> Option<ResponseSeries<'_>>
 
 /// By how much response times grew in each second, if a backlog did.
 fn backlog_growth_s(workload: &Workload) -> Option<f64> {
-    let series = response_series(workload)?;
-    backlog_growth(&series, series.start_s)
+    backlog_growth(&response_series(workload)?)
 }
 
 /// A percentile of the response times of all that were due, if it is one of iterations with a time.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::capacity::search::CapacityBounds;
-use config::capacity::{Capacity, SearchRate, SearchTime};
+use config::capacity::{Capacity, SearchTime};
+use config::runner::RateText;
 use results::model::Outcome;
 
 use crate::options::{LoadOptions, YamlFile};
@@ -28,7 +29,7 @@ impl SearchSettings {
     /// These, and where one is not set, what the scenario says.
     #[must_use]
     pub fn or(self, scenario: Capacity) -> Self {
-        let rate = |rate: SearchRate| rate.0;
+        let rate = |rate: RateText| rate.0;
         let time = |time: SearchTime| time.0;
         Self {
             at_least_per_s: self.at_least_per_s.or(scenario.at_least.map(rate)),
@@ -127,9 +128,9 @@ mod tests {
     #[test]
     fn options_come_before_the_scenario() {
         let scenario = Capacity {
-            at_least: Some(SearchRate(400.0)),
-            max_rate: Some(SearchRate(900.0)),
-            start: Some(SearchRate(50.0)),
+            at_least: Some(RateText(400.0)),
+            max_rate: Some(RateText(900.0)),
+            start: Some(RateText(50.0)),
             budget: Some(SearchTime(Duration::from_secs(60))),
             level: Some(SearchTime(Duration::from_secs(5))),
         };

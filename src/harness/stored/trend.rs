@@ -11,7 +11,7 @@ use results::directory::RunDirectory;
 use results::head;
 use results::model::{Results, Time};
 use verdict::compare::{differences, no_base, unfit};
-use verdict::trend::{LevelChange, level_changes, median};
+use verdict::trend::{LevelChange, level_changes, median, runs_min};
 
 use super::compare::changed_points;
 use crate::error::HarnessError;
@@ -115,6 +115,7 @@ fn described(runs: &[ReadRun]) -> TrendGroup {
         deployment: newest.deployment.name.clone(),
         host: newest.environment.host.clone(),
         differs: Vec::new(),
+        runs_min: runs_min(series.len()),
         runs: runs
             .iter()
             .map(|run| TrendedRun { name: run.name.clone(), started_at: run.results.run.started_at.clone() })
